@@ -1,0 +1,39 @@
+//! The one way to walk sorted entries, at every level of the store: a memtable, a block, a table,
+//! a merge of many of them.
+//!
+//! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until it moves. It stands on
+//! an entry or on none ([`Cursor::valid`]). Keys are internal keys. After an error a cursor stands
+//! on no entry.
+
+use crate::error::Result;
+use crate::slice::Slice;
+
+pub(crate) trait Cursor {
+    /// Whether the cursor stands on an entry. Everything below needs that, but the seeks.
+    fn valid(&self) -> bool;
+
+    fn seek_to_first(&mut self) -> Result<()>;
+
+    fn seek_to_last(&mut self) -> Result<()>;
+
+    /// To the first entry at or after the internal key `target`.
+    fn seek(&mut self, target: &[u8]) -> Result<()>;
+
+    /// To the last entry **before** the internal key `target`.
+    fn seek_before(&mut self, target: &[u8]) -> Result<()>;
+
+    fn next(&mut self) -> Result<()>;
+
+    fn prev(&mut self) -> Result<()>;
+
+    /// The internal key, until the cursor moves.
+    fn key(&self) -> &[u8];
+
+    /// The value, until the cursor moves.
+    fn value(&self) -> &[u8];
+
+    /// The value, to keep: shares the cached block where there is one.
+    fn value_slice(&self) -> Slice {
+        Slice::copy_from(self.value())
+    }
+}

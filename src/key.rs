@@ -1,0 +1,133 @@
+//! Internal keys: what a user key becomes inside the store.
+//!
+//! ```text
+//! internal key = user key (any bytes, also none) | trailer: fixed64 = sequence << 8 | kind
+//! ```
+//!
+//! Order: user keys ascending bytewise, then trailers **descending**, so that the newest version of
+//! a key comes first. This is RocksDB's order (`db/dbformat.h`), so tables need no translation.
+//!
+//! Invariant: an internal key has at least [`TRAILER_BYTES`] bytes. Decoders check it once, where
+//! bytes enter; [`user_key`] and [`trailer`] rely on it.
+
+use std::cmp::Ordering;
+
+use crate::coding::{fixed64, put_fixed64};
+
+/// A sequence number: the position of a write in the order of all writes. Below 2^56.
+pub type SequenceNumber = u64;
+
+/// The largest sequence number; a lookup at it sees everything.
+pub(crate) const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
+
+/// Bytes of an internal key after the user key.
+pub(crate) const TRAILER_BYTES: usize = 8;
+
+/// The largest kind byte that sorts before every kind a table can hold at one sequence number.
+/// A seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
+pub(crate) const SEEK_KIND: u8 = 0xff;
+
+/// The kinds of entry Maypole writes. Tables of others may hold more: readers see the raw byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EntryKind {
+    /// A tombstone for one key.
+    Deletion = 0,
+    /// A value.
+    Value = 1,
+    /// A tombstone for one key that was written at most once. Read only.
+    SingleDeletion = 7,
+    /// A tombstone for `[start, end)`; lives in its own block.
+    RangeDeletion = 0x0f,
+}
+
+impl EntryKind {
+    /// The kind a stored byte stands for, if it is one this engine gives a meaning to.
+    pub fn from_byte(byte: u8) -> Option<EntryKind> {
+        match byte {
+            0 => Some(EntryKind::Deletion),
+            1 => Some(EntryKind::Value),
+            7 => Some(EntryKind::SingleDeletion),
+            0x0f => Some(EntryKind::RangeDeletion),
+            _ => None,
+        }
+    }
+}
+
+/// `sequence << 8 | kind`.
+pub(crate) fn pack(sequence: SequenceNumber, kind: u8) -> u64 {
+    debug_assert!(sequence <= MAX_SEQUENCE);
+    sequence << 8 | u64::from(kind)
+}
+
+/// Appends the internal key to `out`.
+pub(crate) fn put_internal_key(out: &mut Vec<u8>, user_key: &[u8], trailer: u64) {
+    out.extend_from_slice(user_key);
+    put_fixed64(out, trailer);
+}
+
+/// A new internal key.
+pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, kind: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(user_key.len() + TRAILER_BYTES);
+    put_internal_key(&mut out, user_key, pack(sequence, kind));
+    out
+}
+
+/// The target that finds the newest version of `user_key` at or below `sequence`.
+pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
+    internal_key(user_key, sequence, SEEK_KIND)
+}
+
+/// The user key of a checked internal key.
+pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
+    &internal_key[..internal_key.len() - TRAILER_BYTES]
+}
+
+/// The trailer of a checked internal key.
+pub(crate) fn trailer(internal_key: &[u8]) -> u64 {
+    fixed64(&internal_key[internal_key.len() - TRAILER_BYTES..])
+}
+
+/// The sequence number of a checked internal key.
+pub(crate) fn sequence(internal_key: &[u8]) -> SequenceNumber {
+    trailer(internal_key) >> 8
+}
+
+/// The kind byte of a checked internal key.
+pub(crate) fn kind_byte(internal_key: &[u8]) -> u8 {
+    trailer(internal_key) as u8
+}
+
+/// The order of the store: user key ascending, then trailer descending.
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    user_key(a).cmp(user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_versions_come_first_and_a_prefix_before_its_extensions() {
+        let ordered = [
+            internal_key(b"", 9, 1),
+            internal_key(b"a", 7, 1),
+            internal_key(b"a", 7, 0),
+            internal_key(b"a", 3, 1),
+            internal_key(b"a\0", 99, 1),
+            internal_key(b"b", 1, 1),
+        ];
+        for (i, a) in ordered.iter().enumerate() {
+            for (j, b) in ordered.iter().enumerate() {
+                assert_eq!(compare(a, b), i.cmp(&j), "{i} {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seek_key_stands_before_every_kind_at_its_sequence() {
+        let target = seek_key(b"k", 5);
+        assert_eq!(compare(&target, &internal_key(b"k", 5, 0x18)), Ordering::Less);
+        assert_eq!(compare(&target, &internal_key(b"k", 6, 0)), Ordering::Greater);
+    }
+}

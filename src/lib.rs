@@ -1,0 +1,11 @@
+//! Maypole: an embedded LSM key-value store whose heart is the filter block.
+
+mod coding;
+mod cursor;
+pub mod error;
+mod key;
+mod slice;
+
+pub use error::{Error, Result};
+pub use key::SequenceNumber;
+pub use slice::Slice;

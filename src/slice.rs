@@ -1,0 +1,167 @@
+//! [`Slice`]: bytes to keep, without a copy.
+//!
+//! A value found in a cached block is returned as a window on that block. The block stays in
+//! memory as long as any of its slices does, even after the cache has evicted it: a kept 10-byte
+//! value keeps its block (about 4 KiB). Copy it out (`slice.to_vec()`) to keep it for long.
+//!
+//! Why not `bytes::Bytes`: making one from a block that is already counted costs a second
+//! allocation; this handle costs one increment.
+//!
+//! Invariant: `start .. start + length` lies inside memory that `owner` keeps alive and unchanged.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Memory whose bytes neither move nor change while it lives.
+///
+/// # Safety
+///
+/// [`StableBytes::stable_bytes`] must return the same address and the same contents at every call
+/// for the whole life of the value, wherever the value itself is moved.
+pub(crate) unsafe trait StableBytes: Send + Sync + 'static {
+    fn stable_bytes(&self) -> &[u8];
+}
+
+// SAFETY: a boxed slice behind a shared reference is neither moved nor changed.
+unsafe impl StableBytes for Box<[u8]> {
+    fn stable_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Owned, immutable bytes that may share the cached block they were found in.
+#[derive(Clone)]
+pub struct Slice {
+    start: *const u8,
+    length: usize,
+    /// Keeps `start` valid. `None` only for the empty slice.
+    owner: Option<Arc<dyn StableBytes>>,
+}
+
+// SAFETY: the bytes are immutable and their owner is `Send + Sync`.
+unsafe impl Send for Slice {}
+// SAFETY: as above.
+unsafe impl Sync for Slice {}
+
+impl Slice {
+    /// No bytes, no allocation.
+    pub fn empty() -> Slice {
+        Slice { start: std::ptr::NonNull::dangling().as_ptr(), length: 0, owner: None }
+    }
+
+    /// A copy of `bytes` that shares nothing.
+    pub fn copy_from(bytes: &[u8]) -> Slice {
+        if bytes.is_empty() {
+            return Slice::empty();
+        }
+        Slice::share(Arc::new(Box::<[u8]>::from(bytes)), 0..bytes.len())
+    }
+
+    /// A window on `owner`'s bytes. Panics when `range` is not inside them.
+    pub(crate) fn share<O: StableBytes>(owner: Arc<O>, range: Range<usize>) -> Slice {
+        let window = &owner.stable_bytes()[range];
+        let (start, length) = (window.as_ptr(), window.len());
+        Slice { start, length, owner: Some(owner) }
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `owner` keeps the window alive and, by `StableBytes`, in place and unchanged; the
+        // empty slice has a dangling but aligned pointer, which is valid for no bytes.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Borrow<[u8]> for Slice {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Default for Slice {
+    fn default() -> Slice {
+        Slice::empty()
+    }
+}
+
+impl From<&[u8]> for Slice {
+    fn from(bytes: &[u8]) -> Slice {
+        Slice::copy_from(bytes)
+    }
+}
+
+impl From<Slice> for Vec<u8> {
+    fn from(slice: Slice) -> Vec<u8> {
+        slice.to_vec()
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Slice {
+    fn eq(&self, other: &T) -> bool {
+        self[..] == *other.as_ref()
+    }
+}
+
+impl Eq for Slice {}
+
+impl PartialOrd for Slice {
+    fn partial_cmp(&self, other: &Slice) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Slice {
+    fn cmp(&self, other: &Slice) -> std::cmp::Ordering {
+        self[..].cmp(&other[..])
+    }
+}
+
+impl std::hash::Hash for Slice {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self[..].hash(state);
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_outlives_every_other_handle_on_its_owner() {
+        let owner = Arc::new(Box::<[u8]>::from(&b"hello world"[..]));
+        let world = Slice::share(Arc::clone(&owner), 6..11);
+        drop(owner);
+        let again = world.clone();
+        drop(world);
+        assert_eq!(again, b"world");
+    }
+
+    #[test]
+    fn empty_slices_are_equal_however_made() {
+        assert_eq!(Slice::empty(), Slice::copy_from(b""));
+        assert_eq!(&*Slice::default(), b"");
+    }
+
+    #[test]
+    #[should_panic(expected = "range")]
+    fn a_window_outside_its_owner_is_refused() {
+        Slice::share(Arc::new(Box::<[u8]>::from(&b"abc"[..])), 2..4);
+    }
+}
