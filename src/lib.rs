@@ -3,9 +3,12 @@
 mod coding;
 mod cursor;
 pub mod error;
+pub mod filter;
+mod hash;
 mod key;
 mod slice;
 
 pub use error::{Error, Result};
+pub use hash::hash64;
 pub use key::SequenceNumber;
 pub use slice::Slice;
