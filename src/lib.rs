@@ -3,6 +3,7 @@
 mod coding;
 mod cursor;
 pub mod error;
+pub mod fs;
 mod key;
 mod slice;
 
