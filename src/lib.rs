@@ -3,8 +3,12 @@
 mod coding;
 mod cursor;
 pub mod error;
+<<<<<<< HEAD
 pub mod filter;
 mod hash;
+=======
+pub mod fs;
+>>>>>>> fs
 mod key;
 mod slice;
 
