@@ -1,16 +1,16 @@
 //! Maypole: an embedded LSM key-value store whose heart is the filter block.
 
+mod cache;
 mod coding;
 mod cursor;
 pub mod error;
-<<<<<<< HEAD
 pub mod filter;
-mod hash;
-=======
 pub mod fs;
->>>>>>> fs
+mod hash;
 mod key;
 mod slice;
+mod stats;
+mod sync;
 
 pub use error::{Error, Result};
 pub use hash::hash64;
