@@ -1,11 +1,16 @@
 //! Maypole: an embedded LSM key-value store whose heart is the filter block.
 
+mod cache;
 mod coding;
 mod cursor;
 pub mod error;
 mod key;
 mod slice;
+mod stats;
+mod sync;
 
+pub use cache::{BlockCache, BlockKind, KindUsage};
 pub use error::{Error, Result};
 pub use key::SequenceNumber;
 pub use slice::Slice;
+pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
