@@ -12,7 +12,9 @@ mod slice;
 mod stats;
 mod sync;
 
+pub use cache::{BlockCache, BlockKind, KindUsage};
 pub use error::{Error, Result};
 pub use hash::hash64;
 pub use key::SequenceNumber;
 pub use slice::Slice;
+pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
