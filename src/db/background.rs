@@ -93,7 +93,7 @@ impl Inner {
         };
         if let Some(file) = &file {
             edit.added.push((0, file.meta.clone()));
-            self.counters.add(Ticker::FlushBytesWritten, file.meta.file_bytes);
+            self.counters.add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
         self.install(edit, file.into_iter().collect(), |state| {
             state.frozen.pop_front();
@@ -225,8 +225,8 @@ impl Inner {
             cancelled: &self.closing,
         };
         let outcome = run::run(&job, plan)?;
-        self.counters.add(Ticker::CompactionBytesRead, outcome.bytes_read);
-        self.counters.add(Ticker::CompactionBytesWritten, outcome.bytes_written);
+        self.counters.add(Ticker::CompactReadBytes, outcome.bytes_read);
+        self.counters.add(Ticker::CompactWriteBytes, outcome.bytes_written);
         edit.added
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
         self.install(edit, outcome.outputs, |_| {})

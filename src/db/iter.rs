@@ -131,6 +131,22 @@ enum Direction {
     Backward,
 }
 
+/// What somebody who walks sees: a view, and the last write in it that counts.
+#[derive(Clone)]
+struct Moment {
+    view: Arc<View>,
+    sequence: SequenceNumber,
+}
+
+impl Moment {
+    fn now(inner: &Inner, sequence: Option<SequenceNumber>) -> Moment {
+        let view = inner.view.load_arc(&pin());
+        // After the view: what this number counts is in the view, or was written later.
+        let sequence = sequence.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
+        Moment { view, sequence }
+    }
+}
+
 /// A cursor over the entries of a database, or of a range of it, as they were when it was made.
 ///
 /// It stands on an entry or, past either end and after an error, on none.
@@ -149,7 +165,7 @@ enum Direction {
 /// ```
 pub struct DbCursor {
     merged: MergingCursor<Source>,
-    sequence: SequenceNumber,
+    moment: Moment,
     bounds: Bounds,
     direction: Direction,
     valid: bool,
@@ -158,42 +174,31 @@ pub struct DbCursor {
     key: Vec<u8>,
     /// Going backward: the value shown.
     value: Slice,
-    /// Keeps the tables open, and the database's directory.
-    _inner: Arc<Inner>,
 }
 
 impl std::fmt::Debug for DbCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DbCursor")
             .field("valid", &self.valid)
-            .field("sequence", &self.sequence)
+            .field("sequence", &self.moment.sequence)
             .finish_non_exhaustive()
     }
 }
 
 impl DbCursor {
-    pub(super) fn new(
-        inner: &Arc<Inner>,
-        sequence: Option<SequenceNumber>,
-        lower: Vec<u8>,
-        upper: Option<Vec<u8>>,
-    ) -> DbCursor {
-        DbCursor::bounded(inner, sequence, Bounds { lower, upper })
+    pub(super) fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>) -> DbCursor {
+        DbCursor::at(Moment::now(inner, sequence), Bounds::default())
     }
 
-    fn bounded(inner: &Arc<Inner>, sequence: Option<SequenceNumber>, bounds: Bounds) -> DbCursor {
-        let view = inner.view.load_arc(&pin());
-        // After the view: whatever this number counts is in the view, or was written later.
-        let sequence = sequence.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
+    fn at(moment: Moment, bounds: Bounds) -> DbCursor {
         DbCursor {
-            merged: MergingCursor::new(sources(&view, &bounds)),
-            sequence,
+            merged: MergingCursor::new(sources(&moment.view, &bounds)),
+            moment,
             bounds,
             direction: Direction::Forward,
             valid: false,
             key: Vec::new(),
             value: Slice::empty(),
-            _inner: Arc::clone(inner),
         }
     }
 
@@ -248,7 +253,7 @@ impl DbCursor {
 
     /// To the first entry whose key is at or after `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let target = seek_key(key.as_ref().max(&self.bounds.lower), self.sequence);
+        let target = seek_key(key.as_ref().max(&self.bounds.lower), self.moment.sequence);
         self.start(Direction::Forward);
         self.merged.seek(&target)?;
         self.find_forward(false)
@@ -278,7 +283,7 @@ impl DbCursor {
         self.valid = false;
         if self.direction == Direction::Backward {
             // The merge stands before all versions of the key shown: go back to it, then past it.
-            let target = seek_key(&self.key, self.sequence);
+            let target = seek_key(&self.key, self.moment.sequence);
             self.direction = Direction::Forward;
             self.merged.seek(&target)?;
         } else {
@@ -314,7 +319,7 @@ impl DbCursor {
             if self.bounds.is_past(key) {
                 return Ok(());
             }
-            if key::sequence(internal_key) <= self.sequence && !(hidden && key == self.key) {
+            if key::sequence(internal_key) <= self.moment.sequence && !(hidden && key == self.key) {
                 match kind(internal_key)? {
                     EntryKind::Value => {
                         self.valid = true;
@@ -345,7 +350,7 @@ impl DbCursor {
             if key < &self.bounds.lower[..] {
                 break;
             }
-            if key::sequence(internal_key) <= self.sequence {
+            if key::sequence(internal_key) <= self.moment.sequence {
                 match kind(internal_key)? {
                     EntryKind::Value => {
                         found = true;
@@ -398,11 +403,11 @@ fn sources(view: &View, bounds: &Bounds) -> Vec<Source> {
 ///
 /// Keys are copied; values share the block they were found in. After an error it ends.
 pub struct DbIterator {
-    inner: Arc<Inner>,
-    sequence: SequenceNumber,
+    moment: Moment,
     bounds: Bounds,
     front: End,
     back: End,
+    finished: bool,
 }
 
 /// One end of an iterator: its cursor, made when first asked, and the last key it gave.
@@ -410,11 +415,120 @@ pub struct DbIterator {
 struct End {
     cursor: Option<DbCursor>,
     last_key: Option<Slice>,
-    finished: bool,
 }
 
 impl std::fmt::Debug for DbIterator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DbIterator").field("bounds", &self.bounds).finish_non_exhaustive()
+    }
+}
+
+impl DbIterator {
+    pub(super) fn over_range<K: AsRef<[u8]>>(
+        inner: &Arc<Inner>,
+        sequence: Option<SequenceNumber>,
+        range: impl RangeBounds<K>,
+    ) -> DbIterator {
+        DbIterator::new(inner, sequence, Bounds::of(range))
+    }
+
+    pub(super) fn over_prefix(
+        inner: &Arc<Inner>,
+        sequence: Option<SequenceNumber>,
+        prefix: &[u8],
+    ) -> DbIterator {
+        DbIterator::new(inner, sequence, Bounds::of_prefix(prefix))
+    }
+
+    fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>, bounds: Bounds) -> DbIterator {
+        let moment = Moment::now(inner, sequence);
+        DbIterator { moment, bounds, front: End::default(), back: End::default(), finished: false }
+    }
+
+    /// The next entry of an end, if the other end has not given it.
+    fn step(&mut self, direction: Direction) -> Result<Option<(Slice, Slice)>> {
+        let (end, other) = match direction {
+            Direction::Forward => (&mut self.front, &self.back),
+            Direction::Backward => (&mut self.back, &self.front),
+        };
+        let cursor = match &mut end.cursor {
+            Some(cursor) => {
+                match direction {
+                    Direction::Forward => cursor.next()?,
+                    Direction::Backward => cursor.prev()?,
+                }
+                cursor
+            }
+            None => {
+                let cursor =
+                    end.cursor.insert(DbCursor::at(self.moment.clone(), self.bounds.clone()));
+                match direction {
+                    Direction::Forward => cursor.seek_to_first()?,
+                    Direction::Backward => cursor.seek_to_last()?,
+                }
+                cursor
+            }
+        };
+        if !cursor.valid() {
+            return Ok(None);
+        }
+        let met = other.last_key.as_deref().is_some_and(|last| match direction {
+            Direction::Forward => cursor.key() >= last,
+            Direction::Backward => cursor.key() <= last,
+        });
+        if met {
+            return Ok(None);
+        }
+        let key = Slice::copy_from(cursor.key());
+        end.last_key = Some(key.clone());
+        Ok(Some((key, cursor.value_slice())))
+    }
+
+    fn step_or_end(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
+        if self.finished {
+            return None;
+        }
+        let item = self.step(direction).transpose();
+        // Whichever end runs out, or into the other, there is nothing between them any more.
+        self.finished = !matches!(item, Some(Ok(_)));
+        item
+    }
+}
+
+impl Iterator for DbIterator {
+    type Item = Result<(Slice, Slice)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step_or_end(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for DbIterator {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step_or_end(Direction::Backward)
+    }
+}
+
+impl std::iter::FusedIterator for DbIterator {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_where_the_last_byte_below_ff_goes_one_up() {
+        let upper = |prefix: &[u8]| Bounds::of_prefix(prefix).upper;
+        assert_eq!(upper(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(upper(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(upper(b"\xff"), None);
+        assert_eq!(upper(b""), None);
+    }
+
+    #[test]
+    fn bounds_become_inclusive_below_and_exclusive_above() {
+        let bounds = Bounds::of((Bound::Excluded("a"), Bound::Included("c")));
+        assert_eq!((&bounds.lower[..], bounds.upper.as_deref()), (&b"a\0"[..], Some(&b"c\0"[..])));
+        let all = Bounds::of::<&str>(..);
+        assert_eq!((all.lower.len(), all.upper), (0, None));
     }
 }

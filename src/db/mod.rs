@@ -339,7 +339,7 @@ impl Db {
     /// A cursor over all entries as of now: lends keys and values instead of handing them out, so
     /// it copies nothing.
     pub fn cursor(&self) -> DbCursor {
-        DbCursor::new(&self.inner, None, Vec::new(), None)
+        DbCursor::new(&self.inner, None)
     }
 
     /// Writes the memtable to a table and waits for it.
@@ -445,7 +445,7 @@ impl Snapshot {
 
     /// As [`Db::cursor`], at the snapshot.
     pub fn cursor(&self) -> DbCursor {
-        DbCursor::new(&self.inner, Some(self.sequence), Vec::new(), None)
+        DbCursor::new(&self.inner, Some(self.sequence))
     }
 
     /// The last write that the snapshot sees.
