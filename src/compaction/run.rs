@@ -11,7 +11,7 @@ use super::retain::Retention;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::key::{self, EntryKind, SequenceNumber, user_key};
+use crate::key::{SequenceNumber, user_key};
 use crate::merge::MergingCursor;
 use crate::table::CursorOptions;
 use crate::version::{LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version};
@@ -153,9 +153,6 @@ impl<'a> Outputs<'a> {
             Some(table) => table,
             None => self.current.insert(self.job.store.create(self.job.filter.clone())?),
         };
-        if key::kind_byte(internal_key) == EntryKind::Deletion as u8 {
-            table.count_tombstone();
-        }
         table.add(internal_key, value)
     }
 

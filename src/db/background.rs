@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::iter::Bounds;
@@ -237,13 +237,13 @@ impl Inner {
     }
 
     /// Waits until `done` holds of the state, or the database is closed or latched.
-    fn wait_until(&self, done: impl Fn(&State) -> bool) -> Result<()> {
+    pub(super) fn wait_until(&self, done: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock_state();
         while !done(&state) {
             self.check_writable()?;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        Ok(())
+        Ok(state)
     }
 
     pub(super) fn flush(&self) -> Result<()> {
@@ -261,7 +261,8 @@ impl Inner {
         self.wait_until(|state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),
-        })
+        })?;
+        Ok(())
     }
 
     pub(super) fn wait_for_compaction(&self) -> Result<()> {
@@ -270,21 +271,15 @@ impl Inner {
                 && !state.flushing
                 && state.compactions == 0
                 && pick::pick(&state.version.metas(), &self.shape, &state.busy).is_none()
-        })
+        })?;
+        Ok(())
     }
 
     /// Compacts level by level, from the top, all files that meet `range`.
     pub(super) fn compact_range(&self, range: Bounds) -> Result<()> {
         self.flush()?;
-        // Picked compactions pause, so that one file is never in two plans.
-        self.wait_until(|state| !state.manual)?;
-        self.lock_state().manual = true;
-        let result = self
-            .wait_until(|state| state.compactions == 0)
-            .and_then(|()| (0..LEVELS).try_for_each(|level| self.compact_level(level, &range)));
-        self.lock_state().manual = false;
-        self.changed.notify_all();
-        result.map_err(|error| self.latch(error))
+        self.exclusively(|| (0..LEVELS).try_for_each(|level| self.compact_level(level, &range)))
+            .map_err(|error| self.latch(error))
     }
 
     fn compact_level(&self, level: usize, range: &Bounds) -> Result<()> {
