@@ -5,6 +5,7 @@ mod cursor;
 pub mod error;
 mod key;
 mod slice;
+mod table;
 
 pub use error::{Error, Result};
 pub use key::SequenceNumber;
