@@ -3,10 +3,13 @@
 mod coding;
 mod cursor;
 pub mod error;
+pub mod filter;
+mod hash;
 mod key;
 mod slice;
 mod table;
 
 pub use error::{Error, Result};
+pub use hash::hash64;
 pub use key::SequenceNumber;
 pub use slice::Slice;

@@ -1,0 +1,93 @@
+//! The Bloom filter of tables before format version 5: read, never written.
+//!
+//! A 32-bit hash picks a line and, rotated, the step between its probes. With many keys in one table
+//! the 32 bits run out (1 % false positives more at 40 million keys), which is why it was replaced.
+//!
+//! ```text
+//! OFFSET   SIZE  MEANING
+//! 0        len   lines, each a power of two bytes: 64 on most machines, 128 on some
+//! len      1     k, 1 to 127: where newer filters have their marker
+//! len + 1  4     number of lines
+//! ```
+//!
+//! Invariant of [`LegacyGeometry`]: `lines << log2_line_bytes` bytes of the block are lines.
+//! Format: table format, section 3.8.
+
+use super::bloom::TRAILER_BYTES;
+use super::lines::LineBuf;
+use super::{Geometry, KeyHash, sizing};
+
+/// A legacy Bloom filter's shape.
+#[derive(Clone, Copy)]
+pub(super) struct LegacyGeometry {
+    lines: u32,
+    log2_line_bytes: u8,
+    probes: u8,
+}
+
+impl LegacyGeometry {
+    pub fn probes(&self) -> u32 {
+        u32::from(self.probes)
+    }
+
+    fn payload<'a>(&self, block: &'a LineBuf) -> &'a [u8] {
+        &block[..(self.lines as usize) << self.log2_line_bytes]
+    }
+
+    /// The part of all bits that is set.
+    pub fn fill(&self, block: &LineBuf) -> f64 {
+        let payload = self.payload(block);
+        let ones: u64 = payload.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        ones as f64 / (payload.len() as f64 * 8.0)
+    }
+}
+
+impl Geometry for LegacyGeometry {
+    fn parse(block: &LineBuf) -> Result<LegacyGeometry, &'static str> {
+        let Some((payload, &[probes, l0, l1, l2, l3])) = block.split_last_chunk::<TRAILER_BYTES>()
+        else {
+            return Err("shorter than a filter's trailer");
+        };
+        let lines = u32::from_le_bytes([l0, l1, l2, l3]);
+        if !(1..=127).contains(&probes) {
+            return Err("a legacy Bloom filter with an impossible number of probes");
+        }
+        if lines == 0 || payload.is_empty() || !payload.len().is_multiple_of(lines as usize) {
+            return Err("a legacy Bloom filter whose length is not a number of lines");
+        }
+        let line_bytes = payload.len() / lines as usize;
+        if !line_bytes.is_power_of_two() || line_bytes > 1 << 20 {
+            return Err("a legacy Bloom filter whose lines are not a power of two");
+        }
+        Ok(LegacyGeometry { lines, log2_line_bytes: line_bytes.trailing_zeros() as u8, probes })
+    }
+
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        let line = hash as u32 % self.lines;
+        block.prefetch((line as usize) << self.log2_line_bytes);
+        line
+    }
+
+    fn finish(&self, block: &LineBuf, hash: KeyHash, line: u32) -> bool {
+        let line_bytes = 1usize << self.log2_line_bytes;
+        let at = (line as usize) << self.log2_line_bytes;
+        let Some(line) = self.payload(block).get(at..at + line_bytes) else {
+            return true;
+        };
+        let mut h = hash as u32;
+        let step = h.rotate_right(17);
+        (0..self.probes).all(|_| {
+            let bit = h as usize & (8 * line_bytes - 1);
+            h = h.wrapping_add(step);
+            line[bit >> 3] & (1 << (bit & 7)) != 0
+        })
+    }
+
+    fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64 {
+        let bits_per_key = self.payload(block).len() as f64 * 8.0 / keys.max(1) as f64;
+        // Lines of other sizes than 64 are rare; the estimate for 64 is near enough.
+        let keys_per_line = 512.0 / bits_per_key;
+        let collisions = keys as f64 / 4_294_967_296.0;
+        (sizing::cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)
+    }
+}

@@ -1,0 +1,123 @@
+//! [`LineBuf`]: memory in whole cache lines.
+//!
+//! A filter promises that one probe costs one cache line. That holds only when its 64-byte lines
+//! are the processor's, so the bytes must begin at a multiple of 64.
+//!
+//! ```text
+//! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
+//! ^ address: a multiple of 64                       end: a multiple of 64 ->|
+//! ```
+//!
+//! Invariants: the allocation is aligned to 64 bytes, is wholly initialised, and may be **read** up
+//! to [`TAIL_BYTES`] past `len`, so a vector load that begins inside the payload stays inside
+//! memory we own. Nothing here decodes.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes of a cache line, here and in RocksDB's filters.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// Bytes after the payload that may be read: one full vector register.
+pub(crate) const TAIL_BYTES: usize = 64;
+
+/// Bytes that begin at a cache line, with a readable tail.
+pub(crate) struct LineBuf {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a `LineBuf` owns its bytes alone, as a `Box<[u8]>` does.
+unsafe impl Send for LineBuf {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for LineBuf {}
+
+impl LineBuf {
+    fn layout(len: usize) -> Layout {
+        let bytes =
+            len.checked_add(TAIL_BYTES).and_then(|n| n.checked_next_multiple_of(LINE_BYTES));
+        bytes
+            .and_then(|n| Layout::from_size_align(n, LINE_BYTES).ok())
+            .expect("a buffer is smaller than the address space")
+    }
+
+    /// `len` zero bytes.
+    pub fn zeroed(len: usize) -> LineBuf {
+        let layout = Self::layout(len);
+        // SAFETY: the layout has at least TAIL_BYTES bytes, so its size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        LineBuf { start, len }
+    }
+
+    /// A copy of `bytes`.
+    pub fn copy_from(bytes: &[u8]) -> LineBuf {
+        let mut buffer = LineBuf::zeroed(bytes.len());
+        buffer.copy_from_slice(bytes);
+        buffer
+    }
+
+    /// Bytes of memory behind the buffer, tail included: what a cache charges.
+    pub fn memory_bytes(&self) -> usize {
+        Self::layout(self.len).size()
+    }
+
+    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    #[inline(always)]
+    pub fn prefetch(&self, offset: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().wrapping_add(offset).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
+    }
+}
+
+impl Deref for LineBuf {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` owns at least `len` initialised bytes, and nobody writes while they are
+        // shared.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for LineBuf {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for LineBuf {
+    fn drop(&mut self) {
+        // SAFETY: `zeroed` allocated `start` with the layout of the same length.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_aligned_and_has_its_tail() {
+        for len in [0, 1, 63, 64, 65, 4096, 4101] {
+            let buffer = LineBuf::copy_from(&vec![7; len]);
+            assert_eq!(buffer.as_ptr() as usize % LINE_BYTES, 0);
+            assert_eq!(&*buffer, vec![7; len]);
+            assert!(buffer.memory_bytes() >= len + TAIL_BYTES);
+            // SAFETY: the test of the promise that the tail may be read.
+            let tail = unsafe { std::slice::from_raw_parts(buffer.as_ptr().add(len), TAIL_BYTES) };
+            assert_eq!(tail, [0; TAIL_BYTES]);
+            buffer.prefetch(usize::MAX);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! [`FilterSpec`]: which filter to build, as a value and as text.
+//!
+//! ```text
+//! none                        no filter
+//! bloom(10)      bloom:10     a family and the bits to store for each key; fractions count
+//! ribbon_like_bloom(10)       a Ribbon filter with the false-positive rate of bloom(10)
+//! fpr(0.01)      fpr:0.01     a false-positive rate; the family is bloom …
+//! fpr(0.01, burr) fpr:0.01:burr fpr:0.01,burr    … unless it is said. fpr(1) is none
+//! ```
+//!
+//! Two spellings, because a shell eats parentheses. A spec is checked when it is made: one that
+//! exists can be built. Bits are kept in thousandths, as RocksDB keeps them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Family, sizing};
+
+/// Which filter a table gets.
+///
+/// `bits_per_key` means **stored bits**, for every family. That differs from RocksDB's Ribbon
+/// policy, whose number is "as good as a Bloom filter of that many bits": use
+/// [`FilterSpec::ribbon_like_bloom`] for that meaning.
+///
+/// ```
+/// use maypole::filter::FilterSpec;
+///
+/// let spec: FilterSpec = "bloom:9.9".parse()?;
+/// assert_eq!(spec, FilterSpec::bloom(9.9)?);
+/// assert_eq!(spec.to_string(), "bloom(9.9)");
+/// assert!("bloom(0)".parse::<FilterSpec>().is_err());
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FilterSpec {
+    /// `None`: no filter.
+    plan: Option<(Family, Target)>,
+}
+
+/// What a family's builder has to reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Target {
+    /// Thousandths of a stored bit for each key.
+    MillibitsPerKey(u32),
+    /// The false-positive rate of RocksDB's Bloom filter of so many thousandths of a bit a key.
+    LikeBloom(u32),
+    /// A false-positive rate.
+    Fpr(f64),
+}
+
+impl Target {
+    /// The size of a RocksDB Bloom filter that serves this target.
+    pub fn bloom_millibits(self) -> u32 {
+        match self {
+            Target::MillibitsPerKey(millibits) | Target::LikeBloom(millibits) => millibits,
+            Target::Fpr(fpr) => sizing::bloom_millibits_for_fpr(fpr),
+        }
+    }
+}
+
+/// Why a filter cannot be had: one line that names what was given and what is possible.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecError(String);
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+const FORMS: &str = "none, bloom(BITS), ribbon(BITS), burr(BITS), ribbon_like_bloom(BITS), fpr(RATE) or fpr(RATE, FAMILY)";
+
+/// The most bits a key a family can store, and the lowest rate it can reach.
+fn limits(family: Family) -> (f64, f64) {
+    match family {
+        Family::Bloom | Family::LegacyBloom => (100.0, 1e-9),
+        // One column of the band matrix is one bit of the rate: 32 columns in RocksDB's format …
+        Family::Ribbon => (32.0, 2.4e-10),
+        // … and 16 in ours.
+        Family::Burr => (16.0, 1.6e-5),
+    }
+}
+
+impl FilterSpec {
+    /// No filter: every lookup reads.
+    pub const NONE: FilterSpec = FilterSpec { plan: None };
+
+    /// RocksDB's Bloom filter. 10 bits a key give 1 %; each further 5.6 a tenth of that.
+    pub fn bloom(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
+        Self::stored_bits(Family::Bloom, bits_per_key)
+    }
+
+    /// RocksDB's Ribbon filter (Standard128). 7 bits a key give 1 %; each further 3.5 a tenth of
+    /// that.
+    pub fn ribbon(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
+        Self::stored_bits(Family::Ribbon, bits_per_key)
+    }
+
+    /// RocksDB's Ribbon filter in RocksDB's own measure: the false-positive rate of
+    /// `bloom(bloom_bits_per_key)` at about 0.7 of its size.
+    pub fn ribbon_like_bloom(bloom_bits_per_key: f64) -> Result<FilterSpec, SpecError> {
+        let millibits =
+            millibits("ribbon_like_bloom", bloom_bits_per_key, limits(Family::Bloom).0)?;
+        Ok(FilterSpec { plan: Some((Family::Ribbon, Target::LikeBloom(millibits))) })
+    }
+
+    /// Maypole's bumped ribbon: the smallest and, of the two Ribbons, the faster one. RocksDB
+    /// reads the table and merely has no filter for it.
+    pub fn burr(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
+        Self::stored_bits(Family::Burr, bits_per_key)
+    }
+
+    /// A filter of `family` with at most about the false-positive rate `rate`; 1 means none.
+    pub fn fpr(rate: f64, family: Family) -> Result<FilterSpec, SpecError> {
+        let (_, lowest) = limits(family);
+        if family == Family::LegacyBloom {
+            return Err(SpecError("legacy_bloom can be read, but not written".into()));
+        }
+        if !(lowest..=1.0).contains(&rate) {
+            return Err(SpecError(format!(
+                "fpr({rate}, {family}): the rate must lie between {lowest:e} and 1"
+            )));
+        }
+        if rate == 1.0 {
+            return Ok(FilterSpec::NONE);
+        }
+        Ok(FilterSpec { plan: Some((family, Target::Fpr(rate))) })
+    }
+
+    fn stored_bits(family: Family, bits_per_key: f64) -> Result<FilterSpec, SpecError> {
+        let millibits = millibits(family.name(), bits_per_key, limits(family).0)?;
+        Ok(FilterSpec { plan: Some((family, Target::MillibitsPerKey(millibits))) })
+    }
+
+    /// Whether no filter is to be built.
+    pub fn is_none(&self) -> bool {
+        self.plan.is_none()
+    }
+
+    /// The family asked for. A table may get another one: see [`super::FilterBlock::family`].
+    pub fn family(&self) -> Option<Family> {
+        self.plan.map(|(family, _)| family)
+    }
+
+    pub(crate) fn plan(&self) -> Option<(Family, Target)> {
+        self.plan
+    }
+}
+
+/// Checks and rounds as RocksDB does: `trunc(bits × 1000 + 0.500001)`.
+fn millibits(name: &str, bits_per_key: f64, most: f64) -> Result<u32, SpecError> {
+    if !(1.0..=most).contains(&bits_per_key) {
+        return Err(SpecError(format!(
+            "{name}({bits_per_key}): bits per key must lie between 1 and {most}"
+        )));
+    }
+    Ok((bits_per_key * 1000.0 + 0.500001) as u32)
+}
+
+impl fmt::Display for FilterSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = |millibits: u32| f64::from(millibits) / 1000.0;
+        match self.plan {
+            None => f.write_str("none"),
+            Some((family, Target::MillibitsPerKey(m))) => write!(f, "{family}({})", bits(m)),
+            Some((_, Target::LikeBloom(m))) => write!(f, "ribbon_like_bloom({})", bits(m)),
+            Some((Family::Bloom, Target::Fpr(rate))) => write!(f, "fpr({rate})"),
+            Some((family, Target::Fpr(rate))) => write!(f, "fpr({rate}, {family})"),
+        }
+    }
+}
+
+impl FromStr for FilterSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<FilterSpec, SpecError> {
+        let unknown = || SpecError(format!("unknown filter {text:?}: expected {FORMS}"));
+        let text = text.trim();
+        let (name, arguments) = match text.split_once(['(', ':']) {
+            None => (text, None),
+            Some((name, rest)) if text[name.len()..].starts_with('(') => {
+                (name.trim_end(), Some(rest.strip_suffix(')').ok_or_else(unknown)?))
+            }
+            Some((name, rest)) => (name, Some(rest)),
+        };
+        let arguments: Vec<&str> = arguments
+            .map(|list| list.split([',', ':']).map(str::trim).collect())
+            .unwrap_or_default();
+        let number = |argument: &str| {
+            argument
+                .parse::<f64>()
+                .map_err(|_| SpecError(format!("{text}: {argument:?} is not a number")))
+        };
+        match (name, arguments.as_slice()) {
+            ("none", []) => Ok(FilterSpec::NONE),
+            ("bloom", [bits]) => FilterSpec::bloom(number(bits)?),
+            ("ribbon", [bits]) => FilterSpec::ribbon(number(bits)?),
+            ("ribbon_like_bloom", [bits]) => FilterSpec::ribbon_like_bloom(number(bits)?),
+            ("burr", [bits]) => FilterSpec::burr(number(bits)?),
+            ("fpr", [rate]) => FilterSpec::fpr(number(rate)?, Family::Bloom),
+            ("fpr", [rate, family]) => {
+                let family = match *family {
+                    "bloom" => Family::Bloom,
+                    "ribbon" => Family::Ribbon,
+                    "burr" => Family::Burr,
+                    _ => {
+                        return Err(SpecError(format!(
+                            "{text}: unknown family {family:?}: expected bloom, ribbon or burr"
+                        )));
+                    }
+                };
+                FilterSpec::fpr(number(rate)?, family)
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spec_prints_as_it_reads() {
+        for text in [
+            "none",
+            "bloom(10)",
+            "bloom(9.9)",
+            "bloom(100)",
+            "ribbon(7.25)",
+            "ribbon_like_bloom(10)",
+            "burr(6.999)",
+            "fpr(0.01)",
+            "fpr(0.001, ribbon)",
+            "fpr(0.02, burr)",
+        ] {
+            let spec: FilterSpec = text.parse().unwrap();
+            assert_eq!(spec.to_string(), text);
+            assert_eq!(spec.to_string().parse(), Ok(spec));
+        }
+    }
+
+    #[test]
+    fn a_shell_may_write_a_colon() {
+        for (colon, parentheses) in [
+            ("bloom:10", "bloom(10)"),
+            ("bloom: 9.5", " bloom (9.5) "),
+            ("fpr:0.01", "fpr(0.01)"),
+            ("fpr:0.01:burr", "fpr(0.01,burr)"),
+            ("fpr:0.01,burr", "fpr(0.01, burr)"),
+            ("fpr(0.01, bloom)", "fpr(0.01)"),
+            ("fpr:1", "none"),
+            ("fpr(1.0, burr)", "none"),
+        ] {
+            assert_eq!(colon.parse::<FilterSpec>(), parentheses.parse(), "{colon}");
+            assert!(colon.parse::<FilterSpec>().is_ok(), "{colon}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused_in_one_line() {
+        for text in [
+            "",
+            "bloom",
+            "blom(10)",
+            "bloom(10",
+            "bloom 10",
+            "bloom()",
+            "bloom(ten)",
+            "bloom(10, 2)",
+            "bloom(10))",
+            "bloom(0)",
+            "bloom(0.99)",
+            "bloom(-3)",
+            "bloom(nan)",
+            "bloom(inf)",
+            "bloom(1e9)",
+            "ribbon(33)",
+            "burr(17)",
+            "ribbon_like_bloom(101)",
+            "fpr(0)",
+            "fpr(-0.1)",
+            "fpr(1.01)",
+            "fpr(nan)",
+            "fpr(0.01, legacy_bloom)",
+            "fpr(0.01, cuckoo)",
+            "none(1)",
+        ] {
+            let error = text.parse::<FilterSpec>().unwrap_err().to_string();
+            assert!(!error.contains('\n') && error.len() > 20, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn bits_are_rounded_to_thousandths_as_rocksdb_does() {
+        let millibits = |bits| match FilterSpec::bloom(bits).unwrap().plan() {
+            Some((Family::Bloom, Target::MillibitsPerKey(millibits))) => millibits,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(millibits(9.9), 9900);
+        assert_eq!(millibits(10.0004), 10_000);
+        assert_eq!(millibits(10.0006), 10_001);
+    }
+}
