@@ -5,6 +5,7 @@ mod cursor;
 pub mod error;
 pub mod filter;
 mod hash;
+pub mod fs;
 mod key;
 mod slice;
 mod table;
