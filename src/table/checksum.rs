@@ -71,11 +71,14 @@ impl ChecksumKind {
             ChecksumKind::XxHash64 => xxh64(bytes, 0) as u32,
             ChecksumKind::Xxh3 => match bytes.split_last() {
                 None => 0,
-                Some((&last, rest)) => {
-                    xxh3_64(rest) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
-                }
+                Some((&last, rest)) => Self::xxh3_of_parts(rest, last),
             },
         }
+    }
+
+    /// The XXH3 checksum of a payload and its type byte that do not lie together.
+    pub(crate) fn xxh3_of_parts(payload: &[u8], last: u8) -> u32 {
+        xxh3_64(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
     }
 }
 
