@@ -11,6 +11,7 @@ mod key;
 mod slice;
 mod stats;
 mod sync;
+mod table;
 
 pub use cache::{BlockCache, BlockKind, KindUsage};
 pub use error::{Error, Result};
