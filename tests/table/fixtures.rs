@@ -25,7 +25,7 @@ const FIXTURES: [Fixture; 7] = [
     fixture("r7-v2-nofilter-none", 2, None, 0),
     fixture("r7-v4-legacybloom-none", 4, Some(Family::LegacyBloom), 1),
     fixture("r7-v5-bloom-snappy", 5, Some(Family::Bloom), 1),
-    fixture("r7-v5-partitioned-zstd", 5, Some(Family::Bloom), 2),
+    fixture("r7-v5-partitioned-zstd", 5, Some(Family::Bloom), 5),
     fixture("r11-v5-versions-none", 5, Some(Family::Bloom), 1),
     fixture("r11-v6-ribbon-lz4", 6, Some(Family::Ribbon), 1),
     fixture("r11-v7-bloom-none", 7, Some(Family::Bloom), 1),
