@@ -4,8 +4,12 @@ mod coding;
 mod cursor;
 pub mod error;
 pub mod fs;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod slice;
+mod wal;
 
 pub use error::{Error, Result};
 pub use key::SequenceNumber;
