@@ -206,6 +206,10 @@ tickers! {
     /// Microseconds that writes waited for flush or compaction.
     StallMicros = "stall.micros",
 
+    /// Keys in the filters that were built. (Ours.)
+    FilterBuildKeys = "filter.build.keys",
+    /// Nanoseconds spent building them from the key hashes, checking included. (Ours.)
+    FilterBuildNanos = "filter.build.nanos",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",
     /// Bytes written by flushes.

@@ -110,7 +110,7 @@ impl Inner {
             number,
             file_bytes,
             entries: properties.entries(),
-            tombstones: properties.deletions,
+            tombstones: properties.number("rocksdb.deleted.keys").unwrap_or(0),
             least_sequence: sequence,
             largest_sequence: sequence,
             global_sequence: Some(sequence),

@@ -49,9 +49,9 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
     let Recovered { next_file, flushed_sequence, oldest_wal, files: tables, .. } =
         recovered.unwrap_or_default();
 
-    let cache = match options.cache {
-        CacheChoice::Own(bytes) => BlockCache::new(bytes),
-        CacheChoice::Shared(cache) => cache,
+    let cache = match &options.cache {
+        CacheChoice::Own(bytes) => BlockCache::new(*bytes),
+        CacheChoice::Shared(cache) => Arc::clone(cache),
     };
     let counters = Arc::new(Counters::new());
     // Files that a crash left behind may have higher numbers than the MANIFEST knows.

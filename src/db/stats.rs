@@ -95,8 +95,8 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
     let mean = |weight: &dyn Fn(&FileStats) -> f64| {
         let (mut sum, mut total) = (0.0, 0.0);
         for file in files.clone() {
-            if let Some(filter) = &file.filter {
-                sum += weight(file) * filter.predicted_fpr;
+            if let Some(predicted_fpr) = file.filter.as_ref().and_then(|f| f.predicted_fpr) {
+                sum += weight(file) * predicted_fpr;
                 total += weight(file);
             }
         }

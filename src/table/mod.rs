@@ -24,6 +24,7 @@ mod file;
 mod filter_block;
 mod format;
 mod index;
+mod info;
 mod options;
 mod properties;
 mod reader;
@@ -40,6 +41,7 @@ pub(crate) use reader::{Entry, FilterProbe, Found, Table, TableContext};
 
 pub use checksum::ChecksumKind;
 pub use compression::Compression;
+pub use info::TableFilterInfo;
 pub use format::{BlockHandle, Footer};
 pub use options::{FilterSummary, TableOptions, TableSummary};
 pub use properties::{PropertyValue, TableProperties};
