@@ -6,12 +6,16 @@ mod cursor;
 pub mod error;
 pub mod filter;
 pub mod fs;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod key;
 mod slice;
 mod stats;
 mod sync;
 mod table;
+mod wal;
 
 pub use cache::{BlockCache, BlockKind, KindUsage};
 pub use error::{Error, Result};
