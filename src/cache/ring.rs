@@ -123,7 +123,7 @@ impl Ring {
     /// were, the next one. `None` when the ring is empty.
     pub fn sweep(&mut self) -> Option<Arc<dyn Entry>> {
         let mut steps = MAX_SECOND_CHANCES;
-        match self.peek(&mut steps) {
+        match self.next_unused(&mut steps) {
             Some(entry) => Some(entry),
             None if self.len() == 0 => None,
             None => {
@@ -134,7 +134,7 @@ impl Ring {
     }
 
     /// Looks at up to `steps` entries for one that was not used, and takes it out.
-    pub fn peek(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
+    pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
         if self.len() == 0 {
             return None;
         }
