@@ -214,7 +214,8 @@ impl State {
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>, victims: &mut Vec<Arc<dyn Entry>>) {
-        victim.header().empty_slot();
+        // SAFETY: `self` is what the mutex guards, and the victim came out of its ring just now.
+        unsafe { victim.empty_slot() };
         self.uncharge(&*victim);
         victims.push(victim);
     }
