@@ -241,6 +241,13 @@ impl Index {
         low
     }
 
+    /// Whether entries of a user key that were sought in block `i`, and not found up to its end, may
+    /// begin the next block: its separator is a version of this very key. A separator without a
+    /// version stands behind all of them.
+    pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
+        !self.trailers.is_empty() && self.user_key(i) == user_key
+    }
+
     /// Bytes of memory behind the index.
     pub fn heap_bytes(&self) -> usize {
         self.common_prefix.capacity()

@@ -1,0 +1,1 @@
+//! RocksDB's own tools read our tables of a tree.
