@@ -94,8 +94,13 @@ fn without_a_filter_no_filter_counter_moves() {
     let context = context(1 << 20);
     let options = TableOptions { filter: FilterSpec::NONE, ..options(Compression::None) };
     let table = table(&keys(100), options, &context);
-    let tickers =
-        [BloomUseful, BloomFullPositive, BloomFullTruePositive, BlockCacheFilterMiss, DataBlocksExamined];
+    let tickers = [
+        BloomUseful,
+        BloomFullPositive,
+        BloomFullTruePositive,
+        BlockCacheFilterMiss,
+        DataBlocksExamined,
+    ];
     let moved = counted(&context, &tickers, || {
         assert!(get(&table, "k000050"));
         assert!(!get(&table, "k000051"));

@@ -63,7 +63,8 @@ fn write(
     options: TableOptions,
 ) -> TableSummary {
     let dialect = Dialect::Database { file_number: 7 };
-    let mut builder = TableBuilder::new(fs.create(Path::new(path)).unwrap(), options, dialect).unwrap();
+    let mut builder =
+        TableBuilder::new(fs.create(Path::new(path)).unwrap(), options, dialect).unwrap();
     for (key, value) in entries {
         builder.add(key, value).unwrap();
     }
@@ -84,7 +85,11 @@ fn open(fs: &dyn Fs, path: &str, context: &TableContext) -> Result<Arc<Table>> {
 }
 
 /// A table over `entries` in a file system of its own.
-fn table(entries: &[(Vec<u8>, Vec<u8>)], options: TableOptions, context: &TableContext) -> Arc<Table> {
+fn table(
+    entries: &[(Vec<u8>, Vec<u8>)],
+    options: TableOptions,
+    context: &TableContext,
+) -> Arc<Table> {
     let fs = MemFs::new();
     write(&fs, "t.sst", entries, options);
     open(&fs, "t.sst", context).unwrap()

@@ -165,9 +165,8 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
 
 #[test]
 fn unknown_kinds_come_back_as_their_byte() {
-    let entries: Entries = [0x02, 0x07, 0x11, 0x16]
-        .map(|kind| (internal_key(&[kind], 9, kind), vec![kind; 3]))
-        .into();
+    let entries: Entries =
+        [0x02, 0x07, 0x11, 0x16].map(|kind| (internal_key(&[kind], 9, kind), vec![kind; 3])).into();
     assert_reads_as(&table(&entries, options(Compression::None), &context(1 << 20)), &entries);
 }
 
@@ -222,7 +221,8 @@ fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> V
     bytes.truncate(length - FOOTER_BYTES);
     if version < 6 {
         handles.iter().for_each(|&handle| stamp(&mut bytes, handle));
-        let mut end = crate::table::format::Footer::encode_plain(footer.metaindex, footer.index.unwrap());
+        let mut end =
+            crate::table::format::Footer::encode_plain(footer.metaindex, footer.index.unwrap());
         end[0] = kind.to_byte();
         end[41..45].copy_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&end);
@@ -354,7 +354,8 @@ fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_a
     assert_eq!(bytes[at..at + 8], [0; 8]);
     bytes[at..at + 8].copy_from_slice(&77u64.to_le_bytes());
     let table = Table::open(file_of(&bytes), context(1 << 20)).unwrap();
-    let seen = vec![(internal_key(b"a", 77, 1), b"1".to_vec()), (internal_key(b"b", 77, 0), vec![])];
+    let seen =
+        vec![(internal_key(b"a", 77, 1), b"1".to_vec()), (internal_key(b"b", 77, 0), vec![])];
     assert_reads_as(&table, &seen);
     let assigned = |sequence| TableContext { assigned_sequence: Some(sequence), ..context(0) };
     assert!(Table::open(file_of(&bytes), assigned(77)).is_ok());
