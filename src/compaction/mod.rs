@@ -1,0 +1,9 @@
+//! Compaction: merging tables downward so that a lookup meets few of them.
+//!
+//! - [`pick`]: which tables, a pure function of what the tree holds;
+//! - [`retain`]: which entries survive, a pure function of the snapshots;
+//! - [`run`]: the merge itself, from open tables to new ones.
+
+pub(crate) mod pick;
+pub(crate) mod retain;
+pub(crate) mod run;

@@ -1,0 +1,105 @@
+//! Which entries a compaction keeps.
+//!
+//! Snapshots cut the sequence numbers into *stripes*: two versions of a key in one stripe look the
+//! same to every reader but for the newer one, which hides the older.
+//!
+//! ```text
+//!   sequence   1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7
+//!   stripe        0  |    1    |  2
+//!   versions   2 3       5 6       9         of one key
+//!   kept         3         6       9
+//! ```
+//!
+//! A tombstone goes when nothing older than it is left to hide: it lies in the oldest stripe and no
+//! level below the output holds the key.
+
+use crate::key::{self, EntryKind, SequenceNumber};
+
+pub(crate) struct Retention {
+    /// Sequence numbers of the snapshots, ascending.
+    snapshots: Vec<SequenceNumber>,
+    /// The user key of the last entry seen, and the stripe of its last version.
+    last: Option<(Vec<u8>, usize)>,
+}
+
+impl Retention {
+    pub fn new(snapshots: Vec<SequenceNumber>) -> Retention {
+        debug_assert!(snapshots.is_sorted());
+        Retention { snapshots, last: None }
+    }
+
+    /// The stripe of a sequence number: how many snapshots cannot see it.
+    pub fn stripe(&self, sequence: SequenceNumber) -> usize {
+        self.snapshots.partition_point(|&snapshot| snapshot < sequence)
+    }
+
+    /// Whether the next entry, in internal-key order, must be written. `is_below` tells whether a
+    /// level under the output may hold the user key; it is asked for tombstones only.
+    pub fn keeps(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> bool {
+        let user_key = key::user_key(internal_key);
+        let stripe = self.stripe(key::sequence(internal_key));
+        match &mut self.last {
+            Some((last_key, last_stripe)) if last_key == user_key => {
+                if *last_stripe == stripe {
+                    return false;
+                }
+                *last_stripe = stripe;
+            }
+            Some((last_key, last_stripe)) => {
+                last_key.clear();
+                last_key.extend_from_slice(user_key);
+                *last_stripe = stripe;
+            }
+            None => self.last = Some((user_key.to_vec(), stripe)),
+        }
+        let is_tombstone = matches!(
+            EntryKind::from_byte(key::kind_byte(internal_key)),
+            Some(EntryKind::Deletion | EntryKind::SingleDeletion)
+        );
+        !(is_tombstone && stripe == 0 && !is_below(user_key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::internal_key;
+
+    fn kept(snapshots: &[u64], versions: &[(u64, u8)], below: bool) -> Vec<u64> {
+        let mut retention = Retention::new(snapshots.to_vec());
+        let mut kept = Vec::new();
+        for &(sequence, kind) in versions {
+            if retention.keeps(&internal_key(b"k", sequence, kind), |_| below) {
+                kept.push(sequence);
+            }
+        }
+        kept
+    }
+
+    #[test]
+    fn each_stripe_keeps_its_newest_version() {
+        let versions = [(9, 1), (6, 1), (5, 1), (3, 1), (2, 1)];
+        assert_eq!(kept(&[], &versions, true), [9]);
+        assert_eq!(kept(&[3, 7], &versions, true), [9, 6, 3]);
+        assert_eq!(kept(&[9], &versions, true), [9], "a snapshot at 9 sees 9");
+        assert_eq!(kept(&[8], &versions, true), [9, 6]);
+    }
+
+    #[test]
+    fn a_tombstone_goes_only_when_it_hides_nothing() {
+        let versions = [(9, 0), (6, 1)];
+        assert_eq!(kept(&[], &versions, false), [] as [u64; 0]);
+        assert_eq!(kept(&[], &versions, true), [9]);
+        assert_eq!(kept(&[7], &versions, false), [9, 6], "the snapshot still sees 6");
+        assert_eq!(kept(&[9], &versions, false), [] as [u64; 0], "the snapshot sees no value");
+    }
+
+    #[test]
+    fn keys_do_not_hide_each_other() {
+        let mut retention = Retention::new(Vec::new());
+        for key in [&b""[..], b"a", b"ab", b"b"] {
+            assert!(retention.keeps(&internal_key(key, 5, 1), |_| true));
+            assert!(!retention.keeps(&internal_key(key, 4, 1), |_| true));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! How a database is opened: few options, each with its unit, its default and advice.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Db;
+use crate::cache::BlockCache;
+use crate::compaction::pick::Shape;
+use crate::error::{Error, Result};
+use crate::fs::{Fs, RealFs};
+use crate::policy::FilterPolicy;
+use crate::table::Compression;
+
+/// Options of a database, all with defaults: `Db::builder(path).open()`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::{Db, FilterPolicy};
+///
+/// let db = Db::builder(dir.path())
+///     .filter("bloom(12)".parse::<FilterPolicy>()?)
+///     .block_cache_bytes(256 << 20)
+///     .open()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Builder {
+    pub(crate) path: PathBuf,
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) create_if_missing: bool,
+    pub(crate) filter: FilterPolicy,
+    pub(crate) cache: CacheChoice,
+    pub(crate) compression: Compression,
+    pub(crate) block_bytes: usize,
+    pub(crate) memtable_bytes: usize,
+    pub(crate) shape: Shape,
+    pub(crate) compaction_threads: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum CacheChoice {
+    Own(usize),
+    Shared(Arc<BlockCache>),
+}
+
+impl Builder {
+    pub(crate) fn new(path: &Path) -> Builder {
+        Builder {
+            path: path.to_owned(),
+            fs: Arc::new(RealFs),
+            create_if_missing: true,
+            filter: FilterPolicy::default(),
+            cache: CacheChoice::Own(64 << 20),
+            compression: Compression::default(),
+            block_bytes: 4096,
+            memtable_bytes: 16 << 20,
+            shape: Shape {
+                l0_trigger: 4,
+                level_base_bytes: 64 << 20,
+                level_multiplier: 10,
+                table_bytes: 64 << 20,
+            },
+            compaction_threads: 2,
+        }
+    }
+
+    /// Which filter a new table gets. Default `bloom(10)`: about 1 % of absent lookups read a
+    /// block. Changing it later is safe: old tables keep the filter they have until they are
+    /// compacted.
+    #[doc(alias = "filter_policy")]
+    #[doc(alias = "bits_per_key")]
+    pub fn filter(mut self, policy: FilterPolicy) -> Builder {
+        self.filter = policy;
+        self
+    }
+
+    /// The most bytes of the block cache. Default 64 MiB. Data blocks, indexes **and filters** are
+    /// charged to it; give it at least the filters (bits per key × keys / 8) and the indexes
+    /// (about 1 % of the data), and what is left to hot data.
+    pub fn block_cache_bytes(mut self, bytes: usize) -> Builder {
+        self.cache = CacheChoice::Own(bytes);
+        self
+    }
+
+    /// Shares one block cache between several databases.
+    pub fn block_cache(mut self, cache: Arc<BlockCache>) -> Builder {
+        self.cache = CacheChoice::Shared(cache);
+        self
+    }
+
+    /// How data blocks are compressed. Default LZ4 when the crate is built with it (the default).
+    pub fn compression(mut self, compression: Compression) -> Builder {
+        self.compression = compression;
+        self
+    }
+
+    /// Where a data block is cut, in bytes before compression. Default 4096. Larger blocks compress
+    /// better and need a smaller index; each lookup that reaches the disk reads more.
+    pub fn block_bytes(mut self, bytes: usize) -> Builder {
+        self.block_bytes = bytes;
+        self
+    }
+
+    /// How large the memtable grows before it is flushed. Default 16 MiB. Up to three exist at a
+    /// time. Larger ones mean fewer, larger flushes and a longer recovery.
+    #[doc(alias = "write_buffer_size")]
+    pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
+        self.memtable_bytes = bytes;
+        self
+    }
+
+    /// Where a table of level 1 and deeper is cut, in bytes. Default 64 MiB.
+    #[doc(alias = "target_file_size_base")]
+    pub fn table_bytes(mut self, bytes: u64) -> Builder {
+        self.shape.table_bytes = bytes;
+        self
+    }
+
+    /// The most bytes of the first level under level 0. Default 64 MiB, four memtables; deeper
+    /// levels are ten times larger each.
+    #[doc(alias = "max_bytes_for_level_base")]
+    pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
+        self.shape.level_base_bytes = bytes;
+        self
+    }
+
+    /// How many compactions may run at a time. Default 2. Flushes have a thread of their own.
+    pub fn compaction_threads(mut self, threads: usize) -> Builder {
+        self.compaction_threads = threads;
+        self
+    }
+
+    /// Whether a missing database is created. Default true.
+    pub fn create_if_missing(mut self, create: bool) -> Builder {
+        self.create_if_missing = create;
+        self
+    }
+
+    /// The file system. Default the operating system's; tests use one in memory.
+    pub fn fs(mut self, fs: Arc<dyn Fs>) -> Builder {
+        self.fs = fs;
+        self
+    }
+
+    /// Opens the database, creating or recovering it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for an option out of its range, before anything is touched;
+    /// [`Error::Locked`] when it is open elsewhere, also in this process; [`Error::Corruption`]
+    /// with file and offset when what is on disk cannot be trusted.
+    pub fn open(self) -> Result<Db> {
+        self.check()?;
+        Db::open_with(self)
+    }
+
+    fn check(&self) -> Result<()> {
+        let ranges: [(&str, u64, u64, u64); 5] = [
+            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
+            ("memtable_bytes", self.memtable_bytes as u64, 4096, 2 << 30),
+            ("table_bytes", self.shape.table_bytes, 4096, 1 << 40),
+            ("level_base_bytes", self.shape.level_base_bytes, 4096, 1 << 50),
+            ("compaction_threads", self.compaction_threads as u64, 1, 64),
+        ];
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(Error::InvalidArgument(format!(
+                    "{name} must be between {least} and {most}, not {value}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,468 @@
+//! [`Db`]: the database, and what its parts share.
+//!
+//! ```text
+//!   readers ──► view (ArcCell): memtable + frozen memtables + Version       no lock
+//!   writers ──► writer (mutex): WAL, memtable, last sequence number         write.rs
+//!   changes of the tree ──► manifest (mutex) ──► state (mutex) ──► view     background.rs
+//! ```
+//!
+//! Locks are taken in the order writer, manifest, state; none is held while waiting for a device
+//! but the writer's (the WAL) and the manifest's.
+//!
+//! What is absent: transactions, column families, merge operators, a server.
+
+mod background;
+mod batch;
+mod builder;
+mod get;
+mod ingest;
+mod iter;
+mod recover;
+mod snapshot;
+mod stats;
+mod verify;
+mod write;
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+pub use batch::WriteBatch;
+pub use builder::Builder;
+pub use iter::{DbCursor, DbIterator};
+pub use stats::{FileStats, LevelStats, Stats};
+pub use verify::VerifyReport;
+pub use write::Durability;
+
+use crate::compaction::pick::Shape;
+use crate::error::{Error, Result};
+use crate::fs::FileLock;
+use crate::key::{MAX_SEQUENCE, SequenceNumber};
+use crate::memtable::Memtable;
+use crate::policy::FilterPolicy;
+use crate::slice::Slice;
+use crate::stats::Counters;
+use crate::sync::ArcCell;
+use crate::version::{Manifest, TableStore, Version};
+use snapshot::SnapshotList;
+use write::{Pending, SealedWals, Writer};
+
+/// What readers see: everything that was written, at one moment. Immutable but for the entries
+/// that writers add to the memtable, which readers tell apart by sequence number.
+pub(crate) struct View {
+    pub memtable: Arc<Memtable>,
+    /// Full memtables that are being flushed, newest first.
+    pub frozen: Vec<Arc<Memtable>>,
+    pub version: Arc<Version>,
+}
+
+/// A memtable that waits for its flush.
+struct Frozen {
+    memtable: Arc<Memtable>,
+    /// The WAL that the writes after it went to: once it is flushed, older WALs can go.
+    next_wal: u64,
+}
+
+/// What changes when the tree does.
+struct State {
+    memtable: Arc<Memtable>,
+    /// Oldest first.
+    frozen: VecDeque<Frozen>,
+    version: Arc<Version>,
+    /// Numbers of the files that a compaction is reading.
+    busy: HashSet<u64>,
+    flushing: bool,
+    compactions: usize,
+    /// A manual compaction has the tree for itself.
+    manual: bool,
+}
+
+/// How far the tables cover the writes: what the next MANIFEST starts with.
+struct Progress {
+    flushed_sequence: SequenceNumber,
+    oldest_wal: u64,
+}
+
+impl State {
+    fn view(&self) -> View {
+        View {
+            memtable: Arc::clone(&self.memtable),
+            frozen: self.frozen.iter().rev().map(|f| Arc::clone(&f.memtable)).collect(),
+            version: Arc::clone(&self.version),
+        }
+    }
+}
+
+pub(crate) struct Inner {
+    store: TableStore,
+    policy: FilterPolicy,
+    shape: Shape,
+    memtable_bytes: usize,
+    counters: Arc<Counters>,
+
+    view: ArcCell<View>,
+    /// The last sequence number that readers may see.
+    visible: AtomicU64,
+    snapshots: SnapshotList,
+
+    writer: Mutex<Writer>,
+    queue: Mutex<VecDeque<Arc<Pending>>>,
+    sealed_wals: Mutex<SealedWals>,
+    manifest: Mutex<Manifest>,
+    /// Taken while holding the manifest.
+    progress: Mutex<Progress>,
+    state: Mutex<State>,
+    /// Signalled whenever `state` changes, or `closing` or `latched` is set.
+    changed: Condvar,
+    /// How hard writers must brake; derived from `state` (`write::Brake`).
+    brake: AtomicU8,
+
+    /// The failure that made the database read-only.
+    latched: OnceLock<Error>,
+    closing: AtomicBool,
+    lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+impl Inner {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the database read-only: after a failed write or sync nothing is known about what
+    /// reached the disk, so nothing more may be built on it. Answers the error.
+    fn latch(&self, error: Error) -> Error {
+        if !matches!(error, Error::Closed) {
+            let _ = self.latched.set(error.clone());
+            // Under the lock, so that nobody who just checked goes to sleep and misses it.
+            let _state = self.lock_state();
+            self.changed.notify_all();
+        }
+        error
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        match self.latched.get() {
+            None => Ok(()),
+            Some(error) => Err(Error::ReadOnly(Arc::new(error.clone()))),
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.closing.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::Closed),
+        }
+    }
+}
+
+/// Stops the background threads when the last [`Db`] goes.
+struct Handle {
+    inner: Arc<Inner>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Handle {
+    fn close(&self) -> Result<()> {
+        let inner = &self.inner;
+        if inner.closing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        {
+            let _state = inner.lock_state();
+            inner.changed.notify_all();
+        }
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // A panic there has latched the database already.
+            let _ = thread.join();
+        }
+        let synced = match inner.latched.get() {
+            None => inner.sync_wals(),
+            Some(error) => Err(error.clone()),
+        };
+        inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        synced
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+/// An open database. Cheap to clone and to share between threads; it closes when the last clone
+/// is dropped.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// let db = maypole::Db::open(dir.path())?;
+/// db.put("tree", "maypole")?;
+/// assert_eq!(db.get("tree")?.unwrap(), b"maypole");
+/// db.delete("tree")?;
+/// assert_eq!(db.get("tree")?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+    handle: Arc<Handle>,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("path", &self.inner.store.dir).finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// Opens the database in the directory `path` with default options, creating it when there is
+    /// none. Errors as [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+        Db::builder(path).open()
+    }
+
+    /// Options for opening the database in the directory `path`.
+    #[doc(alias = "Options")]
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    pub(crate) fn open_with(options: Builder) -> Result<Db> {
+        let threads = options.compaction_threads;
+        let inner = Arc::new(recover::recover(options)?);
+        let threads = Mutex::new(background::start(&inner, threads)?);
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+    }
+
+    /// Waits for the background threads, syncs the WAL and gives up the lock. What writers were
+    /// told is durable then. Other clones answer [`Error::Closed`] from now on.
+    ///
+    /// Dropping the last clone does the same, but cannot report an error.
+    pub fn close(self) -> Result<()> {
+        self.handle.close()
+    }
+
+    /// The value of `key`, or `None`. It may share the cached block it was found in: see [`Slice`].
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.inner.get(key.as_ref(), None)
+    }
+
+    /// Calls `read` with the value of `key`, without copying or counting anything.
+    #[doc(alias = "get_pinned")]
+    pub fn get_with<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.inner.get_with(key.as_ref(), None, read)
+    }
+
+    /// Whether `key` has a value.
+    #[doc(alias = "exists")]
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// The values of many keys, in the order asked, as of one moment. Faster than one by one: the
+    /// filters, indexes and blocks of all of them are fetched together.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.inner.multi_get(keys, None)
+    }
+
+    /// Sets `key` to `value`. When this returns the write survives a killed process; to survive a
+    /// power loss too, see [`Db::write_opt`] and [`Db::persist`].
+    #[doc(alias = "insert")]
+    #[doc(alias = "set")]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(key, value);
+        self.write(batch)
+    }
+
+    /// Removes `key`, whether it has a value or not.
+    #[doc(alias = "remove")]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(key);
+        self.write(batch)
+    }
+
+    /// Writes all of `batch` or nothing.
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_opt(batch, Durability::Buffered)
+    }
+
+    /// Writes all of `batch` or nothing, as durably as asked.
+    #[doc(alias = "WriteOptions")]
+    pub fn write_opt(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        self.inner.commit(batch, durability)
+    }
+
+    /// Makes every acknowledged write survive a power loss.
+    #[doc(alias = "flush_wal")]
+    #[doc(alias = "sync")]
+    pub fn persist(&self) -> Result<()> {
+        self.inner.check_writable()?;
+        self.inner.sync_wals()
+    }
+
+    /// The database as it is now, for as long as the snapshot lives.
+    pub fn snapshot(&self) -> Snapshot {
+        let inner = Arc::clone(&self.inner);
+        let sequence = inner.snapshots.register(|| inner.visible.load(Ordering::Acquire));
+        Snapshot { inner, sequence }
+    }
+
+    /// All entries in key order, from either end.
+    pub fn iter(&self) -> DbIterator {
+        self.range::<&[u8]>(..)
+    }
+
+    /// The entries whose keys lie in `range`, from either end, as of now.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> DbIterator {
+        DbIterator::over_range(&self.inner, None, range)
+    }
+
+    /// The entries whose keys start with `prefix`, from either end, as of now.
+    #[doc(alias = "prefix_iterator")]
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
+        DbIterator::over_prefix(&self.inner, None, prefix.as_ref())
+    }
+
+    /// A cursor over all entries as of now: lends keys and values instead of handing them out, so
+    /// it copies nothing.
+    pub fn cursor(&self) -> DbCursor {
+        DbCursor::new(&self.inner, None)
+    }
+
+    /// Writes the memtable to a table and waits for it.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Compacts everything in `range` down to the last level that holds data, and drops what is no
+    /// longer visible. Waits for it.
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.inner.compact_range(iter::Bounds::of(range))
+    }
+
+    /// Waits until no flush and no compaction is running or asked for.
+    #[doc(alias = "WaitForCompact")]
+    pub fn wait_for_compaction(&self) -> Result<()> {
+        self.inner.wait_for_compaction()
+    }
+
+    /// What the database holds and what its filters, cache and files have done so far. `Display`
+    /// prints it as a report.
+    #[doc(alias = "statistics")]
+    #[doc(alias = "tablestats")]
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    /// Reads every table whole: checksums, key order, and that no filter misses a key.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.inner.verify()
+    }
+
+    /// Adds table files written by [`SstWriter`](crate::SstWriter) or by RocksDB's
+    /// `SstFileWriter`, as one write that is newer than all before. The files are linked or
+    /// copied; their own sequence numbers must be 0.
+    #[doc(alias = "IngestExternalFile")]
+    pub fn ingest<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
+        let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
+        self.inner.ingest(&files)
+    }
+
+    /// A copy of the database as it is now in the new directory `dir`, which must not exist.
+    /// Tables are hard-linked: it costs no space until they are compacted away here.
+    #[doc(alias = "backup")]
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.inner.checkpoint(dir.as_ref())
+    }
+}
+
+/// The database as it was at one moment; see [`Db::snapshot`].
+///
+/// While it lives, compaction keeps the versions it can see.
+pub struct Snapshot {
+    inner: Arc<Inner>,
+    sequence: SequenceNumber,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+impl Snapshot {
+    /// As [`Db::get`], at the snapshot.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.inner.get(key.as_ref(), Some(self.sequence))
+    }
+
+    /// As [`Db::get_with`], at the snapshot.
+    pub fn get_with<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.inner.get_with(key.as_ref(), Some(self.sequence), read)
+    }
+
+    /// As [`Db::contains_key`], at the snapshot.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// As [`Db::multi_get`], at the snapshot.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.inner.multi_get(keys, Some(self.sequence))
+    }
+
+    /// As [`Db::iter`], at the snapshot.
+    pub fn iter(&self) -> DbIterator {
+        self.range::<&[u8]>(..)
+    }
+
+    /// As [`Db::range`], at the snapshot.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> DbIterator {
+        DbIterator::over_range(&self.inner, Some(self.sequence), range)
+    }
+
+    /// As [`Db::prefix`], at the snapshot.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
+        DbIterator::over_prefix(&self.inner, Some(self.sequence), prefix.as_ref())
+    }
+
+    /// As [`Db::cursor`], at the snapshot.
+    pub fn cursor(&self) -> DbCursor {
+        DbCursor::new(&self.inner, Some(self.sequence))
+    }
+
+    /// The last write that the snapshot sees.
+    pub fn sequence(&self) -> SequenceNumber {
+        self.sequence
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.inner.snapshots.release(self.sequence);
+    }
+}
+
+/// Sequence numbers must not run out; 2^56 writes are 2,000 years at a million a second.
+fn sequence_after(last: SequenceNumber, count: u64) -> Result<SequenceNumber> {
+    last.checked_add(count).filter(|&sequence| sequence < MAX_SEQUENCE).ok_or_else(|| {
+        Error::InvalidArgument("the sequence numbers of this database are used up".into())
+    })
+}

@@ -1,0 +1,60 @@
+//! Which old versions somebody can still see.
+//!
+//! A snapshot is a sequence number that stays registered while the handle lives. Compaction asks
+//! for the registered numbers and keeps, for each of them, the newest version at or below it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::key::SequenceNumber;
+
+/// The sequence numbers that somebody holds, each with how many hold it.
+#[derive(Default)]
+pub(crate) struct SnapshotList {
+    held: Mutex<BTreeMap<SequenceNumber, usize>>,
+}
+
+impl SnapshotList {
+    /// Registers what `current` answers. It is asked under the lock, so a compaction that read
+    /// the list before can only have dropped versions that were hidden at that moment already.
+    pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let sequence = current();
+        *held.entry(sequence).or_default() += 1;
+        sequence
+    }
+
+    pub fn release(&self, sequence: SequenceNumber) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = held.get_mut(&sequence) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&sequence);
+            }
+        }
+    }
+
+    /// All held sequence numbers, ascending.
+    pub fn sequences(&self) -> Vec<SequenceNumber> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_stays_listed_until_its_last_holder_leaves() {
+        let list = SnapshotList::default();
+        for sequence in [7, 3, 7] {
+            list.register(|| sequence);
+        }
+        assert_eq!(list.sequences(), [3, 7]);
+        list.release(7);
+        assert_eq!(list.sequences(), [3, 7]);
+        list.release(7);
+        list.release(3);
+        assert!(list.sequences().is_empty());
+    }
+}

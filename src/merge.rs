@@ -1,0 +1,287 @@
+//! One cursor over many: entries of all sources in internal-key order.
+//!
+//! ```text
+//!   current ──► the source whose entry is next
+//!   heap        the other sources that stand on an entry, nearest on top
+//! ```
+//!
+//! The source that is being read stays outside the heap, so a step that does not change sources
+//! costs one comparison, against the top of the heap. In a settled tree nearly every step is one.
+//!
+//! Sources must hold distinct internal keys; where two are equal, the source given first goes
+//! first. Going backward the order is reversed and every source stands before the current key.
+
+use std::cmp::Ordering;
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::key;
+use crate::slice::Slice;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+pub(crate) struct MergingCursor<C> {
+    sources: Vec<C>,
+    /// Index of the source that stands on the current entry.
+    current: Option<usize>,
+    /// Indices of the other valid sources, a binary heap in the order of `direction`.
+    heap: Vec<usize>,
+    direction: Direction,
+}
+
+impl<C: Cursor> MergingCursor<C> {
+    pub fn new(sources: Vec<C>) -> Self {
+        let heap = Vec::with_capacity(sources.len());
+        MergingCursor { sources, current: None, heap, direction: Direction::Forward }
+    }
+
+    /// Whether source `a` goes before source `b`.
+    fn before(&self, a: usize, b: usize) -> bool {
+        let order = key::compare(self.sources[a].key(), self.sources[b].key());
+        match self.direction {
+            Direction::Forward => order.then(a.cmp(&b)) == Ordering::Less,
+            Direction::Backward => order.then(a.cmp(&b)) == Ordering::Greater,
+        }
+    }
+
+    /// Rebuilds heap and current after every source has moved.
+    fn gather(&mut self, direction: Direction) {
+        self.direction = direction;
+        self.heap.clear();
+        self.heap.extend((0..self.sources.len()).filter(|&i| self.sources[i].valid()));
+        for i in (0..self.heap.len() / 2).rev() {
+            self.sift_down(i);
+        }
+        self.current = self.pop();
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        if self.heap.is_empty() {
+            return None;
+        }
+        let top = self.heap.swap_remove(0);
+        self.sift_down(0);
+        Some(top)
+    }
+
+    fn sift_down(&mut self, mut parent: usize) {
+        loop {
+            let mut child = 2 * parent + 1;
+            if child >= self.heap.len() {
+                return;
+            }
+            if child + 1 < self.heap.len() && self.before(self.heap[child + 1], self.heap[child]) {
+                child += 1;
+            }
+            if !self.before(self.heap[child], self.heap[parent]) {
+                return;
+            }
+            self.heap.swap(parent, child);
+            parent = child;
+        }
+    }
+
+    /// After the current source has moved: is it still the nearest?
+    fn settle(&mut self, current: usize) {
+        if !self.sources[current].valid() {
+            self.current = self.pop();
+        } else if let Some(&top) = self.heap.first()
+            && self.before(top, current)
+        {
+            self.heap[0] = current;
+            self.sift_down(0);
+            self.current = Some(top);
+        }
+    }
+
+    /// Moves every source to the other side of the current entry and rebuilds the order.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
+        let Some(current) = self.current else { return Ok(()) };
+        let target = self.sources[current].key().to_vec();
+        self.current = None;
+        for (i, source) in self.sources.iter_mut().enumerate() {
+            if i == current {
+                continue;
+            }
+            match direction {
+                Direction::Forward => source.seek(&target)?,
+                Direction::Backward => source.seek_before(&target)?,
+            }
+        }
+        self.gather(direction);
+        // `gather` put the entry we stood on in front: it is the first at or after `target` going
+        // forward and, since all others now stand before it, the last going backward.
+        Ok(())
+    }
+
+    fn on_error<T>(&mut self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.current = None;
+        }
+        result
+    }
+
+    fn move_all(
+        &mut self,
+        direction: Direction,
+        mut step: impl FnMut(&mut C) -> Result<()>,
+    ) -> Result<()> {
+        let moved = self.sources.iter_mut().try_for_each(&mut step);
+        self.on_error(moved)?;
+        self.gather(direction);
+        Ok(())
+    }
+
+    fn advance(&mut self, direction: Direction) -> Result<()> {
+        if self.direction != direction {
+            let turned = self.turn(direction);
+            self.on_error(turned)?;
+        }
+        let Some(current) = self.current else { return Ok(()) };
+        let moved = match direction {
+            Direction::Forward => self.sources[current].next(),
+            Direction::Backward => self.sources[current].prev(),
+        };
+        self.on_error(moved)?;
+        self.settle(current);
+        Ok(())
+    }
+}
+
+impl<C: Cursor> Cursor for MergingCursor<C> {
+    fn valid(&self) -> bool {
+        self.current.is_some()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.move_all(Direction::Forward, C::seek_to_first)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.move_all(Direction::Backward, C::seek_to_last)
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        self.move_all(Direction::Forward, |source| source.seek(target))
+    }
+
+    fn seek_before(&mut self, target: &[u8]) -> Result<()> {
+        self.move_all(Direction::Backward, |source| source.seek_before(target))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.advance(Direction::Forward)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.advance(Direction::Backward)
+    }
+
+    fn key(&self) -> &[u8] {
+        self.sources[self.current.expect("the cursor stands on an entry")].key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.sources[self.current.expect("the cursor stands on an entry")].value()
+    }
+
+    fn value_slice(&self) -> Slice {
+        self.sources[self.current.expect("the cursor stands on an entry")].value_slice()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::internal_key;
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    /// A sorted vector as a cursor; `len()` stands for "on no entry".
+    struct VecCursor {
+        entries: Vec<Vec<u8>>,
+        position: usize,
+    }
+
+    impl Cursor for VecCursor {
+        fn valid(&self) -> bool {
+            self.position < self.entries.len()
+        }
+        fn seek_to_first(&mut self) -> Result<()> {
+            self.position = 0;
+            Ok(())
+        }
+        fn seek_to_last(&mut self) -> Result<()> {
+            self.position = self.entries.len().wrapping_sub(1);
+            Ok(())
+        }
+        fn seek(&mut self, target: &[u8]) -> Result<()> {
+            self.position = self.entries.partition_point(|e| key::compare(e, target).is_lt());
+            Ok(())
+        }
+        fn seek_before(&mut self, target: &[u8]) -> Result<()> {
+            self.seek(target)?;
+            self.position = self.position.wrapping_sub(1);
+            Ok(())
+        }
+        fn next(&mut self) -> Result<()> {
+            self.position += 1;
+            Ok(())
+        }
+        fn prev(&mut self) -> Result<()> {
+            self.position = self.position.wrapping_sub(1);
+            Ok(())
+        }
+        fn key(&self) -> &[u8] {
+            &self.entries[self.position]
+        }
+        fn value(&self) -> &[u8] {
+            self.key()
+        }
+    }
+
+    #[test]
+    fn a_merge_walks_like_one_sorted_list_through_any_turns() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for source_count in 0..6 {
+            let mut sources: Vec<Vec<Vec<u8>>> = vec![Vec::new(); source_count];
+            let mut all = Vec::new();
+            if source_count > 0 {
+                for sequence in 1..60 {
+                    let entry = internal_key(&[rng.random_range(b'a'..b'h')], sequence, 1);
+                    sources[rng.random_range(0..source_count)].push(entry.clone());
+                    all.push(entry);
+                }
+            }
+            all.sort_by(|a, b| key::compare(a, b));
+            let cursors = sources.into_iter().map(|mut entries| {
+                entries.sort_by(|a, b| key::compare(a, b));
+                VecCursor { entries, position: usize::MAX }
+            });
+            let mut merged = MergingCursor::new(cursors.collect());
+            let mut model = VecCursor { entries: all, position: usize::MAX };
+            for _ in 0..3000 {
+                let target =
+                    internal_key(&[rng.random_range(b'a'..b'i')], rng.random_range(0..60), 1);
+                match rng.random_range(0..12) {
+                    0 => (merged.seek_to_first().unwrap(), model.seek_to_first().unwrap()),
+                    1 => (merged.seek_to_last().unwrap(), model.seek_to_last().unwrap()),
+                    2 => (merged.seek(&target).unwrap(), model.seek(&target).unwrap()),
+                    3 => {
+                        (merged.seek_before(&target).unwrap(), model.seek_before(&target).unwrap())
+                    }
+                    4..8 if model.valid() => (merged.next().unwrap(), model.next().unwrap()),
+                    8..12 if model.valid() => (merged.prev().unwrap(), model.prev().unwrap()),
+                    _ => ((), ()),
+                };
+                assert_eq!(merged.valid(), model.valid());
+                if model.valid() {
+                    assert_eq!(merged.key(), model.key());
+                }
+            }
+        }
+    }
+}

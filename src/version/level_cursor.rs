@@ -1,0 +1,137 @@
+//! One cursor over the disjoint files of a level: the files end to end.
+//!
+//! One table is open at a time; the next is opened when the cursor walks off the end of it.
+
+use std::sync::Arc;
+
+use super::TableFile;
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::key;
+use crate::slice::Slice;
+use crate::table::{ScanOptions, TableCursor};
+
+/// How a compaction reads: each block once, so it takes many at a time and leaves the cache to
+/// lookups.
+pub(crate) const COMPACTION_SCAN: ScanOptions =
+    ScanOptions { fill_cache: false, read_ahead_bytes: 256 << 10 };
+
+pub(crate) struct LevelCursor {
+    /// Disjoint, by key.
+    files: Vec<Arc<TableFile>>,
+    options: ScanOptions,
+    /// The file that is being read, and its position in `files`.
+    open: Option<(usize, TableCursor)>,
+}
+
+impl LevelCursor {
+    pub fn new(files: Vec<Arc<TableFile>>, options: ScanOptions) -> LevelCursor {
+        LevelCursor { files, options, open: None }
+    }
+
+    /// Opens file `index` and places its cursor; none when there is no such file.
+    fn enter(
+        &mut self,
+        index: usize,
+        place: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<()> {
+        // A cursor that is open already keeps the block it stands on.
+        let reused = self.open.take().filter(|&(open, _)| open == index);
+        let Some(file) = self.files.get(index) else { return Ok(()) };
+        let mut cursor = match reused {
+            Some((_, cursor)) => cursor,
+            None => TableCursor::new(Arc::clone(&file.table), self.options),
+        };
+        place(&mut cursor)?;
+        self.open = Some((index, cursor));
+        Ok(())
+    }
+
+    /// Walks to the next file that has an entry.
+    fn skip_forward(&mut self) -> Result<()> {
+        while let Some((index, cursor)) = &self.open
+            && !cursor.valid()
+        {
+            self.enter(index + 1, TableCursor::seek_to_first)?;
+        }
+        Ok(())
+    }
+
+    fn skip_backward(&mut self) -> Result<()> {
+        while let Some((index, cursor)) = &self.open
+            && !cursor.valid()
+        {
+            match index.checked_sub(1) {
+                Some(before) => self.enter(before, TableCursor::seek_to_last)?,
+                None => self.open = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn cursor(&self) -> &TableCursor {
+        &self.open.as_ref().expect("the cursor stands on an entry").1
+    }
+}
+
+impl Cursor for LevelCursor {
+    fn valid(&self) -> bool {
+        self.open.as_ref().is_some_and(|(_, cursor)| cursor.valid())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.enter(0, TableCursor::seek_to_first)?;
+        self.skip_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        match self.files.len().checked_sub(1) {
+            Some(last) => self.enter(last, TableCursor::seek_to_last)?,
+            None => self.open = None,
+        }
+        self.skip_backward()
+    }
+
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        let index =
+            self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt());
+        self.enter(index, |cursor| cursor.seek(target))?;
+        self.skip_forward()
+    }
+
+    fn seek_before(&mut self, target: &[u8]) -> Result<()> {
+        let after =
+            self.files.partition_point(|file| key::compare(&file.meta.smallest, target).is_lt());
+        match after.checked_sub(1) {
+            Some(index) => self.enter(index, |cursor| cursor.seek_before(target))?,
+            None => self.open = None,
+        }
+        self.skip_backward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if let Some((_, cursor)) = &mut self.open {
+            cursor.next()?;
+        }
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if let Some((_, cursor)) = &mut self.open {
+            cursor.prev()?;
+        }
+        self.skip_backward()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.cursor().key()
+    }
+
+    fn value(&self) -> &[u8] {
+        self.cursor().value()
+    }
+
+    fn value_slice(&self) -> Slice {
+        self.cursor().value_slice()
+    }
+}

@@ -1,0 +1,95 @@
+//! A [`Version`]: the tables of the tree at one moment, immutable once made.
+//!
+//! ```text
+//!   L0  [newest] [..] [oldest]      ranges overlap: searched one by one, newest first
+//!   L1  [a..f] [g..m] [n..z]        ranges are disjoint in user keys: one candidate a key
+//!   …
+//!   L6  [a..b] [c..d] …
+//! ```
+//!
+//! Invariants: for one user key, every version in a shallower level is newer than every version in
+//! a deeper one, and in level 0 every version in an earlier file is newer than in a later one. No
+//! two files of a level from 1 on share a user key. So a lookup may stop at the first level that
+//! knows the key, tombstones included.
+//!
+//! Readers hold versions; a table that a newer version dropped is deleted when the last version
+//! that lists it is gone ([`TableFile`]).
+
+mod edit;
+mod level_cursor;
+mod manifest;
+pub(crate) mod names;
+mod store;
+mod table_file;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
+pub(crate) use level_cursor::{COMPACTION_SCAN, LevelCursor};
+pub(crate) use manifest::{Manifest, Recovered, read_current};
+pub(crate) use store::{NewTable, TableStore};
+pub(crate) use table_file::{LevelHistory, TableFile};
+
+use crate::key::{self, user_key};
+
+/// One level's files, in the order they are searched.
+pub(crate) type Level = Vec<Arc<TableFile>>;
+
+/// The tables of the tree at one moment.
+#[derive(Default)]
+pub(crate) struct Version {
+    pub levels: [Level; LEVELS],
+}
+
+impl Version {
+    /// The version after `edit`. `opened` holds the tables that the edit adds.
+    pub fn apply(&self, edit: &VersionEdit, opened: &HashMap<u64, Arc<TableFile>>) -> Version {
+        let mut levels = self.levels.clone();
+        for &(level, number) in &edit.removed {
+            levels[level].retain(|file| file.meta.number != number);
+        }
+        for (level, meta) in &edit.added {
+            let kept = self.levels.iter().flatten().find(|file| file.meta.number == meta.number);
+            let file = opened.get(&meta.number).or(kept).expect("an added table was opened");
+            levels[*level].push(Arc::clone(file));
+        }
+        // Newest first; numbers break the tie between empty sequence ranges.
+        levels[0].sort_by_key(|file| {
+            std::cmp::Reverse((file.meta.largest_sequence, file.meta.number))
+        });
+        for level in &mut levels[1..] {
+            level.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
+        }
+        Version { levels }
+    }
+
+    /// What each level holds, for the pure functions that plan.
+    pub fn metas(&self) -> [Vec<&FileMeta>; LEVELS] {
+        std::array::from_fn(|level| self.levels[level].iter().map(|file| &file.meta).collect())
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
+        self.levels.iter().enumerate().flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
+    }
+
+    /// The one file of a level from 1 on that may hold `key`.
+    pub fn candidate(&self, level: usize, key: &[u8]) -> Option<&Arc<TableFile>> {
+        let files = &self.levels[level];
+        let index = files.partition_point(|file| user_key(&file.meta.largest) < key);
+        files.get(index).filter(|file| user_key(&file.meta.smallest) <= key)
+    }
+
+    /// The files of `level` whose user-key range meets `smallest ..= largest` (`None` = open).
+    pub fn overlapping(
+        &self,
+        level: usize,
+        smallest: Option<&[u8]>,
+        largest: Option<&[u8]>,
+    ) -> impl Iterator<Item = &Arc<TableFile>> {
+        self.levels[level].iter().filter(move |file| {
+            smallest.is_none_or(|key| user_key(&file.meta.largest) >= key)
+                && largest.is_none_or(|key| user_key(&file.meta.smallest) <= key)
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Where tables are made and opened: one place that knows the directory, the next file number and
+//! what every table of the database has in common.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::table_file::LevelHistory;
+use super::{FileMeta, TableFile, names};
+use crate::error::Result;
+use crate::filter::FilterSpec;
+use crate::fs::Fs;
+use crate::key::SequenceNumber;
+use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
+
+pub(crate) struct TableStore {
+    pub fs: Arc<dyn Fs>,
+    pub dir: PathBuf,
+    /// What readers of a table need.
+    pub context: TableContext,
+    /// How tables are written; the filter is chosen for each.
+    pub options: TableOptions,
+    pub next_file: AtomicU64,
+    /// What the lookups of deleted files counted, by level.
+    pub history: Arc<LevelHistory>,
+}
+
+impl TableStore {
+    /// A file number that no file has had.
+    pub fn new_number(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Opens a table that the MANIFEST lists.
+    pub fn open(&self, meta: FileMeta) -> Result<Arc<TableFile>> {
+        let path = names::table_path(&self.dir, meta.number);
+        let table = self.open_table(&path, meta.global_sequence)?;
+        let history = Arc::clone(&self.history);
+        Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, history)))
+    }
+
+    /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one.
+    pub fn open_table(
+        &self,
+        path: &Path,
+        assigned_sequence: Option<SequenceNumber>,
+    ) -> Result<Arc<Table>> {
+        let context = TableContext { assigned_sequence, ..self.context.clone() };
+        Table::open(self.fs.open(path)?, context)
+    }
+
+    /// Starts a new table.
+    pub fn create(&self, filter: FilterSpec) -> Result<NewTable<'_>> {
+        let number = self.new_number();
+        let path = names::table_path(&self.dir, number);
+        let file = self.fs.create(&path)?;
+        let options = TableOptions { filter, ..self.options.clone() };
+        let dialect = Dialect::Database { file_number: number };
+        let builder = Some(TableBuilder::new(file, options, dialect)?);
+        Ok(NewTable { store: self, number, path, builder })
+    }
+}
+
+/// A table being written. Dropped unfinished, its file is deleted.
+pub(crate) struct NewTable<'a> {
+    store: &'a TableStore,
+    number: u64,
+    path: PathBuf,
+    builder: Option<TableBuilder>,
+}
+
+impl NewTable<'_> {
+    pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        self.builder.as_mut().expect("the table is not finished").add(internal_key, value)
+    }
+
+    /// What the file would measure if it were finished now.
+    pub fn estimated_bytes(&self) -> u64 {
+        self.builder.as_ref().expect("the table is not finished").estimated_file_bytes()
+    }
+
+    /// Syncs the file and opens it. Its name is not durable yet: the caller syncs the directory,
+    /// once for all the tables of a job.
+    pub fn finish(mut self) -> Result<Arc<TableFile>> {
+        let builder = self.builder.take().expect("the table is not finished");
+        let finished = builder.finish().and_then(|summary| {
+            self.store.open(FileMeta {
+                number: self.number,
+                file_bytes: summary.file_bytes,
+                entries: summary.entries,
+                tombstones: summary.deletions,
+                least_sequence: summary.smallest_sequence,
+                largest_sequence: summary.largest_sequence,
+                global_sequence: None,
+                smallest: summary.smallest,
+                largest: summary.largest,
+            })
+        });
+        if finished.is_err() {
+            self.discard();
+        }
+        finished
+    }
+
+    fn discard(&self) {
+        // What cannot be deleted now is deleted when the database is next opened.
+        let _ = self.store.fs.remove(&self.path);
+    }
+}
+
+impl Drop for NewTable<'_> {
+    fn drop(&mut self) {
+        if self.builder.is_some() {
+            self.discard();
+        }
+    }
+}
+

@@ -1,0 +1,71 @@
+//! A table of the tree: what the MANIFEST says of it, and the open file.
+//!
+//! A file that has left the tree is marked obsolete; when the last version that lists it is
+//! dropped, the file is deleted. Until then readers go on using it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{FileMeta, LEVELS};
+use crate::fs::Fs;
+use crate::stats::FileCounts;
+use crate::table::Table;
+
+/// What lookups counted in files that are gone, by the level the file was in last.
+#[derive(Default)]
+pub(crate) struct LevelHistory {
+    counts: Mutex<[FileCounts; LEVELS]>,
+}
+
+impl LevelHistory {
+    pub fn counts(&self) -> [FileCounts; LEVELS] {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, level: usize, counts: FileCounts) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)[level] += counts;
+    }
+}
+
+pub(crate) struct TableFile {
+    pub meta: FileMeta,
+    pub table: Arc<Table>,
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+    history: Arc<LevelHistory>,
+    /// The level the file has left, plus one; 0 while it is listed.
+    left_level: AtomicUsize,
+}
+
+impl TableFile {
+    pub fn new(
+        meta: FileMeta,
+        table: Arc<Table>,
+        fs: Arc<dyn Fs>,
+        path: PathBuf,
+        history: Arc<LevelHistory>,
+    ) -> TableFile {
+        TableFile { meta, table, fs, path, history, left_level: AtomicUsize::new(0) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The MANIFEST no longer lists this file, which was in `level`: delete it when no reader
+    /// needs it.
+    pub fn mark_obsolete(&self, level: usize) {
+        self.left_level.store(level + 1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
+            self.history.add(level, self.table.file_counters().snapshot());
+            // A file that cannot be deleted now is deleted when the database is next opened.
+            let _ = self.fs.remove(&self.path);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Layers import only downward. This test reads the `crate::` paths of every source file and fails
+//! on one that points up, so that a line of code knows its room.
+//!
+//! ```text
+//! 4  db/            3  flush, compaction/, version/, merge, policy
+//! 2  table/ memtable/ wal/      1  fs/ cache/
+//! 0  filter/ (imports nothing of the crate)   sync/ key coding cursor hash slice stats error
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LAYERS: &[(&str, u32)] = &[
+    ("filter", 0),
+    ("sync", 0),
+    ("key", 0),
+    ("coding", 0),
+    ("cursor", 0),
+    ("hash", 0),
+    ("slice", 0),
+    ("stats", 0),
+    ("error", 0),
+    ("fs", 1),
+    ("cache", 1),
+    ("table", 2),
+    ("memtable", 2),
+    ("wal", 2),
+    ("flush", 3),
+    ("compaction", 3),
+    ("version", 3),
+    ("merge", 3),
+    ("policy", 3),
+    ("db", 4),
+];
+
+fn layer(module: &str) -> Option<u32> {
+    LAYERS.iter().find(|(name, _)| *name == module).map(|&(_, layer)| layer)
+}
+
+fn source_files(directory: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            source_files(&path, out);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// The first path segments after every `crate::` of a source text, comments left out.
+fn imports(text: &str) -> BTreeSet<String> {
+    let code: String = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n");
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        if code[..at].ends_with("$") {
+            continue;
+        }
+        let rest = &code[at + "crate::".len()..];
+        // `use crate::{a::b, c}` names several.
+        let names: Vec<&str> = match rest.strip_prefix('{') {
+            None => vec![rest],
+            Some(list) => {
+                let mut depth = 0;
+                let mut starts = vec![0];
+                for (i, character) in list.char_indices() {
+                    match character {
+                        '{' => depth += 1,
+                        '}' if depth == 0 => break,
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => starts.push(i + 1),
+                        _ => {}
+                    }
+                }
+                starts.into_iter().map(|start| list[start..].trim_start()).collect()
+            }
+        };
+        for name in names {
+            let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
+            if end > 0 {
+                found.insert(name[..end].to_string());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_module_imports_upward() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    source_files(&source, &mut files);
+    assert!(files.len() > 20, "the source files were not found");
+    let mut upward = Vec::new();
+    for path in files {
+        let relative = path.strip_prefix(&source).unwrap();
+        let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+        if matches!(module, "lib" | "bin" | "fuzzing") {
+            continue;
+        }
+        let own = layer(module).unwrap_or_else(|| panic!("{module} has no layer: add it"));
+        for import in imports(&fs::read_to_string(&path).unwrap()) {
+            // Items that lib.rs re-exports are macros and types, not modules.
+            let Some(imported) = layer(&import) else { continue };
+            let allowed = match module {
+                "filter" => import == "filter",
+                _ => imported <= own,
+            };
+            if !allowed {
+                upward.push(format!("{} imports crate::{import}", relative.display()));
+            }
+        }
+    }
+    assert!(upward.is_empty(), "upward imports:\n{}", upward.join("\n"));
+}
+
+#[test]
+fn the_command_line_uses_the_public_api_only() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/maypole");
+    let mut files = Vec::new();
+    source_files(&directory, &mut files);
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("#[path"), "{} reaches into the library", path.display());
+    }
+}
+
+#[test]
+fn imports_are_found_in_every_form() {
+    let text = "use crate::a::b; use crate::{c, d::{e, f}, g}; // crate::no\n let x = crate::h::i();";
+    let names: Vec<_> = imports(text).into_iter().collect();
+    assert_eq!(names, ["a", "c", "d", "g", "h"]);
+}
