@@ -29,6 +29,8 @@ mod options;
 mod properties;
 mod reader;
 mod sst;
+#[cfg(test)]
+mod tests;
 
 use crate::filter::KeyHash;
 use crate::hash::hash64;

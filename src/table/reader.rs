@@ -317,9 +317,7 @@ impl Table {
                 };
                 return Ok(Some(visit(found)));
             }
-            // The block ends before the target. Where its separator is a version of this very key,
-            // older versions begin the next block; else the key is nowhere.
-            if index.index.user_key(i) != key.user_key {
+            if !index.index.may_continue(i, key.user_key) {
                 return Ok(None);
             }
             i += 1;
