@@ -238,7 +238,10 @@ impl Inner {
     }
 
     /// Waits until `done` holds of the state, or the database is closed or latched.
-    pub(super) fn wait_until(&self, done: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>> {
+    pub(super) fn wait_until(
+        &self,
+        done: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock_state();
         while !done(&state) {
             self.check_writable()?;

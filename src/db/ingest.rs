@@ -13,7 +13,9 @@ use crate::fs::{self, Fs};
 use crate::key::{SequenceNumber, user_key};
 use crate::sync::pin;
 use crate::table::TableCursor;
-use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
+use crate::version::{
+    COMPACTION_SCAN, FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names,
+};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;

@@ -43,8 +43,8 @@ pub(crate) use reader::{Entry, FilterProbe, Found, Table, TableContext};
 
 pub use checksum::ChecksumKind;
 pub use compression::Compression;
-pub use info::TableFilterInfo;
 pub use format::{BlockHandle, Footer};
+pub use info::TableFilterInfo;
 pub use options::{FilterSummary, TableOptions, TableSummary};
 pub use properties::{PropertyValue, TableProperties};
 pub use reader::TableCheck;

@@ -20,11 +20,7 @@
 //! ```
 //!
 //! A **mark** has no payload: the writer leaves one after each sync, and its `synced_to` is its own
-<<<<<<< HEAD
-//! offset. So eight zero bytes are never a record header.
-=======
 //! offset. So a stretch of zeros is never a record header.
->>>>>>> fs
 //!
 //! Why each field is there:
 //!

@@ -130,17 +130,8 @@ impl LogReader {
     /// payload when the header of the bad record can be trusted, since what users store is no
     /// witness.
     fn end_at(&mut self, bad: u64, search_from: u64, found: String) -> Result<()> {
-<<<<<<< HEAD
-        let mut offset = search_from;
-        while offset < self.window.file.len() {
-            let Some(header) = self.header_at(offset)? else {
-                offset += 1;
-                continue;
-            };
-=======
         let mut search_from = search_from;
         while let Some((offset, header)) = self.find_header(search_from)? {
->>>>>>> fs
             if header.synced_to > bad {
                 return Err(Error::Corruption {
                     file: self.window.file.path().to_owned(),
@@ -154,18 +145,12 @@ impl LogReader {
                 });
             }
             self.synced_to = self.synced_to.max(header.synced_to);
-<<<<<<< HEAD
-            offset = header.end(offset);
-=======
             search_from = header.end(offset);
->>>>>>> fs
         }
         self.tail = Some(Tail::Torn { offset: bad });
         Ok(())
     }
 
-<<<<<<< HEAD
-=======
     /// The first valid record header at or behind `offset`.
     fn find_header(&mut self, mut offset: u64) -> Result<Option<(u64, RecordHeader)>> {
         let number = self.number;
@@ -183,7 +168,6 @@ impl LogReader {
         Ok(None)
     }
 
->>>>>>> fs
     fn header_at(&mut self, offset: u64) -> Result<Option<RecordHeader>> {
         let bytes = self.window.array::<RECORD_HEADER_BYTES>(offset)?;
         Ok(bytes.and_then(|bytes| RecordHeader::decode(&bytes, self.number, offset)))
@@ -206,14 +190,11 @@ impl Window {
     /// The bytes `offset..offset + count` of the file; `None` where the file is shorter, so that
     /// no claim of a damaged file allocates more than the file has.
     fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
-<<<<<<< HEAD
-=======
         Ok(self.from(offset, count)?.map(|bytes| &bytes[..count]))
     }
 
     /// As [`Window::bytes`], and whatever else is in memory behind them.
     fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
->>>>>>> fs
         let rest = self.file.len().saturating_sub(offset);
         if count as u64 > rest {
             return Ok(None);
@@ -221,23 +202,13 @@ impl Window {
         let inside =
             offset >= self.offset && offset + count as u64 <= self.offset + self.bytes.len() as u64;
         if !inside {
-<<<<<<< HEAD
-            // Emptied first: after a failed read no byte of it may pass for the file's.
-            self.bytes.clear();
-=======
             // Taken out while it is filled: after a failed read no byte of it passes for the file's.
->>>>>>> fs
             let mut bytes = std::mem::take(&mut self.bytes);
             bytes.resize(rest.min(READ_BYTES.max(count as u64)) as usize, 0);
             self.file.read_exact_at(offset, &mut bytes)?;
             (self.bytes, self.offset) = (bytes, offset);
         }
-<<<<<<< HEAD
-        let start = (offset - self.offset) as usize;
-        Ok(Some(&self.bytes[start..start + count]))
-=======
         Ok(Some(&self.bytes[(offset - self.offset) as usize..]))
->>>>>>> fs
     }
 
     fn array<const N: usize>(&mut self, offset: u64) -> Result<Option<[u8; N]>> {
