@@ -19,3 +19,8 @@ pub use hash::hash64;
 pub use key::SequenceNumber;
 pub use slice::Slice;
 pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
+pub use table::{
+    BlockHandle, ChecksumKind, Compression, FilterInfo, FilterSummary, Footer, PropertyValue,
+    SstEntries, SstEntry, SstReader, SstWriter, TableCheck, TableOptions, TableProperties,
+    TableSummary,
+};

@@ -206,7 +206,6 @@ impl Inner {
             let moved = version.levels[plan.level].iter();
             let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
-            self.counters.add(Ticker::TrivialMoves, 1);
             return self.install(edit, Vec::new(), |_| {});
         }
         let inputs = plan.inputs.iter().chain(&plan.output_inputs);

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::fs::{self, Fs};
 use crate::key::{SequenceNumber, user_key};
 use crate::sync::pin;
-use crate::table::{CursorOptions, Table};
-use crate::version::{FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
+use crate::table::TableCursor;
+use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -97,11 +97,10 @@ impl Inner {
         file_bytes: u64,
         sequence: SequenceNumber,
     ) -> Result<Arc<TableFile>> {
-        let file = self.store.fs.open(path)?;
-        let table = Table::open(file, number, Some(sequence), &self.store.context)?;
+        let table = self.store.open_table(path, Some(sequence))?;
         table.check_external()?;
         table.verify()?;
-        let mut cursor = table.cursor(CursorOptions::for_compaction());
+        let mut cursor = TableCursor::new(Arc::clone(&table), COMPACTION_SCAN);
         cursor.seek_to_first()?;
         let smallest = cursor.key().to_vec();
         cursor.seek_to_last()?;
@@ -110,7 +109,7 @@ impl Inner {
         let meta = FileMeta {
             number,
             file_bytes,
-            entries: properties.entries,
+            entries: properties.entries(),
             tombstones: properties.deletions,
             least_sequence: sequence,
             largest_sequence: sequence,

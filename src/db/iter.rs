@@ -25,7 +25,7 @@ use crate::memtable::MemtableCursor;
 use crate::merge::MergingCursor;
 use crate::slice::Slice;
 use crate::sync::pin;
-use crate::table::CursorOptions;
+use crate::table::ScanOptions;
 use crate::version::{LevelCursor, Version};
 
 /// Where entries come from.
@@ -381,7 +381,7 @@ pub(super) fn unsupported_kind(byte: u8) -> Error {
 }
 
 fn sources(view: &View, bounds: &Bounds) -> Vec<Source> {
-    let options = CursorOptions::for_reading();
+    let options = ScanOptions::default();
     let mut sources = vec![Source::Memtable(view.memtable.cursor())];
     sources.extend(view.frozen.iter().map(|memtable| Source::Memtable(memtable.cursor())));
     let version: &Version = &view.version;

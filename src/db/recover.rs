@@ -11,7 +11,7 @@
 //! that rest proves the opposite, so then the file is damaged and named.
 
 use std::collections::{HashSet, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
@@ -22,7 +22,7 @@ use super::snapshot::SnapshotList;
 use super::write::{SealedWals, Writer};
 use super::{Inner, Progress, State};
 use crate::cache::BlockCache;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::flush;
 use crate::fs::{self, Fs};
 use crate::key::SequenceNumber;
@@ -34,7 +34,7 @@ use crate::table::{TableContext, TableOptions};
 use crate::version::{
     Manifest, Recovered, TableStore, Version, VersionEdit, names, read_current,
 };
-use crate::wal::{LogKind, LogReader, LogWriter, Tail};
+use crate::wal::{LogKind, LogReader, LogWriter};
 
 pub(super) fn recover(options: Builder) -> Result<Inner> {
     let fs = Arc::clone(&options.fs);
@@ -53,13 +53,18 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
         CacheChoice::Own(bytes) => BlockCache::new(bytes),
         CacheChoice::Shared(cache) => cache,
     };
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(Counters::new());
     // Files that a crash left behind may have higher numbers than the MANIFEST knows.
     let next_file = files.iter().map(|(number, _)| number + 1).fold(next_file.max(1), u64::max);
     let store = TableStore {
         fs: Arc::clone(&fs),
         dir: dir.clone(),
-        context: TableContext { cache, counters: Arc::clone(&counters) },
+        context: TableContext {
+            cache,
+            counters: Arc::clone(&counters),
+            pin_metadata: false,
+            assigned_sequence: None,
+        },
         options: TableOptions {
             block_bytes: options.block_bytes,
             compression: options.compression,
@@ -171,6 +176,14 @@ fn list(fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, names::FileKind)>> {
     Ok(files)
 }
 
+/// Where sequence numbers stop following each other.
+struct Gap {
+    path: PathBuf,
+    offset: u64,
+    expected: SequenceNumber,
+    found: SequenceNumber,
+}
+
 struct Replay<'a> {
     store: &'a TableStore,
     options: &'a Builder,
@@ -197,71 +210,63 @@ impl Replay<'_> {
         for (index, &number) in wals.iter().enumerate() {
             let path = names::wal_path(&self.store.dir, number);
             let mut log = LogReader::open(&*self.store.fs, &path, LogKind::Wal, number)?;
-            let mut end = None;
+            let mut is_first = true;
             while let Some(record) = log.next()? {
-                let offset = record.offset;
+                let offset = record.payload_offset;
                 let (first, count, operations) =
                     parse_record(record.payload).map_err(|damage| damage.in_file(&path, offset))?;
                 if first != last + 1 {
-                    end = Some((offset, first));
-                    break;
+                    let gap = Gap { path, offset, expected: last + 1, found: first };
+                    self.check_gap(gap, is_first, &wals[index..])?;
+                    // Writes before this log are missing: it and all after it never counted.
+                    self.flush(&memtable)?;
+                    return Ok(last);
                 }
+                is_first = false;
                 for (sequence, operation) in (first..).zip(operations) {
                     let op = operation.map_err(|damage| damage.in_file(&path, offset))?;
                     writer.insert(op.key, sequence, op.kind as u8, op.value);
                     last = sequence;
                 }
                 if last != first + count - 1 {
-                    return Err(Error::Corruption {
-                        file: path,
-                        offset,
-                        expected: format!("{count} operations"),
-                        found: format!("{}", last + 1 - first),
-                    });
+                    let damage = Damage::new(
+                        0,
+                        format_args!("{count} operations"),
+                        format_args!("{}", last + 1 - first),
+                    );
+                    return Err(damage.in_file(&path, offset));
                 }
                 if writer.bytes() >= self.options.memtable_bytes {
                     self.flush(&memtable)?;
                     (memtable, writer) = Memtable::new(self.options.memtable_bytes);
                 }
             }
-            if let Some((offset, first)) = end {
-                // A gap: writes between two logs are missing.
-                if log.claims_synced_beyond(0)? {
-                    return Err(Error::Corruption {
-                        file: path,
-                        offset,
-                        expected: format!("the write with sequence number {}", last + 1),
-                        found: format!("{first}, in a log that was synced"),
-                    });
-                }
-                self.refuse_synced(&wals[index + 1..], last)?;
-                break;
-            }
-            if let Tail::Torn { .. } = log.tail() {
-                // What comes after this log is either the continuation, when the torn record was
-                // never acknowledged, or has a gap in front, which the next turn finds.
-                continue;
-            }
+            // The log may end in a torn record. What follows in the next log then has a gap in
+            // front, unless the torn record was never acknowledged.
         }
         self.flush(&memtable)?;
         Ok(last)
     }
 
-    /// No log after a gap may claim to have been synced.
-    fn refuse_synced(&self, wals: &[u64], last: SequenceNumber) -> Result<()> {
+    /// Tells lost tails from lost logs. A log is synced only after all before it, so behind a gap
+    /// no log may say that any of it was.
+    fn check_gap(&self, gap: Gap, at_start: bool, wals: &[u64]) -> Result<()> {
+        let mut damaged = !at_start;
         for &number in wals {
             let path = names::wal_path(&self.store.dir, number);
             let mut log = LogReader::open(&*self.store.fs, &path, LogKind::Wal, number)?;
-            if log.claims_synced_beyond(0)? {
-                return Err(Error::Corruption {
-                    file: path,
-                    offset: 0,
-                    expected: format!("the write with sequence number {}", last + 1),
-                    found: "a later write, in a log that was synced".into(),
-                });
-            }
+            while log.next()?.is_some() {}
+            damaged |= log.synced_to() > 0;
         }
-        Ok(())
+        if !damaged {
+            return Ok(());
+        }
+        Err(Error::Corruption {
+            file: gap.path,
+            offset: gap.offset,
+            expected: format!("the write with sequence number {}", gap.expected),
+            found: format!("{}, in a log that was synced", gap.found),
+        })
     }
 
     fn flush(&mut self, memtable: &Arc<Memtable>) -> Result<()> {

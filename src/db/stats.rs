@@ -117,7 +117,7 @@ impl Inner {
                 file_bytes: file.meta.file_bytes,
                 entries: file.meta.entries,
                 filter: file.table.filter_info(),
-                counts: file.table.counts(),
+                counts: file.table.file_counters().snapshot(),
             })
             .collect();
         let history = self.store.history.counts();
@@ -128,7 +128,7 @@ impl Inner {
         Stats {
             levels: levels.collect(),
             tickers: self.counters.snapshot(),
-            cache: BlockKind::ALL.iter().map(|&kind| (kind, cache.usage_of(kind))).collect(),
+            cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter].iter().map(|&kind| (kind, cache.usage_of(kind))).collect(),
             cache_capacity_bytes: cache.capacity(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: memtables().map(|memtable| memtable.len()).sum(),

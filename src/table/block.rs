@@ -119,7 +119,7 @@ impl Block {
 
     /// Walks the entries in order, whatever their keys are. For blocks that are read once.
     pub fn scan(&self) -> Scan<'_> {
-        Scan { entries: self.entries(), next: 0, key: Vec::new() }
+        Scan { entries: self.entries(), next: 0, key: Vec::new(), value: 0..0 }
     }
 }
 
@@ -203,6 +203,7 @@ pub(crate) struct Scan<'a> {
     entries: &'a [u8],
     next: usize,
     key: Vec<u8>,
+    value: Range<usize>,
 }
 
 impl<'a> Scan<'a> {
@@ -214,7 +215,13 @@ impl<'a> Scan<'a> {
         let entry = Entry::decode(self.entries, self.next)?;
         extend_key(&mut self.key, &entry, self.entries, self.next)?;
         self.next = entry.value.end;
+        self.value = entry.value.clone();
         Ok(Some((&self.key, &self.entries[entry.value])))
+    }
+
+    /// Where the last value lies in the block.
+    pub fn value_range(&self) -> Range<usize> {
+        self.value.clone()
     }
 }
 
@@ -265,6 +272,11 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
             None => &self.stored_key,
             Some(_) => &self.shown_key,
         }
+    }
+
+    /// The trailer as it is stored, without the overlay.
+    pub fn stored_trailer(&self) -> u64 {
+        key::trailer(&self.stored_key)
     }
 
     pub fn value(&self) -> &[u8] {

@@ -124,6 +124,12 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// The user key of the last entry.
+    pub fn last_user_key(&self) -> Option<&[u8]> {
+        // Between calls of `add` the last entry is always in the block being filled.
+        (!self.data.is_empty()).then(|| key::user_key(self.data.last_key()))
+    }
+
     /// Number of entries added.
     pub fn entries(&self) -> u64 {
         self.summary.entries

@@ -1,7 +1,7 @@
 //! [`BlockFile`]: an open table file, from which blocks are read, one `pread` a block.
 //!
-//! Every block that leaves here has passed its checksum and is uncompressed. Nothing is cached and
-//! nothing but reads is counted here.
+//! Every read of a table file passes here and is counted here. Blocks have passed their checksum
+//! when they leave and are uncompressed. Nothing is cached.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use crate::coding::fixed32;
 use crate::error::{Damage, Error, Result};
 use crate::filter::LineBuf;
 use crate::fs::RandomAccessFile;
+use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 
 use super::block::Block;
 use super::bytes::BlockBytes;
@@ -20,6 +21,8 @@ use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsu
 pub(crate) struct BlockFile {
     file: Arc<dyn RandomAccessFile>,
     footer: Footer,
+    counters: Arc<Counters>,
+    file_counters: FileCounters,
 }
 
 /// A block as it is stored: payload and trailer.
@@ -30,13 +33,15 @@ pub(crate) struct StoredBlock {
 
 impl BlockFile {
     /// Reads the footer.
-    pub fn open(file: Arc<dyn RandomAccessFile>) -> Result<BlockFile> {
+    pub fn open(file: Arc<dyn RandomAccessFile>, counters: Arc<Counters>) -> Result<BlockFile> {
         let length = file.len();
         let tail_bytes = length.min(FOOTER_BYTES as u64);
         let mut tail = vec![0; tail_bytes as usize];
+        let file_counters = FileCounters::new();
+        count_read(&counters, &file_counters, tail.len());
         file.read_exact_at(length - tail_bytes, &mut tail)?;
         let footer = Footer::decode(&tail, length, file.path())?;
-        Ok(BlockFile { file, footer })
+        Ok(BlockFile { file, footer, counters, file_counters })
     }
 
     pub fn footer(&self) -> &Footer {
@@ -47,8 +52,18 @@ impl BlockFile {
         self.file.path()
     }
 
-    pub fn file(&self) -> &Arc<dyn RandomAccessFile> {
-        &self.file
+    pub fn file(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
+
+    /// The counters of the database.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The counters of this file.
+    pub fn file_counters(&self) -> &FileCounters {
+        &self.file_counters
     }
 
     /// Where the footer begins: blocks end at or before it.
@@ -64,8 +79,13 @@ impl BlockFile {
     /// A block's payload, checked and uncompressed.
     pub fn read(&self, handle: BlockHandle) -> Result<BlockBytes> {
         let stored = self.read_stored(handle)?;
-        stored.verify(&self.footer).map_err(|damage| self.damaged(damage, handle))?;
+        self.check(&stored)?;
         self.uncompress(stored)
+    }
+
+    /// Whether a stored block's checksum is right.
+    pub fn check(&self, stored: &StoredBlock) -> Result<()> {
+        stored.verify(&self.footer).map_err(|damage| self.damaged(damage, stored.handle))
     }
 
     /// A block of entries.
@@ -85,8 +105,14 @@ impl BlockFile {
         }
         // `fits` bounds this by the length of the file and by 2^32.
         let mut buffer = LineBuf::zeroed(handle.bytes as usize + BLOCK_TRAILER_BYTES);
-        self.file.read_exact_at(handle.offset, &mut buffer)?;
+        self.read_bytes(handle.offset, &mut buffer)?;
         Ok(StoredBlock { buffer, handle })
+    }
+
+    /// Fills `buffer` by one read.
+    pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        count_read(&self.counters, &self.file_counters, buffer.len());
+        self.file.read_exact_at(offset, buffer)
     }
 
     /// The payload of a checked block.
@@ -115,11 +141,22 @@ impl BlockFile {
     }
 }
 
+fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
+    counters.add(Ticker::FileReads, 1);
+    counters.add(Ticker::FileReadBytes, bytes as u64);
+    file_counters.add(FileTicker::Reads, 1);
+    file_counters.add(FileTicker::ReadBytes, bytes as u64);
+}
+
 impl StoredBlock {
     /// A block whose bytes, trailer included, were read with others.
     pub fn copy_from(payload_and_trailer: &[u8], handle: BlockHandle) -> StoredBlock {
         debug_assert_eq!(payload_and_trailer.len() as u64, handle.bytes + 5);
         StoredBlock { buffer: LineBuf::copy_from(payload_and_trailer), handle }
+    }
+
+    pub fn handle(&self) -> BlockHandle {
+        self.handle
     }
 
     pub fn payload(&self) -> &[u8] {

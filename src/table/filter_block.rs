@@ -13,12 +13,15 @@
 //!
 //! A filter is used for point lookups only when it holds whole keys, which a property says.
 
+use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash, Probe};
 use crate::hash::{LEGACY_BLOOM_SEED, hash32};
 
 use super::LookupKey;
+use super::file::BlockFile;
 use super::format::BlockHandle;
-use super::index::Index;
+use super::index::{Index, IndexParser};
+use super::properties::IndexForm;
 
 const ROCKSDB_FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
@@ -66,38 +69,79 @@ pub(crate) enum TableFilter {
     Partitioned(Index, Vec<FilterReader>),
 }
 
-/// A filter that has been asked and has not answered yet.
-pub(crate) struct PreparedFilter<'a> {
-    filter: &'a FilterReader,
+/// A question to a [`TableFilter`], on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct PreparedFilter {
     probe: Probe,
-}
-
-impl PreparedFilter<'_> {
-    /// `false`: the table does not hold the key.
-    pub fn may_contain(self) -> bool {
-        self.filter.finish(self.probe)
-    }
+    /// Which filter was asked; 0 unless partitioned.
+    partition: u32,
 }
 
 impl TableFilter {
-    /// The filter that is responsible for a key.
-    fn reader_for(&self, key: &LookupKey<'_>) -> &FilterReader {
-        match self {
-            TableFilter::Full(filter) => filter,
-            TableFilter::Partitioned(index, filters) => {
-                // Keys past the last separator belong to the last filter.
-                let i = index.find(key.user_key, key.trailer()).min(filters.len() - 1);
-                &filters[i]
+    /// Reads the filter. One that is damaged in itself, its checksum right, is no error: it answers
+    /// "maybe".
+    pub fn read(file: &BlockFile, stored: StoredFilter, form: IndexForm) -> Result<TableFilter> {
+        let handle = match stored {
+            StoredFilter::Full(handle, encoding) => {
+                let bytes = file.read(handle)?.into_exact();
+                return Ok(TableFilter::Full(FilterReader::open(bytes, encoding)));
             }
+            StoredFilter::Partitioned(handle) => handle,
+        };
+        // The upper level has the form of the table's index, but for the first keys.
+        let mut parser =
+            IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
+        parser
+            .add(&file.read_block(handle)?)
+            .map_err(|damage| file.damaged(damage, handle))?;
+        let filters = parser.handles().iter().map(|&partition| {
+            let bytes = file.read(partition)?.into_exact();
+            Ok(FilterReader::open(bytes, FilterEncoding::RocksDb))
+        });
+        let filters: Vec<FilterReader> = filters.collect::<Result<_>>()?;
+        if filters.is_empty() {
+            return Ok(TableFilter::untrusted());
         }
+        Ok(TableFilter::Partitioned(parser.finish(), filters))
+    }
+
+    /// The filter that answers "maybe" to everything.
+    pub fn untrusted() -> TableFilter {
+        TableFilter::Full(FilterReader::from_bytes(&[], FilterEncoding::RocksDb))
     }
 
     /// Starts to fetch what the answer needs.
     #[inline]
-    pub fn prepare(&self, key: &LookupKey<'_>) -> PreparedFilter<'_> {
-        let filter = self.reader_for(key);
+    pub fn prepare(&self, key: &LookupKey<'_>) -> PreparedFilter {
+        let partition = match self {
+            TableFilter::Full(_) => 0,
+            // Keys past the last separator belong to the last filter.
+            TableFilter::Partitioned(index, filters) => {
+                index.find(key.user_key, key.trailer()).min(filters.len() - 1)
+            }
+        };
+        let filter = self.partition(partition);
         let probe = filter.prepare(filter_hash(filter, key));
-        PreparedFilter { filter, probe }
+        PreparedFilter { probe, partition: partition as u32 }
+    }
+
+    /// `false`: the table does not hold the key. `prepared` must come from this filter.
+    #[inline]
+    pub fn finish(&self, prepared: PreparedFilter) -> bool {
+        self.partition(prepared.partition as usize).finish(prepared.probe)
+    }
+
+    /// Whether the filter that was asked cannot be trusted.
+    pub fn is_untrusted(&self, prepared: PreparedFilter) -> bool {
+        self.partition(prepared.partition as usize).untrusted().is_some()
+    }
+
+    #[inline]
+    fn partition(&self, i: usize) -> &FilterReader {
+        match self {
+            TableFilter::Full(filter) => filter,
+            TableFilter::Partitioned(_, filters) => &filters[i],
+        }
     }
 
     /// The filters, one unless partitioned.
@@ -108,13 +152,14 @@ impl TableFilter {
         }
     }
 
-    /// Bytes of memory behind the filter.
+    /// Bytes of memory behind the filter, itself excluded.
     pub fn heap_bytes(&self) -> usize {
-        let index = match self {
-            TableFilter::Full(_) => 0,
-            TableFilter::Partitioned(index, _) => index.heap_bytes(),
-        };
-        index + self.readers().iter().map(FilterReader::memory_bytes).sum::<usize>()
+        match self {
+            TableFilter::Full(filter) => filter.memory_bytes() - size_of::<FilterReader>(),
+            TableFilter::Partitioned(index, filters) => {
+                index.heap_bytes() + filters.iter().map(FilterReader::memory_bytes).sum::<usize>()
+            }
+        }
     }
 }
 

@@ -9,11 +9,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 use crate::coding::{fixed32, fixed64, varint};
 use crate::error::Damage;
+use crate::filter::LineBuf;
 
 use super::block::Block;
+use super::bytes::BlockBytes;
 
 /// The names this crate reads or writes. RocksDB's own, so that its tools understand them.
 pub(crate) mod names {
@@ -100,6 +103,20 @@ impl TableProperties {
             properties.entries.insert(name.to_vec(), value.to_vec());
         }
         Ok(properties)
+    }
+
+    /// Where, in a properties block that may not verify, the sequence number lies that RocksDB
+    /// overwrites at ingestion.
+    pub(crate) fn global_sequence_place(payload: &[u8]) -> Option<Range<usize>> {
+        let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
+        let block = Block::new(bytes).ok()?;
+        let mut scan = block.scan();
+        while let Some((name, value)) = scan.next().ok()? {
+            if name == names::GLOBAL_SEQUENCE.as_bytes() && value.len() == 8 {
+                return Some(scan.value_range());
+            }
+        }
+        None
     }
 
     /// The stored bytes of a property.

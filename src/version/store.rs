@@ -10,6 +10,7 @@ use super::{FileMeta, TableFile, names};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::Fs;
+use crate::key::SequenceNumber;
 use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
 
 pub(crate) struct TableStore {
@@ -33,10 +34,19 @@ impl TableStore {
     /// Opens a table that the MANIFEST lists.
     pub fn open(&self, meta: FileMeta) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
-        let file = self.fs.open(&path)?;
-        let table = Table::open(file, meta.number, meta.global_sequence, &self.context)?;
+        let table = self.open_table(&path, meta.global_sequence)?;
         let history = Arc::clone(&self.history);
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, history)))
+    }
+
+    /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one.
+    pub fn open_table(
+        &self,
+        path: &Path,
+        assigned_sequence: Option<SequenceNumber>,
+    ) -> Result<Arc<Table>> {
+        let context = TableContext { assigned_sequence, ..self.context.clone() };
+        Table::open(self.fs.open(path)?, context)
     }
 
     /// Starts a new table.

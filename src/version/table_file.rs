@@ -63,7 +63,7 @@ impl TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
-            self.history.add(level, self.table.counts());
+            self.history.add(level, self.table.file_counters().snapshot());
             // A file that cannot be deleted now is deleted when the database is next opened.
             let _ = self.fs.remove(&self.path);
         }
