@@ -12,6 +12,7 @@ use crate::failure::Result;
 /// A key that is not there is no failure. When the command is done the removal survives a power
 /// loss.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Delete {
     /// Directory of the database
     db: PathBuf,

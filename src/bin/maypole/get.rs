@@ -13,6 +13,7 @@ use crate::text::escape;
 ///
 /// A key without a value is a failure: exit code 1.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Get {
     /// Directory of the database
     db: PathBuf,

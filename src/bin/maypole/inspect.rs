@@ -16,12 +16,13 @@ use crate::text::{count, escape, percent, size};
 /// checksum and the order of the keys are checked, and every key is asked of the filter. The first
 /// damage found, and a filter that misses a key, are failures: exit code 1.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Inspect {
     /// The table file
     file: PathBuf,
     /// Print every entry instead, as RocksDB's `sst_dump --command=scan --output_hex` does:
     /// 'KEY HEX' seq:N, type:T => VALUE HEX
-    #[arg(long)]
+    #[arg(long, verbatim_doc_comment)]
     entries: bool,
 }
 
@@ -54,7 +55,6 @@ impl Inspect {
             count(check.data_blocks),
             count(check.entries)
         )?;
-        writeln!(out, "filter keys: {}", check.filter_keys)?;
         writeln!(out, "filter misses: {}", check.filter_misses)?;
         match check.filter_misses {
             0 => Ok(()),
@@ -129,7 +129,7 @@ fn filter(table: &SstReader, out: &mut dyn Write) -> Result {
 }
 
 fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Result {
-    writeln!(out, "  {:<44} {value}", escape(name.as_bytes()))?;
+    writeln!(out, "  {:<56} {value}", escape(name.as_bytes()))?;
     Ok(())
 }
 

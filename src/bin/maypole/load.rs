@@ -21,6 +21,7 @@ pub const BATCH_BYTES: usize = 256 << 10;
 /// equal lines one is kept. A missing database is created. Everything is in tables, and survives a
 /// power loss, when the command is done.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Load {
     /// Directory of the database
     db: PathBuf,
@@ -75,7 +76,10 @@ impl Load {
 
 /// What is said of an empty file of keys.
 pub fn no_keys(path: &std::path::Path) -> Failure {
-    Failure::new(format_args!("{}: no keys: expected one key a line, found nothing", path.display()))
+    Failure::new(format_args!(
+        "{}: no keys: expected one key a line, found nothing",
+        path.display()
+    ))
 }
 
 /// Made-up values: printable, all of one size, and not all alike.

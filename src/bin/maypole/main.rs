@@ -45,7 +45,7 @@ use failure::{Failure, Result};
 ///
 /// Exit code 0: done. 1: failed. 2: called wrongly, nothing was touched.
 #[derive(Parser)]
-#[command(name = "maypole", version, max_term_width = 100)]
+#[command(name = "maypole", version, verbatim_doc_comment)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

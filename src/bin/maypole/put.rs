@@ -12,6 +12,7 @@ use crate::failure::Result;
 ///
 /// A missing database is created. When the command is done the write survives a power loss.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Put {
     /// Directory of the database
     db: PathBuf,

@@ -12,6 +12,7 @@ use crate::text::escape;
 
 /// Print entries in the order of their keys, one a line: key, tab, value.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Scan {
     /// Directory of the database
     db: PathBuf,

@@ -13,6 +13,7 @@ use crate::failure::Result;
 /// Counters count from the opening of a database, so here they stand near zero; a program that
 /// keeps it open sees its own in `Db::stats()`.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Stats {
     /// Directory of the database
     db: PathBuf,

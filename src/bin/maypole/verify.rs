@@ -13,6 +13,7 @@ use crate::{args, progress};
 ///
 /// The first damage found is a failure that names file and offset: exit code 1.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Verify {
     /// Directory of the database
     db: PathBuf,

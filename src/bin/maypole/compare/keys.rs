@@ -126,7 +126,11 @@ impl KeySet {
         absent.shuffle(&mut random);
         absent.truncate(most_absent);
         keys.shuffle(&mut random);
-        Ok(KeySet { present: keys.into_iter().collect(), absent: absent.into_iter().collect(), notes })
+        Ok(KeySet {
+            present: keys.into_iter().collect(),
+            absent: absent.into_iter().collect(),
+            notes,
+        })
     }
 }
 

@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
             let start = Instant::now();
             let value = self.tree.db.get(key)?;
             let nanos = start.elapsed().as_nanos() as u64;
-            self.latency.saturating_record(nanos.saturating_sub(clock_ns).max(1));
+            self.latency.saturating_record(nanos.saturating_sub(clock_ns));
             check(value.is_some(), present, key)?;
         }
         bar.inc(gets);
@@ -168,7 +168,11 @@ fn check(found: bool, present: bool, key: &[u8]) -> Result {
     if found == present {
         return Ok(());
     }
-    let was = if present { "was not found, though it was loaded" } else { "was found, though it was not loaded" };
+    let was = if present {
+        "was not found, though it was loaded"
+    } else {
+        "was found, though it was not loaded"
+    };
     Err(Failure::new(format_args!("the key {} {was}", crate::text::escape(key))))
 }
 

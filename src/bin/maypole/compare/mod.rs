@@ -49,6 +49,7 @@ const ABSENT_COLD: usize = 20_000;
 /// are those of single lookups by one thread; what reading the clock takes is measured and taken
 /// off. Pass --seed to draw other keys, --dir to measure another disk.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub struct Compare {
     /// Filter policies, separated by commas
     #[arg(
@@ -67,31 +68,38 @@ pub struct Compare {
         conflicts_with = "key_file"
     )]
     keys: usize,
-    /// Take the keys from this file, one a line; an empty line is the empty key, equal lines count
-    /// once. A tenth of them is not loaded but looked up as absent
-    #[arg(long, value_name = "FILE")]
+    /// Take the keys from this file, one a line. An empty line is the empty key; equal lines
+    /// count once. A tenth of the keys is not loaded but looked up as absent
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     key_file: Option<PathBuf>,
-    /// Load all of --key-file, and look up the keys of this file as absent; those that are present,
-    /// or outside the range of the keys loaded, are left out
-    #[arg(long, value_name = "FILE", requires = "key_file")]
+    /// Load all of --key-file and look up the keys of this file as absent, but for those that
+    /// are present or outside the range of the keys loaded
+    #[arg(long, value_name = "FILE", requires = "key_file", verbatim_doc_comment)]
     absent_file: Option<PathBuf>,
     /// Bytes of each value
     #[arg(long, value_name = "B", default_value_t = 100)]
     value_size: usize,
-    /// At most so many absent keys are looked up, and at most so many present ones [default: 500000,
-    /// with --cold 20000]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000_000))]
+    /// Look up at most so many absent keys, and at most so many present ones
+    /// [default: 500000; with --cold 20000]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000_000),
+        verbatim_doc_comment
+    )]
     absent: Option<usize>,
-    /// Block cache of each database, such as 64M [default: more than all data; with --cold a tenth]
-    #[arg(long, value_name = "BYTES", value_parser = args::byte_count)]
+    /// Block cache of each database, such as 64M
+    /// [default: more than all data; with --cold a tenth of it]
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count, verbatim_doc_comment)]
     cache: Option<usize>,
-    /// Lookups read from the device: the operating system's cache of the tables is dropped before
-    /// each phase and every 256 lookups (posix_fadvise; no effect on a file system in memory)
-    #[arg(long)]
+    /// Read from the device: the operating system's cache of the tables is dropped before each
+    /// phase and after every 256 lookups (posix_fadvise; without effect on a file system that
+    /// lives in memory)
+    #[arg(long, verbatim_doc_comment)]
     cold: bool,
-    /// Make the databases in a new directory inside this one, removed at the end [default: the
-    /// system's directory for temporary files]
-    #[arg(long)]
+    /// Make the databases in a new directory inside this one, removed at the end
+    /// [default: the system's directory for temporary files]
+    #[arg(long, verbatim_doc_comment)]
     dir: Option<PathBuf>,
     /// Draw other keys, and another order
     #[arg(long, value_name = "N", default_value_t = 1)]

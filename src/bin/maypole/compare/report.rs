@@ -168,8 +168,18 @@ fn json_object(row: &Row) -> String {
 /// The tables: what the filters are and did, and what the lookups cost.
 pub fn tables(rows: &[Row], out: &mut dyn Write) -> Result {
     let header = [
-        "policy", "tables", "levels", "filters", "bits/key", "build\nns/key", "predicted\nrate",
-        "observed\nrate", "95 %\ninterval", "useful", "full\npositive", "true\npositive",
+        "policy",
+        "tables",
+        "levels",
+        "filters",
+        "bits/key",
+        "build\nns/key",
+        "predicted\nrate",
+        "observed\nrate",
+        "95 %\ninterval",
+        "useful",
+        "full\npositive",
+        "true\npositive",
     ];
     let filters = rows.iter().map(|row| {
         let rate = |rate: Option<f64>| rate.map_or("-".into(), percent);
@@ -191,12 +201,26 @@ pub fn tables(rows: &[Row], out: &mut dyn Write) -> Result {
         ]
     });
     let (keys, gets) = rows.first().map_or((0, 0), |row| (row.keys, row.absent.gets));
-    writeln!(out, "Filters of {} keys, asked by {} absent lookups", count(keys as u64), count(gets))?;
+    writeln!(
+        out,
+        "Filters of {} keys, asked by {} absent lookups",
+        count(keys as u64),
+        count(gets)
+    )?;
     writeln!(out, "{}\n", table(&header, filters))?;
 
     let header = [
-        "policy", "blocks\nabsent", "blocks\npresent", "reads\nabsent", "reads\npresent",
-        "absent ns\nmean", "\np50", "\np99", "present ns\nmean", "\np50", "\np99",
+        "policy",
+        "blocks\nabsent",
+        "blocks\npresent",
+        "reads\nabsent",
+        "reads\npresent",
+        "absent ns\nmean",
+        "\np50",
+        "\np99",
+        "present ns\nmean",
+        "\np50",
+        "\np99",
     ];
     let lookups = rows.iter().map(|row| {
         let mut cells = vec![row.policy.clone()];
@@ -281,6 +305,7 @@ pub fn machine() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map_or(std::env::consts::ARCH, |(_, model)| model.trim());
-    let build = if cfg!(debug_assertions) { "a debug build: times say nothing" } else { "one thread" };
+    let build =
+        if cfg!(debug_assertions) { "a debug build: times say nothing" } else { "one thread" };
     format!("{model}, {build}")
 }
