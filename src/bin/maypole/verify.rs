@@ -33,7 +33,6 @@ impl Verify {
             count(report.entries),
             size(report.file_bytes),
         )?;
-        writeln!(out, "filter keys: {}", report.filter_keys)?;
         writeln!(out, "filter misses: {}", report.filter_misses)?;
         if report.filter_misses > 0 {
             return Err(Failure::new(format_args!(

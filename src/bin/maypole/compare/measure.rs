@@ -122,8 +122,8 @@ impl<'a> Run<'a> {
                 files.push(RealFs.open(&tree.dir.join(name))?);
             }
         }
-        // Three significant digits are more than a clock is worth.
-        let latency = Histogram::new(3).map_err(Failure::new)?;
+        // Up to a minute, with three significant digits: more than a clock is worth.
+        let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
         Ok(Run { tree, files, latency, before: tree.db.stats() })
     }
 

@@ -137,7 +137,7 @@ impl Compare {
 
         let lookups = Lookups::new(&keys, &plan, self.cold)?;
         let rows = report::rows(&trees, &lookups.run(&trees)?, keys.present.len());
-        let mut notes = keys.notes;
+        let mut notes = keys.notes.clone();
         if rows.iter().any(|row| row.levels < 3) {
             notes.push("too little data for three levels: fewer filters are asked a lookup".into());
         }

@@ -109,10 +109,10 @@ fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
         before.files.iter().map(|file| (file.number, asked(file.counts.filter))).collect();
     let (mut sum, mut total) = (0.0, 0.0);
     for file in &after.files {
-        if let Some(filter) = &file.filter {
+        if let Some(fpr) = file.filter.as_ref().and_then(|filter| filter.predicted_fpr) {
             let asked_before = earlier.get(&file.number).copied().unwrap_or(0);
             let weight = asked(file.counts.filter).saturating_sub(asked_before) as f64;
-            sum += weight * filter.predicted_fpr;
+            sum += weight * fpr;
             total += weight;
         }
     }
@@ -243,7 +243,7 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     table.set_header(header.to_vec());
     table.add_rows(rows);
     for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
+        column.set_padding((0, if i == 0 { 2 } else { 1 }));
         if i > 0 {
             column.set_cell_alignment(CellAlignment::Right);
         }

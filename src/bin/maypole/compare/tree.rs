@@ -18,7 +18,7 @@
 
 use std::path::{Path, PathBuf};
 
-use maypole::{Compression, Db, FilterPolicy, Stats, WriteBatch};
+use maypole::{Compression, Db, FilterPolicy, Ticker, Tickers, WriteBatch};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -55,7 +55,8 @@ pub struct Tree {
     pub policy: FilterPolicy,
     pub db: Db,
     pub dir: PathBuf,
-    /// Nanoseconds spent on building filters, per key in them. `None` without filters.
+    /// Nanoseconds that building filters from hashes took, per key in them, asking each key once
+    /// included. `None` without filters.
     pub build_ns_per_key: Option<f64>,
 }
 
@@ -138,7 +139,7 @@ impl Tree {
                 if stage == 3 { 1 } else { bytes.div_ceil(chunk_bytes(bytes)).max(L0_TRIGGER) };
             load(&db, keys, indexes, chunks, plan, &bar)?;
             let stats = db.stats();
-            build.add(&stats);
+            build.add(&stats.tickers);
             let last = stats.levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
             base_bytes = if stage == 0 { last / 5 } else { last / 50 };
             db.close()?;
@@ -182,7 +183,7 @@ fn cut(indexes: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
     (0..count).map(move |n| &indexes[indexes.len() * n / count..indexes.len() * (n + 1) / count])
 }
 
-/// What building filters took, of the tables that stand when a stage is done.
+/// What building filters took, of all tables that loading wrote.
 #[derive(Default)]
 struct BuildCost {
     nanos: u64,
@@ -190,14 +191,10 @@ struct BuildCost {
 }
 
 impl BuildCost {
-    fn add(&mut self, stats: &Stats) {
-        for file in &stats.files {
-            // Tables of earlier stages were opened, not built, and do not say.
-            if let Some(nanos) = file.filter.as_ref().and_then(|filter| filter.build_nanos) {
-                self.nanos += nanos;
-                self.keys += file.entries;
-            }
-        }
+    /// Adds what one open database counted.
+    fn add(&mut self, tickers: &Tickers) {
+        self.nanos += tickers.get(Ticker::FilterBuildNanos);
+        self.keys += tickers.get(Ticker::FilterBuildKeys);
     }
 
     fn ns_per_key(&self) -> Option<f64> {
