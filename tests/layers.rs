@@ -132,7 +132,8 @@ fn the_command_line_uses_the_public_api_only() {
 
 #[test]
 fn imports_are_found_in_every_form() {
-    let text = "use crate::a::b; use crate::{c, d::{e, f}, g}; // crate::no\n let x = crate::h::i();";
+    let text =
+        "use crate::a::b; use crate::{c, d::{e, f}, g}; // crate::no\n let x = crate::h::i();";
     let names: Vec<_> = imports(text).into_iter().collect();
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
 }

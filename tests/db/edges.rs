@@ -105,7 +105,10 @@ fn a_lost_current_file_is_not_taken_for_a_new_database() {
     db.close().unwrap();
     std::fs::remove_file(dir.path().join("CURRENT")).unwrap();
     let error = open(dir.path()).unwrap_err();
-    assert!(matches!(&error, Error::Corruption { file, .. } if file.ends_with("CURRENT")), "{error}");
+    assert!(
+        matches!(&error, Error::Corruption { file, .. } if file.ends_with("CURRENT")),
+        "{error}"
+    );
 }
 
 /// Every byte of `CURRENT`, MANIFEST and the newest WAL flipped in turn: the database opens with
@@ -150,7 +153,10 @@ fn a_flipped_byte_in_a_log_is_named_or_harmless() {
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    assert!(text.contains(&name) || text.contains("MANIFEST"), "{position}: {text}");
+                    assert!(
+                        text.contains(&name) || text.contains("MANIFEST"),
+                        "{position}: {text}"
+                    );
                 }
             }
         }
@@ -191,7 +197,11 @@ fn a_full_disk_is_a_clear_error_and_what_was_written_stays() {
     let shared: Arc<dyn Fs> = fs.clone();
     let db = Db::builder("/db").fs(shared).memtable_bytes(8 << 10).open().unwrap();
     let mut acknowledged = 0;
-    fs.fail_from(Target::Operation(Operation::Append), fs.calls(Target::Operation(Operation::Append)) + 500, Fault::NoSpace);
+    fs.fail_from(
+        Target::Operation(Operation::Append),
+        fs.calls(Target::Operation(Operation::Append)) + 500,
+        Fault::NoSpace,
+    );
     let error = loop {
         match db.put(format!("key{acknowledged:05}"), "v".repeat(50)) {
             Ok(()) => acknowledged += 1,
