@@ -262,20 +262,20 @@ impl Inner {
             }
         };
         // Also when there was nothing to rotate: what is frozen already is part of the promise.
-        self.wait_until(|state| match &memtable {
+        drop(self.wait_until(|state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),
-        })?;
+        })?);
         Ok(())
     }
 
     pub(super) fn wait_for_compaction(&self) -> Result<()> {
-        self.wait_until(|state| {
+        drop(self.wait_until(|state| {
             state.frozen.is_empty()
                 && !state.flushing
                 && state.compactions == 0
                 && pick::pick(&state.version.metas(), &self.shape, &state.busy).is_none()
-        })?;
+        })?);
         Ok(())
     }
 
