@@ -154,7 +154,7 @@ impl Rocks {
         db.set_max_bytes_for_level_base(4 * options.memtable_bytes as u64);
         db.set_max_background_jobs(3);
         db.set_block_based_table_factory(&table);
-        let db = rocksdb::DB::open(&db, dir)?;
+        let db = rocksdb::DB::open_cf_with_opts(&db, dir, [("default", db.clone())])?;
         let mut synced = rocksdb::WriteOptions::default();
         synced.set_sync(true);
         Ok(Rocks { db, unsynced: rocksdb::WriteOptions::default(), synced })
