@@ -57,7 +57,7 @@ use std::sync::Arc;
 use super::arena::{ALIGNMENT, Arena, Bump};
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::key::{self, TRAILER_BYTES};
+use crate::key;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
 /// With [`RISE_EIGHTHS`], enough for some ten million entries.
