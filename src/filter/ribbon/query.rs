@@ -1,0 +1,144 @@
+//! Queries: does the XOR of the slots that a key picks give its fingerprint?
+//!
+//! ```text
+//! slots      |······ block b ······|······ block b+1 ····|
+//! picks              1011…   near  | far …01             128 picks from slot `start` on
+//!                    ^ start
+//! ```
+//!
+//! The picks straddle two blocks, whose segments are neighbours in memory: `near`, the columns of
+//! block b, then as many segments of block b+1 (of a wide block behind a narrow one the highest
+//! column is left out). So a query reads one run of 2 × columns × 16 bytes, 3 to 5 cache lines at 7
+//! columns. Starting in the first slot of a block, it picks nothing of the next; then `far` is
+//! `near` once more, because behind the last block there is none.
+//!
+//! All columns are added up before the answer is looked at. Leaving at the first column that fails,
+//! as one would, costs a mispredicted branch for nearly every absent key.
+
+use super::equation::{Equation, raw_seed, rehash, start_of};
+use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
+#[cfg(target_arch = "x86_64")]
+use super::simd;
+use super::solve::parity;
+use crate::filter::lines::LINE_BYTES;
+use crate::filter::{Geometry, KeyHash, LineBuf};
+
+/// A stored Ribbon filter's shape, seed, and how its columns are added up.
+#[derive(Clone, Copy)]
+pub struct RibbonGeometry {
+    grid: Grid,
+    raw_seed: u32,
+    kernel: Kernel,
+}
+
+/// Which instructions add up the columns.
+#[derive(Clone, Copy)]
+pub enum Kernel {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Avx512(simd::Avx512),
+}
+
+/// What a key asks of the segments.
+pub struct Query<'a> {
+    /// The columns of the block in which the key starts, none to 32 segments.
+    pub near: &'a [u8],
+    /// The same columns of the next block; the same length.
+    pub far: &'a [u8],
+    pub near_picks: u128,
+    pub far_picks: u128,
+    /// Bit j is what the picks of column j must add up to; 0 where there is no column.
+    pub fingerprint: u32,
+}
+
+impl Kernel {
+    fn detect() -> Kernel {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(avx512) = simd::Avx512::detect() {
+            return Kernel::Avx512(avx512);
+        }
+        Kernel::Plain
+    }
+}
+
+impl RibbonGeometry {
+    /// The picks of a hash, from slot `start` on, with the bytes they pick from. `None` when there
+    /// is no such slot.
+    #[inline(always)]
+    pub fn query<'a>(&self, block: &'a [u8], hash: KeyHash, start: u32) -> Option<Query<'a>> {
+        let Equation { coefficients, result, .. } =
+            Equation::new(rehash(hash, self.raw_seed), self.grid.starts());
+        let (number, bit) = (start / BLOCK_SLOTS, start % BLOCK_SLOTS);
+        let columns = self.grid.columns_of(number);
+        let bytes = columns as usize * SEGMENT_BYTES;
+        let near = self.grid.first_segment(number) * SEGMENT_BYTES;
+        let far = if bit == 0 { near } else { near + bytes };
+        Some(Query {
+            near: block.get(near..near + bytes)?,
+            far: block.get(far..far + bytes)?,
+            near_picks: coefficients << bit,
+            // Two shifts, because one by 128 is none.
+            far_picks: coefficients >> 1 >> (BLOCK_SLOTS - 1 - bit),
+            fingerprint: result & ((1u64 << columns) - 1) as u32,
+        })
+    }
+
+    fn with_kernel(self, kernel: Kernel) -> RibbonGeometry {
+        RibbonGeometry { kernel, ..self }
+    }
+}
+
+impl Query<'_> {
+    /// Whether every column adds up: the plain version, oracle of the others.
+    #[inline(always)]
+    pub fn matches(&self) -> bool {
+        let columns = self.near.as_chunks::<SEGMENT_BYTES>().0.iter();
+        let pairs = columns.zip(self.far.as_chunks::<SEGMENT_BYTES>().0);
+        let sum = pairs.enumerate().fold(0, |sum, (column, (&near, &far))| {
+            let near = u128::from_le_bytes(near) & self.near_picks;
+            let far = u128::from_le_bytes(far) & self.far_picks;
+            sum | parity(near ^ far) << column
+        });
+        sum == self.fingerprint
+    }
+}
+
+impl Geometry for RibbonGeometry {
+    fn parse(block: &LineBuf) -> Result<RibbonGeometry, &'static str> {
+        let (grid, seed) = Grid::parse(block)?;
+        Ok(RibbonGeometry { grid, raw_seed: raw_seed(seed), kernel: Kernel::detect() })
+    }
+
+    #[inline]
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        let start = start_of(rehash(hash, self.raw_seed), self.grid.starts());
+        let number = start / BLOCK_SLOTS;
+        let first = self.grid.first_segment(number) * SEGMENT_BYTES;
+        let bytes = 2 * self.grid.columns_of(number) as usize * SEGMENT_BYTES;
+        for offset in (0..bytes).step_by(LINE_BYTES) {
+            block.prefetch(first + offset);
+        }
+        block.prefetch(first + bytes.saturating_sub(1));
+        start
+    }
+
+    #[inline]
+    fn finish(&self, block: &LineBuf, hash: KeyHash, start: u32) -> bool {
+        match self.kernel {
+            Kernel::Plain => self.query(block, hash, start).is_none_or(|query| query.matches()),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(avx512) => avx512.finish(self, block, hash, start),
+        }
+    }
+
+    #[inline]
+    fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
+        // Nothing to prefetch: the answer is wanted at once.
+        let start = start_of(rehash(hash, self.raw_seed), self.grid.starts());
+        self.finish(block, hash, start)
+    }
+
+    fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
+        self.grid.false_positive_rate()
+    }
+}

@@ -1,0 +1,194 @@
+//! The Ribbon's inner loops on AVX-512: eight columns at a time.
+//!
+//! All `unsafe` of the family is here. The proof has two parts.
+//!
+//! 1. *The instructions exist.* An [`Avx512`] can only be made by [`Avx512::detect`], which asks the
+//!    processor. Its methods call functions compiled for exactly the features asked for.
+//! 2. *Memory.* Loads are masked: the mask has a bit for each 8-byte word of the slice that is
+//!    loaded from, and none beyond, and a masked-out word is not accessed. Stores go to local arrays
+//!    of a full register's size.
+//!
+//! ```text
+//! query    one register = 4 segments of 128 bits; two of them = 8 columns
+//! solve    one register = the low (or high) 64 bits of the windows of 8 columns
+//! ```
+
+use std::arch::x86_64::*;
+
+use super::banding::Row;
+use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
+use super::query::{Query, RibbonGeometry};
+use crate::filter::KeyHash;
+
+/// Columns that one step of either loop handles.
+const REGISTER_COLUMNS: usize = 8;
+
+/// Proof that the processor has the AVX-512 instructions used here.
+#[derive(Clone, Copy)]
+pub struct Avx512(());
+
+impl Avx512 {
+    /// The proof, where it can be had: Intel since Ice Lake, AMD since Zen 4.
+    pub fn detect() -> Option<Avx512> {
+        (is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vbmi2")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("bmi2"))
+        .then_some(Avx512(()))
+    }
+
+    /// [`RibbonGeometry`]'s `finish`.
+    #[inline]
+    pub fn finish(self, shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        // SAFETY: `self` proves the features.
+        unsafe { finish(shape, block, hash, start) }
+    }
+
+    /// [`super::solve::solve_plain`], for the same arguments.
+    pub fn solve(self, rows: &[Row], grid: &Grid, segments: &mut [u8]) {
+        // SAFETY: `self` proves the features.
+        unsafe {
+            match grid.columns() {
+                0..=8 => solve::<1>(rows, grid, segments),
+                9..=16 => solve::<2>(rows, grid, segments),
+                _ => solve::<4>(rows, grid, segments),
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
+fn finish(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
+    shape.query(block, hash, start).is_none_or(|query| matches(&query))
+}
+
+/// [`Query::matches`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
+fn matches(query: &Query) -> bool {
+    let (near_picks, far_picks) = (broadcast(query.near_picks), broadcast(query.far_picks));
+    // The order in which adding the halves of the segments, below, leaves the columns.
+    let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+    let mut fingerprint = _mm512_srlv_epi64(_mm512_set1_epi64(query.fingerprint.into()), order);
+    let (mut near, mut far) = (query.near, query.far);
+    loop {
+        // A bit for each of the first 16 words, where the slices have them.
+        let present = _bzhi_u32(0xffff, (near.len() / 8) as u32);
+        let select = |low: __m512i, high: __m512i| {
+            _mm512_xor_si512(_mm512_and_si512(low, near_picks), _mm512_and_si512(high, far_picks))
+        };
+        // SAFETY: the slices are equally long, and only words with a bit in the mask are read.
+        let (near_0, near_1, far_0, far_1) = unsafe {
+            let (near, far) = (near.as_ptr().cast::<i64>(), far.as_ptr().cast::<i64>());
+            (
+                _mm512_maskz_loadu_epi64(present as u8, near),
+                _mm512_maskz_loadu_epi64((present >> 8) as u8, near.wrapping_add(8)),
+                _mm512_maskz_loadu_epi64(present as u8, far),
+                _mm512_maskz_loadu_epi64((present >> 8) as u8, far.wrapping_add(8)),
+            )
+        };
+        let (sum_0, sum_1) = (select(near_0, far_0), select(near_1, far_1));
+        let sum =
+            _mm512_xor_si512(_mm512_unpacklo_epi64(sum_0, sum_1), _mm512_unpackhi_epi64(sum_0, sum_1));
+        let wrong = _mm512_xor_si512(_mm512_popcnt_epi64(sum), fingerprint);
+        if _mm512_test_epi64_mask(wrong, _mm512_set1_epi64(1)) != 0 {
+            return false;
+        }
+        // Columns that are not there add up to 0, and so is their fingerprint.
+        if near.len() <= REGISTER_COLUMNS * SEGMENT_BYTES {
+            return true;
+        }
+        near = &near[REGISTER_COLUMNS * SEGMENT_BYTES..];
+        far = &far[REGISTER_COLUMNS * SEGMENT_BYTES..];
+        fingerprint = _mm512_srli_epi64::<{ REGISTER_COLUMNS as u32 }>(fingerprint);
+    }
+}
+
+/// `bits` in each quarter of a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn broadcast(bits: u128) -> __m512i {
+    _mm512_broadcast_i32x4(_mm_set_epi64x((bits >> 64) as i64, bits as i64))
+}
+
+/// The windows of eight columns, one column a lane.
+#[derive(Clone, Copy)]
+struct Windows {
+    low: __m512i,
+    high: __m512i,
+}
+
+/// Back substitution for `GROUPS` times eight columns.
+///
+/// Two slots a step: both rows are applied to the windows as they were before, and the second is
+/// corrected by its coefficient of the first slot. That halves the chain of dependent operations.
+#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
+fn solve<const GROUPS: usize>(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
+    let one = _mm512_set1_epi64(1);
+    let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    let mut windows = [Windows { low: _mm512_setzero_si512(), high: _mm512_setzero_si512() }; GROUPS];
+    for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
+        for pair in rows.as_chunks::<2>().0.iter().rev() {
+            let [lower, upper] = pair;
+            let upper_low = _mm512_set1_epi64(upper.coefficients_low as i64);
+            let upper_high = _mm512_set1_epi64(upper.coefficients_high as i64);
+            let lower_low = _mm512_set1_epi64(lower.coefficients_low as i64);
+            let lower_high = _mm512_set1_epi64(lower.coefficients_high as i64);
+            // The lower row's coefficient of the upper slot.
+            let coupling = _mm512_set1_epi64((lower.coefficients_low >> 1 & 1) as i64);
+            for (group, window) in windows.iter_mut().enumerate() {
+                let shift = _mm512_add_epi64(lanes, _mm512_set1_epi64(8 * group as i64));
+                let result = |row: &Row| {
+                    _mm512_srlv_epi64(_mm512_set1_epi64(row.result.into()), shift)
+                };
+                // The windows shifted by one, for the upper slot, and by two, for the lower.
+                let low_1 = _mm512_slli_epi64::<1>(window.low);
+                let high_1 = _mm512_shldi_epi64::<1>(window.high, window.low);
+                let low_2 = _mm512_slli_epi64::<2>(window.low);
+                let high_2 = _mm512_shldi_epi64::<2>(window.high, window.low);
+                let upper_sum = _mm512_popcnt_epi64(_mm512_xor_si512(
+                    _mm512_and_si512(low_1, upper_low),
+                    _mm512_and_si512(high_1, upper_high),
+                ));
+                let lower_sum = _mm512_popcnt_epi64(_mm512_xor_si512(
+                    _mm512_and_si512(low_2, lower_low),
+                    _mm512_and_si512(high_2, lower_high),
+                ));
+                let upper_bit = _mm512_and_si512(_mm512_xor_si512(upper_sum, result(upper)), one);
+                let lower_bit = _mm512_and_si512(
+                    _mm512_xor_si512(
+                        _mm512_xor_si512(lower_sum, result(lower)),
+                        _mm512_and_si512(upper_bit, coupling),
+                    ),
+                    one,
+                );
+                window.low = _mm512_or_si512(
+                    _mm512_or_si512(low_2, lower_bit),
+                    _mm512_slli_epi64::<1>(upper_bit),
+                );
+                window.high = high_2;
+            }
+        }
+        let columns = grid.columns_of(block as u32) as usize;
+        let first = grid.first_segment(block as u32) * SEGMENT_BYTES;
+        let bytes = &mut segments[first..first + columns * SEGMENT_BYTES];
+        for (bytes, window) in bytes.chunks_mut(REGISTER_COLUMNS * SEGMENT_BYTES).zip(&windows) {
+            let (low, high) = (words(window.low), words(window.high));
+            let halves = low.iter().zip(&high);
+            for (segment, (low, high)) in bytes.chunks_exact_mut(SEGMENT_BYTES).zip(halves) {
+                segment[..8].copy_from_slice(&low.to_le_bytes());
+                segment[8..].copy_from_slice(&high.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// The lanes of a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn words(register: __m512i) -> [u64; 8] {
+    let mut words = [0; 8];
+    // SAFETY: the array is as long as the register.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), register) };
+    words
+}
