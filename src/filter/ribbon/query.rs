@@ -21,7 +21,7 @@ use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
 use super::simd;
 use super::solve::parity;
 use crate::filter::lines::LINE_BYTES;
-use crate::filter::{Geometry, KeyHash, LineBuf};
+use crate::filter::{BATCH, Geometry, KeyHash, LineBuf};
 
 /// A stored Ribbon filter's shape, seed, and how its columns are added up.
 #[derive(Clone, Copy)]
@@ -45,8 +45,10 @@ pub struct Query<'a> {
     pub near: &'a [u8],
     /// The same columns of the next block; the same length.
     pub far: &'a [u8],
-    pub near_picks: u128,
-    pub far_picks: u128,
+    /// Bit i picks slot `bit + i`, counted from the first slot of `near`.
+    pub coefficients: u128,
+    /// 0 to 127.
+    pub bit: u32,
     /// Bit j is what the picks of column j must add up to; 0 where there is no column.
     pub fingerprint: u32,
 }
@@ -76,11 +78,30 @@ impl RibbonGeometry {
         Some(Query {
             near: block.get(near..near + bytes)?,
             far: block.get(far..far + bytes)?,
-            near_picks: coefficients << bit,
-            // Two shifts, because one by 128 is none.
-            far_picks: coefficients >> 1 >> (BLOCK_SLOTS - 1 - bit),
+            coefficients,
+            bit,
             fingerprint: result & ((1u64 << columns) - 1) as u32,
         })
+    }
+
+    /// Answers for many hashes; `finish` is [`Geometry::finish`] for the kernel at hand.
+    #[inline(always)]
+    pub fn many(
+        &self,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+        finish: impl Fn(KeyHash, u32) -> bool,
+    ) {
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            let mut starts = [0; BATCH];
+            for (start, &hash) in starts.iter_mut().zip(hashes) {
+                *start = self.prepare(block, hash);
+            }
+            for ((answer, &hash), &start) in answers.iter_mut().zip(hashes).zip(&starts) {
+                *answer = finish(hash, start);
+            }
+        }
     }
 
     fn with_kernel(self, kernel: Kernel) -> RibbonGeometry {
@@ -92,11 +113,14 @@ impl Query<'_> {
     /// Whether every column adds up: the plain version, oracle of the others.
     #[inline(always)]
     pub fn matches(&self) -> bool {
+        let near_picks = self.coefficients << self.bit;
+        // Two shifts, because one by 128 is none.
+        let far_picks = self.coefficients >> 1 >> (BLOCK_SLOTS - 1 - self.bit);
         let columns = self.near.as_chunks::<SEGMENT_BYTES>().0.iter();
         let pairs = columns.zip(self.far.as_chunks::<SEGMENT_BYTES>().0);
         let sum = pairs.enumerate().fold(0, |sum, (column, (&near, &far))| {
-            let near = u128::from_le_bytes(near) & self.near_picks;
-            let far = u128::from_le_bytes(far) & self.far_picks;
+            let near = u128::from_le_bytes(near) & near_picks;
+            let far = u128::from_le_bytes(far) & far_picks;
             sum | parity(near ^ far) << column
         });
         sum == self.fingerprint
@@ -112,13 +136,13 @@ impl Geometry for RibbonGeometry {
     #[inline]
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let start = start_of(rehash(hash, self.raw_seed), self.grid.starts());
-        let number = start / BLOCK_SLOTS;
-        let first = self.grid.first_segment(number) * SEGMENT_BYTES;
-        let bytes = 2 * self.grid.columns_of(number) as usize * SEGMENT_BYTES;
+        let first = self.grid.first_segment(start / BLOCK_SLOTS) * SEGMENT_BYTES;
+        // As if the block were wide: a loop of always the same length is not mispredicted.
+        let bytes = 2 * self.grid.columns() as usize * SEGMENT_BYTES;
         for offset in (0..bytes).step_by(LINE_BYTES) {
             block.prefetch(first + offset);
         }
-        block.prefetch(first + bytes.saturating_sub(1));
+        block.prefetch(first + bytes - 1);
         start
     }
 
@@ -136,6 +160,16 @@ impl Geometry for RibbonGeometry {
         // Nothing to prefetch: the answer is wanted at once.
         let start = start_of(rehash(hash, self.raw_seed), self.grid.starts());
         self.finish(block, hash, start)
+    }
+
+    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
+        match self.kernel {
+            Kernel::Plain => self.many(block, hashes, answers, |hash, start| {
+                self.query(block, hash, start).is_none_or(|query| query.matches())
+            }),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(avx512) => avx512.may_contain_many(self, block, hashes, answers),
+        }
     }
 
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {

@@ -18,7 +18,7 @@ use std::arch::x86_64::*;
 use super::banding::Row;
 use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
 use super::query::{Query, RibbonGeometry};
-use crate::filter::KeyHash;
+use crate::filter::{KeyHash, LineBuf};
 
 /// Columns that one step of either loop handles.
 const REGISTER_COLUMNS: usize = 8;
@@ -44,6 +44,18 @@ impl Avx512 {
         unsafe { finish(shape, block, hash, start) }
     }
 
+    /// [`RibbonGeometry`]'s `may_contain_many`.
+    pub fn may_contain_many(
+        self,
+        shape: &RibbonGeometry,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        // SAFETY: `self` proves the features.
+        unsafe { may_contain_many(shape, block, hashes, answers) }
+    }
+
     /// [`super::solve::solve_plain`], for the same arguments.
     pub fn solve(self, rows: &[Row], grid: &Grid, segments: &mut [u8]) {
         // SAFETY: `self` proves the features.
@@ -57,26 +69,35 @@ impl Avx512 {
     }
 }
 
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
 fn finish(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
     shape.query(block, hash, start).is_none_or(|query| matches(&query))
 }
 
+#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
+fn may_contain_many(
+    shape: &RibbonGeometry,
+    block: &LineBuf,
+    hashes: &[KeyHash],
+    answers: &mut [bool],
+) {
+    shape.many(block, hashes, answers, |hash, start| finish(shape, block, hash, start));
+}
+
 /// [`Query::matches`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq,bmi2")]
+#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
 fn matches(query: &Query) -> bool {
-    let (near_picks, far_picks) = (broadcast(query.near_picks), broadcast(query.far_picks));
+    let (near_picks, far_picks) = picks(query);
     // The order in which adding the halves of the segments, below, leaves the columns.
     let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
     let mut fingerprint = _mm512_srlv_epi64(_mm512_set1_epi64(query.fingerprint.into()), order);
     let (mut near, mut far) = (query.near, query.far);
+    let mut wrong = _mm512_setzero_si512();
     loop {
         // A bit for each of the first 16 words, where the slices have them.
         let present = _bzhi_u32(0xffff, (near.len() / 8) as u32);
-        let select = |low: __m512i, high: __m512i| {
-            _mm512_xor_si512(_mm512_and_si512(low, near_picks), _mm512_and_si512(high, far_picks))
-        };
         // SAFETY: the slices are equally long, and only words with a bit in the mask are read.
         let (near_0, near_1, far_0, far_1) = unsafe {
             let (near, far) = (near.as_ptr().cast::<i64>(), far.as_ptr().cast::<i64>());
@@ -87,16 +108,16 @@ fn matches(query: &Query) -> bool {
                 _mm512_maskz_loadu_epi64((present >> 8) as u8, far.wrapping_add(8)),
             )
         };
-        let (sum_0, sum_1) = (select(near_0, far_0), select(near_1, far_1));
-        let sum =
-            _mm512_xor_si512(_mm512_unpacklo_epi64(sum_0, sum_1), _mm512_unpackhi_epi64(sum_0, sum_1));
-        let wrong = _mm512_xor_si512(_mm512_popcnt_epi64(sum), fingerprint);
-        if _mm512_test_epi64_mask(wrong, _mm512_set1_epi64(1)) != 0 {
-            return false;
-        }
-        // Columns that are not there add up to 0, and so is their fingerprint.
+        let pick = |near, far| {
+            _mm512_xor_si512(_mm512_and_si512(near, near_picks), _mm512_and_si512(far, far_picks))
+        };
+        let (sum_0, sum_1) = (pick(near_0, far_0), pick(near_1, far_1));
+        let halves = (_mm512_unpacklo_epi64(sum_0, sum_1), _mm512_unpackhi_epi64(sum_0, sum_1));
+        // Only bit 0 counts. Columns that are not there add up to 0, and so is their fingerprint.
+        let sum = _mm512_popcnt_epi64(_mm512_xor_si512(halves.0, halves.1));
+        wrong = _mm512_or_si512(wrong, _mm512_xor_si512(sum, fingerprint));
         if near.len() <= REGISTER_COLUMNS * SEGMENT_BYTES {
-            return true;
+            return _mm512_test_epi64_mask(wrong, _mm512_set1_epi64(1)) == 0;
         }
         near = &near[REGISTER_COLUMNS * SEGMENT_BYTES..];
         far = &far[REGISTER_COLUMNS * SEGMENT_BYTES..];
@@ -104,11 +125,31 @@ fn matches(query: &Query) -> bool {
     }
 }
 
-/// `bits` in each quarter of a register.
+/// The coefficients, shifted to the bits of the two blocks, in each quarter of a register.
+///
+/// ```text
+/// words               0    0  low high   0    0         shifted up by bit mod 64
+///                               near     far            where bit < 64
+///                          near     far                 where bit >= 64
+/// ```
 #[inline]
-#[target_feature(enable = "avx512f")]
-fn broadcast(bits: u128) -> __m512i {
-    _mm512_broadcast_i32x4(_mm_set_epi64x((bits >> 64) as i64, bits as i64))
+#[target_feature(enable = "avx512f,avx512vbmi2")]
+fn picks(query: &Query) -> (__m512i, __m512i) {
+    const HIGHER_WORDS: __mmask8 = 0b1010_1010;
+    let low = _mm512_set1_epi64(query.coefficients as i64);
+    let high = _mm512_set1_epi64((query.coefficients >> 64) as i64);
+    let zero = _mm512_setzero_si512();
+    let zero_low = _mm512_maskz_mov_epi64(HIGHER_WORDS, low);
+    let low_high = _mm512_mask_mov_epi64(low, HIGHER_WORDS, high);
+    let high_zero = _mm512_maskz_mov_epi64(!HIGHER_WORDS, high);
+
+    let bit = _mm512_set1_epi64(query.bit.into());
+    let by_a_word = _mm512_test_epi64_mask(bit, _mm512_set1_epi64(64));
+    let choose = |below_64, from_64| _mm512_mask_mov_epi64(below_64, by_a_word, from_64);
+    // The double shift takes bit mod 64 by itself, and the bits moved in from the word before.
+    let near = _mm512_shldv_epi64(choose(low_high, zero_low), choose(zero_low, zero), bit);
+    let far = _mm512_shldv_epi64(choose(zero, high_zero), choose(high_zero, low_high), bit);
+    (near, far)
 }
 
 /// The windows of eight columns, one column a lane.
