@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::filter::FilterSpec;
-use crate::key::{self, EntryKind};
 use crate::memtable::Memtable;
 use crate::version::{TableFile, TableStore};
 
@@ -23,9 +22,6 @@ pub(crate) fn flush(
     }
     let mut table = store.create(filter)?;
     while cursor.valid() {
-        if key::kind_byte(cursor.key()) == EntryKind::Deletion as u8 {
-            table.count_tombstone();
-        }
         table.add(cursor.key(), cursor.value())?;
         cursor.next()?;
     }

@@ -11,10 +11,9 @@ use super::retain::Retention;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::key::{self, EntryKind, SequenceNumber, user_key};
+use crate::key::{SequenceNumber, user_key};
 use crate::merge::MergingCursor;
-use crate::table::CursorOptions;
-use crate::version::{LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version};
+use crate::version::{COMPACTION_SCAN, LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version};
 
 /// What a compaction needs to know beside its plan.
 pub(crate) struct Job<'a> {
@@ -65,7 +64,7 @@ fn merge(job: &Job, plan: &Plan, outputs: &mut Outputs) -> Result<u64> {
     let output_inputs = files(plan.output_level, &plan.output_inputs);
     let bytes_read = inputs.iter().chain(&output_inputs).map(|file| file.meta.file_bytes).sum();
 
-    let options = CursorOptions::for_compaction();
+    let options = COMPACTION_SCAN;
     // Files of level 0 overlap, so each is a source of its own.
     let mut sources: Vec<LevelCursor> = if plan.level == 0 {
         inputs.into_iter().map(|file| LevelCursor::new(vec![file], options)).collect()
@@ -153,9 +152,6 @@ impl<'a> Outputs<'a> {
             Some(table) => table,
             None => self.current.insert(self.job.store.create(self.job.filter.clone())?),
         };
-        if key::kind_byte(internal_key) == EntryKind::Deletion as u8 {
-            table.count_tombstone();
-        }
         table.add(internal_key, value)
     }
 

@@ -76,6 +76,14 @@ struct State {
     busy: HashSet<u64>,
     flushing: bool,
     compactions: usize,
+    /// A manual compaction has the tree for itself.
+    manual: bool,
+}
+
+/// How far the tables cover the writes: what the next MANIFEST starts with.
+struct Progress {
+    flushed_sequence: SequenceNumber,
+    oldest_wal: u64,
 }
 
 impl State {
@@ -104,6 +112,8 @@ pub(crate) struct Inner {
     queue: Mutex<VecDeque<Arc<Pending>>>,
     sealed_wals: Mutex<SealedWals>,
     manifest: Mutex<Manifest>,
+    /// Taken while holding the manifest.
+    progress: Mutex<Progress>,
     state: Mutex<State>,
     /// Signalled whenever `state` changes, or `closing` or `latched` is set.
     changed: Condvar,
@@ -329,7 +339,7 @@ impl Db {
     /// A cursor over all entries as of now: lends keys and values instead of handing them out, so
     /// it copies nothing.
     pub fn cursor(&self) -> DbCursor {
-        DbCursor::new(&self.inner, None, Vec::new(), None)
+        DbCursor::new(&self.inner, None)
     }
 
     /// Writes the memtable to a table and waits for it.
@@ -435,7 +445,7 @@ impl Snapshot {
 
     /// As [`Db::cursor`], at the snapshot.
     pub fn cursor(&self) -> DbCursor {
-        DbCursor::new(&self.inner, Some(self.sequence), Vec::new(), None)
+        DbCursor::new(&self.inner, Some(self.sequence))
     }
 
     /// The last write that the snapshot sees.

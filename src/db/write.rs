@@ -141,7 +141,7 @@ impl Inner {
         parts.extend(group.iter().map(|pending| pending.batch.encoded()));
         let before = writer.wal.len();
         writer.wal.append(&parts).map_err(|error| self.latch(error))?;
-        self.counters.add(Ticker::WalBytes, writer.wal.len() - before);
+        self.counters.add(Ticker::WalFileBytes, writer.wal.len() - before);
         if group.iter().any(|pending| pending.durability == Durability::Sync) {
             self.sync_with(writer).map_err(|error| self.latch(error))?;
         }
@@ -160,7 +160,7 @@ impl Inner {
             }
         }
         writer.last_sequence = last;
-        self.counters.add(Ticker::KeysWritten, count);
+        self.counters.add(Ticker::NumberKeysWritten, count);
         // Release: who sees the number sees the entries.
         self.visible.store(last, Ordering::Release);
         Ok(())
@@ -177,7 +177,7 @@ impl Inner {
             self.store.fs.sync_dir(&self.store.dir)?;
             sealed.named = writer.wal_number;
         }
-        self.counters.add(Ticker::WalSyncs, 1);
+        self.counters.add(Ticker::WalFileSynced, 1);
         writer.wal.sync()
     }
 
@@ -207,7 +207,7 @@ impl Inner {
             if brake == Brake::Slow as u8 && !slowed {
                 // Every group waits a little, rather than one of them long.
                 slowed = true;
-                self.stalled(Ticker::WriteSlowdowns, || {
+                self.stalled(|| {
                     std::thread::sleep(Duration::from_millis(1));
                 });
                 continue;
@@ -216,7 +216,7 @@ impl Inner {
             let must_wait = Brake::needed(&state) == Brake::Stop
                 || (full && state.frozen.len() >= MAX_FROZEN);
             if must_wait {
-                self.stalled(Ticker::WriteStalls, || {
+                self.stalled(|| {
                     // Woken by every change of the state; the timeout only guards against a
                     // stop that nobody will ever lift.
                     let wait = self.changed.wait_timeout(state, Duration::from_millis(100));
@@ -231,11 +231,11 @@ impl Inner {
         }
     }
 
-    /// Runs `wait` and counts the time under `ticker` and the total.
-    fn stalled(&self, ticker: Ticker, wait: impl FnOnce()) {
+    /// Runs `wait` and counts it and its time.
+    fn stalled(&self, wait: impl FnOnce()) {
         let start = Instant::now();
         wait();
-        self.counters.add(ticker, 1);
+        self.counters.add(Ticker::StallCount, 1);
         self.counters.add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
 

@@ -9,18 +9,23 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::key;
 use crate::slice::Slice;
-use crate::table::{CursorOptions, TableCursor};
+use crate::table::{ScanOptions, TableCursor};
+
+/// How a compaction reads: each block once, so it takes many at a time and leaves the cache to
+/// lookups.
+pub(crate) const COMPACTION_SCAN: ScanOptions =
+    ScanOptions { fill_cache: false, read_ahead_bytes: 256 << 10 };
 
 pub(crate) struct LevelCursor {
     /// Disjoint, by key.
     files: Vec<Arc<TableFile>>,
-    options: CursorOptions,
+    options: ScanOptions,
     /// The file that is being read, and its position in `files`.
     open: Option<(usize, TableCursor)>,
 }
 
 impl LevelCursor {
-    pub fn new(files: Vec<Arc<TableFile>>, options: CursorOptions) -> LevelCursor {
+    pub fn new(files: Vec<Arc<TableFile>>, options: ScanOptions) -> LevelCursor {
         LevelCursor { files, options, open: None }
     }
 
@@ -35,7 +40,7 @@ impl LevelCursor {
         let Some(file) = self.files.get(index) else { return Ok(()) };
         let mut cursor = match reused {
             Some((_, cursor)) => cursor,
-            None => file.table.cursor(self.options),
+            None => TableCursor::new(Arc::clone(&file.table), self.options),
         };
         place(&mut cursor)?;
         self.open = Some((index, cursor));

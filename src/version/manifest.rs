@@ -106,7 +106,7 @@ fn replay(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
     let mut tree = Recovered { manifest_number: number, ..Recovered::default() };
     let mut edits = 0;
     while let Some(record) = log.next()? {
-        let offset = record.offset;
+        let offset = record.payload_offset;
         let edit =
             VersionEdit::decode(record.payload).map_err(|damage| damage.in_file(path, offset))?;
         tree.next_file = edit.next_file.unwrap_or(tree.next_file);

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
-pub(crate) use level_cursor::LevelCursor;
+pub(crate) use level_cursor::{COMPACTION_SCAN, LevelCursor};
 pub(crate) use manifest::{Manifest, Recovered, read_current};
 pub(crate) use store::{NewTable, TableStore};
 pub(crate) use table_file::{LevelHistory, TableFile};

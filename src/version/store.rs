@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::Fs;
 use crate::key::SequenceNumber;
-use crate::table::{Table, TableBuilder, TableContext, TableOptions};
+use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
 
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
@@ -34,10 +34,19 @@ impl TableStore {
     /// Opens a table that the MANIFEST lists.
     pub fn open(&self, meta: FileMeta) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
-        let file = self.fs.open(&path)?;
-        let table = Table::open(file, meta.number, meta.global_sequence, &self.context)?;
+        let table = self.open_table(&path, meta.global_sequence)?;
         let history = Arc::clone(&self.history);
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, history)))
+    }
+
+    /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one.
+    pub fn open_table(
+        &self,
+        path: &Path,
+        assigned_sequence: Option<SequenceNumber>,
+    ) -> Result<Arc<Table>> {
+        let context = TableContext { assigned_sequence, ..self.context.clone() };
+        Table::open(self.fs.open(path)?, context)
     }
 
     /// Starts a new table.
@@ -46,8 +55,9 @@ impl TableStore {
         let path = names::table_path(&self.dir, number);
         let file = self.fs.create(&path)?;
         let options = TableOptions { filter, ..self.options.clone() };
-        let builder = Some(TableBuilder::new(file, options));
-        Ok(NewTable { store: self, number, path, builder, tombstones: 0 })
+        let dialect = Dialect::Database { file_number: number };
+        let builder = Some(TableBuilder::new(file, options, dialect)?);
+        Ok(NewTable { store: self, number, path, builder })
     }
 }
 
@@ -57,16 +67,11 @@ pub(crate) struct NewTable<'a> {
     number: u64,
     path: PathBuf,
     builder: Option<TableBuilder>,
-    tombstones: u64,
 }
 
 impl NewTable<'_> {
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         self.builder.as_mut().expect("the table is not finished").add(internal_key, value)
-    }
-
-    pub fn count_tombstone(&mut self) {
-        self.tombstones += 1;
     }
 
     /// What the file would measure if it were finished now.
@@ -83,10 +88,10 @@ impl NewTable<'_> {
                 number: self.number,
                 file_bytes: summary.file_bytes,
                 entries: summary.entries,
-                tombstones: self.tombstones,
-                least_sequence: summary.least_sequence,
+                tombstones: summary.deletions,
+                least_sequence: summary.smallest_sequence,
                 largest_sequence: summary.largest_sequence,
-                global_sequence: None::<SequenceNumber>,
+                global_sequence: None,
                 smallest: summary.smallest,
                 largest: summary.largest,
             })

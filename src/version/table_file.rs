@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{FileMeta, LEVELS};
 use crate::fs::Fs;
-use crate::stats::FilterCounts;
+use crate::stats::FileCounts;
 use crate::table::Table;
 
 /// What lookups counted in files that are gone, by the level the file was in last.
 #[derive(Default)]
 pub(crate) struct LevelHistory {
-    counts: Mutex<[FilterCounts; LEVELS]>,
+    counts: Mutex<[FileCounts; LEVELS]>,
 }
 
 impl LevelHistory {
-    pub fn counts(&self) -> [FilterCounts; LEVELS] {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn counts(&self) -> [FileCounts; LEVELS] {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, level: usize, counts: FilterCounts) {
+    fn add(&self, level: usize, counts: FileCounts) {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)[level] += counts;
     }
 }
@@ -63,7 +63,7 @@ impl TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
-            self.history.add(level, self.table.filter_counts());
+            self.history.add(level, self.table.file_counters().snapshot());
             // A file that cannot be deleted now is deleted when the database is next opened.
             let _ = self.fs.remove(&self.path);
         }

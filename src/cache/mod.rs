@@ -1,0 +1,254 @@
+//! The block cache: how many bytes of blocks stay in memory, and which leave first.
+//!
+//! It finds nothing. A cached value is reached through its *slot* ([`slots`]), which the table or
+//! index that it belongs to holds; the cache only owns the values, counts their bytes and decides
+//! who leaves. It knows no blocks, files or keys.
+//!
+//! ```text
+//!   table ── Slots [ p | · | p | p ]          a reader: guard, load p, done
+//!                    │       │   │
+//!   BlockCache   ring Data      ⟲ hand        evicted first
+//!                ring Metadata  ⟲ hand        evicted when no data is left
+//!                ring Pinned                  never evicted, but charged
+//! ```
+//!
+//! Invariants:
+//! - The charges of all entries sum to `usage`, which never exceeds the capacity.
+//! - A slot is written only under the mutex, together with the ring entry it stands for: a slot is
+//!   full exactly while a ring owns its value.
+//! - Evicted values wait in the garbage until no reader can hold them. Their bytes lower what may
+//!   be resident meanwhile, so the heap stays within the capacity and the loads in flight.
+//! - No value is dropped and nothing is retired while the mutex is held.
+//!
+//! Only misses, evictions and the closing of tables take the mutex. A hit writes at most one
+//! reference bit, and only when it is not set.
+
+mod ring;
+pub(crate) mod slots;
+
+use std::sync::Arc;
+
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
+
+use ring::{Entry, Ring};
+pub(crate) use slots::{Lease, Resident, Slots};
+
+/// Locks that keep two threads from loading one value. More than threads that load at one time.
+const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// Metadata entries that one data block may look at in search of room. A data block displaces
+/// only metadata that nobody asked for during a whole turn of the hand; when it finds none here
+/// it stays out of the cache: losing a block is cheaper than losing a filter that is in use.
+const METADATA_STEPS_FOR_DATA: usize = 4;
+
+/// The part of the capacity that garbage may take away from residents. A reader that holds its
+/// guard for long keeps garbage alive; it must not empty the cache.
+const GARBAGE_SHARE: usize = 8;
+
+/// What a cached value is, for the counts; data leaves the cache before the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockKind {
+    /// A data block and its search structure.
+    Data,
+    /// A parsed index block.
+    Index,
+    /// A filter block.
+    Filter,
+}
+
+/// How much of one kind is resident.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KindUsage {
+    /// Resident values.
+    pub entries: usize,
+    /// Heap bytes charged for them.
+    pub bytes: usize,
+}
+
+/// Who leaves first.
+#[derive(Clone, Copy)]
+enum Priority {
+    Data,
+    Metadata,
+    Pinned,
+}
+
+/// A byte-bounded cache of blocks, which several databases may share.
+///
+/// Every value is charged the heap bytes it really holds, bookkeeping included. Data blocks are
+/// evicted before indexes and filters; within either, a value that was used since the hand of the
+/// clock last passed gets a second chance. A value that does not fit is used and not kept.
+pub struct BlockCache {
+    capacity_bytes: usize,
+    /// Evicted bytes that a reader may still hold.
+    garbage_bytes: AtomicUsize,
+    state: Mutex<State>,
+    load_stripes: [Mutex<()>; LOAD_STRIPES],
+}
+
+struct State {
+    usage_bytes: usize,
+    pinned_bytes: usize,
+    by_kind: [KindUsage; 3],
+    /// By [`Priority`].
+    rings: [Ring; 3],
+}
+
+/// What one insertion evicted, on its way through the garbage.
+struct Evicted {
+    cache: Arc<BlockCache>,
+    bytes: usize,
+    /// Only dropped.
+    _entries: Vec<Arc<dyn Entry>>,
+}
+
+impl BlockCache {
+    /// A cache for at most `capacity_bytes` bytes. With 0 nothing is kept.
+    pub fn new(capacity_bytes: usize) -> Arc<BlockCache> {
+        Arc::new(BlockCache {
+            capacity_bytes,
+            garbage_bytes: AtomicUsize::new(0),
+            state: Mutex::new(State {
+                usage_bytes: 0,
+                pinned_bytes: 0,
+                by_kind: Default::default(),
+                rings: Default::default(),
+            }),
+            load_stripes: std::array::from_fn(|_| Mutex::new(())),
+        })
+    }
+
+    /// The bound it was made with, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.capacity_bytes
+    }
+
+    /// Bytes charged now. Never more than the capacity.
+    pub fn usage(&self) -> usize {
+        lock(&self.state).usage_bytes
+    }
+
+    /// Bytes charged now for values that are never evicted.
+    pub fn pinned_usage(&self) -> usize {
+        lock(&self.state).pinned_bytes
+    }
+
+    /// Values and bytes of one kind.
+    pub fn usage_of(&self, kind: BlockKind) -> KindUsage {
+        lock(&self.state).by_kind[kind as usize]
+    }
+
+    /// Garbage that may pile up before it is collected: rarely enough that the barrier costs
+    /// nothing, soon enough that readers rarely notice the missing room.
+    fn garbage_limit_bytes(&self) -> usize {
+        (self.capacity_bytes / 128).clamp(4 << 10, 1 << 20)
+    }
+
+    /// Makes room for `entry` and takes it in; `publish` fills its slot. Returns what was evicted,
+    /// for the caller to retire when it holds no lock.
+    fn insert(
+        self: &Arc<BlockCache>,
+        entry: Arc<dyn Entry>,
+        publish: impl FnOnce(),
+    ) -> Option<Arc<Evicted>> {
+        let mut victims = Vec::new();
+        let garbage_bytes = self.garbage_bytes.load(Ordering::Relaxed);
+        let room_bytes =
+            self.capacity_bytes - garbage_bytes.min(self.capacity_bytes / GARBAGE_SHARE);
+        {
+            let mut state = lock(&self.state);
+            if state.make_room(room_bytes, &*entry, &mut victims) {
+                state.add(entry);
+                publish();
+            }
+        }
+        if victims.is_empty() {
+            return None;
+        }
+        let bytes = victims.iter().map(|entry| entry.header().charge_bytes).sum();
+        self.garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, _entries: victims }))
+    }
+}
+
+impl State {
+    /// Evicts until `entry` fits into `room_bytes`. `false` when it cannot.
+    fn make_room(
+        &mut self,
+        room_bytes: usize,
+        entry: &dyn Entry,
+        victims: &mut Vec<Arc<dyn Entry>>,
+    ) -> bool {
+        let header = entry.header();
+        let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
+        if self.pinned_bytes > target_bytes {
+            return false;
+        }
+        while self.usage_bytes > target_bytes {
+            let Some(victim) = self.rings[Priority::Data as usize].sweep() else { break };
+            self.evict(victim, victims);
+        }
+        let mut steps = match header.priority {
+            Priority::Data => METADATA_STEPS_FOR_DATA,
+            Priority::Metadata | Priority::Pinned => usize::MAX,
+        };
+        while self.usage_bytes > target_bytes {
+            let ring = &mut self.rings[Priority::Metadata as usize];
+            let victim = if steps == usize::MAX { ring.sweep() } else { ring.peek(&mut steps) };
+            let Some(victim) = victim else { return false };
+            self.evict(victim, victims);
+        }
+        true
+    }
+
+    fn evict(&mut self, victim: Arc<dyn Entry>, victims: &mut Vec<Arc<dyn Entry>>) {
+        victim.header().empty_slot();
+        self.uncharge(&*victim);
+        victims.push(victim);
+    }
+
+    fn add(&mut self, entry: Arc<dyn Entry>) {
+        let header = entry.header();
+        let kind = &mut self.by_kind[header.kind as usize];
+        kind.entries += 1;
+        kind.bytes += header.charge_bytes;
+        self.usage_bytes += header.charge_bytes;
+        if let Priority::Pinned = header.priority {
+            self.pinned_bytes += header.charge_bytes;
+        }
+        self.rings[header.priority as usize].push(entry);
+    }
+
+    /// Takes `entry` out of its ring.
+    fn remove(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
+        self.uncharge(entry);
+        self.rings[entry.header().priority as usize].take(entry)
+    }
+
+    fn uncharge(&mut self, entry: &dyn Entry) {
+        let header = entry.header();
+        let kind = &mut self.by_kind[header.kind as usize];
+        kind.entries -= 1;
+        kind.bytes -= header.charge_bytes;
+        self.usage_bytes -= header.charge_bytes;
+        if let Priority::Pinned = header.priority {
+            self.pinned_bytes -= header.charge_bytes;
+        }
+    }
+}
+
+impl Drop for Evicted {
+    fn drop(&mut self) {
+        self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockCache")
+            .field("capacity_bytes", &self.capacity_bytes)
+            .field("usage_bytes", &self.usage())
+            .finish()
+    }
+}

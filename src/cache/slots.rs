@@ -1,0 +1,239 @@
+//! Slots: where a resident value is reached by one load, without a hash table, lock or fence.
+//!
+//! A [`Slots`] belongs to whatever the values belong to: a table has one for its filter and index,
+//! a parsed index one with a slot for each data block. It starts empty. [`Slots::get`] finds a
+//! resident; [`Slots::load`] makes one, once, however many threads miss at the same moment.
+//!
+//! ```text
+//!   Slots.array  [ null | pointer | null | ... ]
+//!                             │
+//!                  Arc<Resident<T>> ── owned by a ring of the cache, later by the garbage
+//! ```
+//!
+//! Why a reader's pointer is good. It loaded the pointer from a slot under a guard, and:
+//! 1. a slot holds a pointer only while a ring of the cache owns a strong count of it;
+//! 2. eviction empties the slot and *retires* that count, so not before the guard is gone;
+//! 3. dropping the `Slots` takes the counts out of the rings and drops them at once, but needs the
+//!    `Slots` to itself, and every borrowed [`Lease`] borrows it.
+//!
+//! An index that is evicted goes through the garbage like any other value; when it is dropped its
+//! own `Slots` goes, and with it the data blocks that were reached through it: a deleted file
+//! leaves nothing behind.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use crate::slice::StableBytes;
+use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::{self, Guard, lock, pin};
+
+use super::ring::{Entry, Header, Ring};
+use super::{BlockCache, BlockKind, LOAD_STRIPES, Priority};
+
+/// Residents that dropping a `Slots` takes out under one hold of the cache's mutex.
+const REMOVED_AT_ONCE: usize = 64;
+
+/// A value that came through the cache. It lives as long as anyone holds it, also after eviction.
+pub(crate) struct Resident<T> {
+    header: Header,
+    value: T,
+}
+
+impl<T> Resident<T> {
+    /// Heap bytes charged, bookkeeping included.
+    pub fn charge_bytes(&self) -> usize {
+        self.header.charge_bytes
+    }
+
+    /// Whether the cache took it in when it was loaded. A value that does not fit is not kept.
+    pub fn was_cached(&self) -> bool {
+        self.header.was_cached()
+    }
+}
+
+impl<T> Deref for Resident<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Send + Sync> Entry for Resident<T> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+}
+
+// SAFETY: a resident's value is neither replaced nor changed, and its bytes keep `T`'s promise.
+unsafe impl<T: StableBytes> StableBytes for Resident<T> {
+    fn stable_bytes(&self) -> &[u8] {
+        self.value.stable_bytes()
+    }
+}
+
+/// A resident in use: borrowed under a guard, or owned because it was just loaded.
+pub(crate) struct Lease<'g, T> {
+    pointer: NonNull<Resident<T>>,
+    /// Keeps `pointer` alive where no guard does. Beside the pointer, so that `deref` need not ask.
+    owned: Option<Arc<Resident<T>>>,
+    _guard: PhantomData<&'g Guard>,
+}
+
+impl<T> Lease<'_, T> {
+    fn owning(resident: Arc<Resident<T>>) -> Lease<'static, T> {
+        let pointer = NonNull::from(&*resident);
+        Lease { pointer, owned: Some(resident), _guard: PhantomData }
+    }
+
+    /// The resident itself.
+    #[inline]
+    pub fn resident(&self) -> &Resident<T> {
+        // SAFETY: alive for as long as the lease: by `owned`, or by the guard (module comment).
+        unsafe { self.pointer.as_ref() }
+    }
+
+    /// A handle to keep beyond the guard: one increment of the resident's count.
+    #[inline]
+    pub fn to_arc(&self) -> Arc<Resident<T>> {
+        match &self.owned {
+            Some(resident) => Arc::clone(resident),
+            // SAFETY: the pointer came from a slot, hence from `Arc::into_raw`'s equal
+            // `Arc::as_ptr`, and the count is above 0 while the guard is held; the count added
+            // here belongs to the new `Arc`.
+            None => unsafe {
+                Arc::increment_strong_count(self.pointer.as_ptr());
+                Arc::from_raw(self.pointer.as_ptr())
+            },
+        }
+    }
+}
+
+impl<T> Deref for Lease<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.resident().value
+    }
+}
+
+/// A fixed row of slots, each empty or holding one resident `T`.
+pub(crate) struct Slots<T: Send + Sync + 'static> {
+    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Untyped, because the
+    /// cache empties slots of every type; shared, because an evicted resident still names it.
+    array: Arc<[AtomicPtr<()>]>,
+    cache: Arc<BlockCache>,
+    kind: BlockKind,
+    priority: Priority,
+    _values: PhantomData<Arc<Resident<T>>>,
+}
+
+impl<T: Send + Sync + 'static> Slots<T> {
+    /// `count` empty slots for values of one kind. Those of a `pinned` row are never evicted, but
+    /// charged. Whoever holds the row charges [`Slots::heap_bytes`] for it.
+    pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
+        assert!(count <= u32::MAX as usize, "a table has fewer than 2^32 blocks");
+        let priority = match kind {
+            _ if pinned => Priority::Pinned,
+            BlockKind::Data => Priority::Data,
+            BlockKind::Index | BlockKind::Filter => Priority::Metadata,
+        };
+        Slots {
+            array: (0..count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            cache: Arc::clone(cache),
+            kind,
+            priority,
+            _values: PhantomData,
+        }
+    }
+
+    /// Heap bytes of a row of `count` slots, itself excluded.
+    pub const fn heap_bytes(count: usize) -> usize {
+        2 * size_of::<usize>() + count * size_of::<AtomicPtr<()>>()
+    }
+
+    /// How many slots there are.
+    pub fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    /// The resident in slot `i`, if there is one. One load, and a write only when the resident was
+    /// not used for a while.
+    #[inline]
+    pub fn get<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<Lease<'g, T>> {
+        let pointer = NonNull::new(self.array[i].load(Ordering::Acquire).cast::<Resident<T>>())?;
+        let lease = Lease { pointer, owned: None, _guard: PhantomData };
+        lease.resident().header.mark_used();
+        Some(lease)
+    }
+
+    /// Fills slot `i` from `read`, which returns the value and the heap bytes it owns. When
+    /// another thread is filling it, waits and uses that thread's value. A value that does not fit
+    /// into the cache is returned and not kept; an error leaves the slot empty.
+    ///
+    /// `read` must not load through the same cache: it runs under a lock that stands for many
+    /// slots.
+    pub fn load<E>(
+        &self,
+        i: usize,
+        read: impl FnOnce() -> Result<(T, usize), E>,
+    ) -> Result<Lease<'static, T>, E> {
+        let (resident, evicted) = {
+            let _loading = lock(&self.cache.load_stripes[self.stripe(i)]);
+            if let Some(lease) = self.get(i, &pin()) {
+                return Ok(Lease::<T>::owning(lease.to_arc()));
+            }
+            let (value, heap_bytes) = read()?;
+            let resident = Arc::new(self.resident(i, value, heap_bytes));
+            let pointer = Arc::as_ptr(&resident).cast_mut().cast::<()>();
+            // Release: a reader that loads the pointer sees the value.
+            let publish = || self.array[i].store(pointer, Ordering::Release);
+            let entry: Arc<dyn Entry> = resident.clone();
+            let evicted = self.cache.insert(entry, publish);
+            (resident, evicted)
+        };
+        if let Some(evicted) = evicted {
+            let bytes = evicted.bytes;
+            sync::retire(evicted, bytes, self.cache.garbage_limit_bytes());
+        }
+        Ok(Lease::<T>::owning(resident))
+    }
+
+    fn resident(&self, i: usize, value: T, heap_bytes: usize) -> Resident<T> {
+        let counts_bytes = 2 * size_of::<usize>();
+        let charge_bytes =
+            heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES);
+        let slots = Arc::clone(&self.array);
+        let header = Header::new(self.kind, self.priority, charge_bytes, slots, i as u32);
+        Resident { header, value }
+    }
+
+    /// The lock for slot `i`. Different rows use different locks for equal slots.
+    fn stripe(&self, i: usize) -> usize {
+        let address = self.array.as_ptr().addr() as u64 + i as u64;
+        // Fibonacci hashing: the high bits of a product with 2^64 over the golden ratio.
+        (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % LOAD_STRIPES
+    }
+}
+
+impl<T: Send + Sync + 'static> Drop for Slots<T> {
+    fn drop(&mut self) {
+        for slots in self.array.chunks(REMOVED_AT_ONCE) {
+            let mut removed = Vec::new();
+            let mut state = lock(&self.cache.state);
+            for slot in slots {
+                // SAFETY: under the mutex a full slot's resident is owned by a ring.
+                let resident =
+                    unsafe { slot.load(Ordering::Relaxed).cast::<Resident<T>>().as_ref() };
+                removed.extend(resident.map(|resident| state.remove(resident)));
+            }
+            // The values are dropped after the mutex: they may hold slots of their own.
+            drop(state);
+            drop(removed);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The threads behind the database: one flushes, the others compact.
+//!
+//! Every change of the tree takes the same way ([`Inner::install`]): new tables are synced, then
+//! their names, then the MANIFEST says so and is synced, then readers see it, then what is no longer
+//! needed is deleted. A crash between two of these steps leaves files that nobody lists, which the
+//! next opening deletes.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::iter::Bounds;
+use super::write::lock;
+use super::{Inner, State};
+use crate::compaction::pick::{self, LAST_LEVEL, Plan};
+use crate::compaction::run::{self, Job};
+use crate::error::{Error, Result};
+use crate::flush;
+use crate::policy::FilterContext;
+use crate::stats::Ticker;
+use crate::version::{LEVELS, TableFile, Version, VersionEdit, names};
+
+pub(super) fn start(inner: &Arc<Inner>, compaction_threads: usize) -> Result<Vec<JoinHandle<()>>> {
+    let mut threads = Vec::new();
+    let mut spawn = |name: String, work: fn(&Inner)| -> Result<()> {
+        let shared = Arc::clone(inner);
+        let spawned = thread::Builder::new().name(name).spawn(move || {
+            let _guard = LatchOnPanic(&shared);
+            work(&shared);
+        });
+        match spawned {
+            Ok(thread) => threads.push(thread),
+            Err(error) => return Err(Error::io(&inner.store.dir, "start a thread for", error)),
+        }
+        Ok(())
+    };
+    spawn("maypole-flush".into(), Inner::flush_loop)?;
+    for number in 0..compaction_threads {
+        spawn(format!("maypole-compact-{number}"), Inner::compaction_loop)?;
+    }
+    Ok(threads)
+}
+
+/// A background thread that panics must not leave writers waiting for it.
+struct LatchOnPanic<'a>(&'a Inner);
+
+impl Drop for LatchOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.latch(Error::InvalidArgument("a background thread panicked".into()));
+        }
+    }
+}
+
+impl Inner {
+    fn flush_loop(&self) {
+        loop {
+            {
+                let mut state = self.lock_state();
+                while state.frozen.is_empty() && !self.is_stopping() {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                if self.is_stopping() {
+                    return;
+                }
+                state.flushing = true;
+            }
+            let flushed = self.flush_oldest();
+            self.lock_state().flushing = false;
+            if let Err(error) = flushed {
+                self.latch(error);
+                return;
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Writes the oldest frozen memtable to a table of level 0.
+    fn flush_oldest(&self) -> Result<()> {
+        let (memtable, next_wal, filter) = {
+            let state = self.lock_state();
+            let Some(frozen) = state.frozen.front() else { return Ok(()) };
+            let entries = frozen.memtable.len() as u64;
+            let context = FilterContext::new(&state.version.metas(), 0, entries);
+            (Arc::clone(&frozen.memtable), frozen.next_wal, self.policy.spec_for(&context))
+        };
+        let file = flush::flush(&self.store, &memtable, filter)?;
+        let mut edit = VersionEdit {
+            flushed_sequence: memtable.largest_sequence(),
+            oldest_wal: Some(next_wal),
+            ..VersionEdit::default()
+        };
+        if let Some(file) = &file {
+            edit.added.push((0, file.meta.clone()));
+            self.counters.add(Ticker::FlushWriteBytes, file.meta.file_bytes);
+        }
+        self.install(edit, file.into_iter().collect(), |state| {
+            state.frozen.pop_front();
+        })?;
+        self.drop_sealed_wals(next_wal);
+        self.remove_wals_before(next_wal)
+    }
+
+    /// Deletes the WALs whose writes are all in tables.
+    pub(super) fn remove_wals_before(&self, oldest_wal: u64) -> Result<()> {
+        for name in self.store.fs.list(&self.store.dir)? {
+            if let Some(names::FileKind::Wal(number)) = names::parse(&name)
+                && number < oldest_wal
+            {
+                self.store.fs.remove(&self.store.dir.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit`
+    /// adds; `also` changes the rest of the state in the same step.
+    pub(super) fn install(
+        &self,
+        mut edit: VersionEdit,
+        opened: Vec<Arc<TableFile>>,
+        also: impl FnOnce(&mut State),
+    ) -> Result<()> {
+        if !opened.is_empty() {
+            self.store.fs.sync_dir(&self.store.dir)?;
+        }
+        let opened: HashMap<u64, Arc<TableFile>> =
+            opened.into_iter().map(|file| (file.meta.number, file)).collect();
+        // Only the holder of the manifest changes the version.
+        let mut manifest = lock(&self.manifest);
+        let old = Arc::clone(&self.lock_state().version);
+        let new = Arc::new(old.apply(&edit, &opened));
+        edit.next_file = Some(self.store.next_file.load(Ordering::Relaxed));
+        manifest.append(&edit)?;
+        let (flushed_sequence, oldest_wal) = {
+            let mut progress = lock(&self.progress);
+            progress.flushed_sequence = edit.flushed_sequence.unwrap_or(progress.flushed_sequence);
+            progress.oldest_wal = edit.oldest_wal.unwrap_or(progress.oldest_wal);
+            (progress.flushed_sequence, progress.oldest_wal)
+        };
+        {
+            let mut state = self.lock_state();
+            state.version = Arc::clone(&new);
+            also(&mut state);
+            self.publish(&state);
+        }
+        for (level, file) in old.files() {
+            let stays = new.files().any(|(_, kept)| kept.meta.number == file.meta.number);
+            if !stays {
+                file.mark_obsolete(level);
+            }
+        }
+        if manifest.is_large() {
+            let number = self.store.new_number();
+            let tree = whole_tree(&new, flushed_sequence, oldest_wal, number + 1);
+            manifest.roll(number, &tree)?;
+        }
+        Ok(())
+    }
+
+    fn compaction_loop(&self) {
+        loop {
+            let (plan, version) = {
+                let mut state = self.lock_state();
+                loop {
+                    if self.is_stopping() {
+                        return;
+                    }
+                    if !state.manual
+                        && let Some(plan) =
+                            pick::pick(&state.version.metas(), &self.shape, &state.busy)
+                    {
+                        state.start(&plan);
+                        break (plan, Arc::clone(&state.version));
+                    }
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            };
+            let compacted = self.compact(&plan, &version);
+            self.finish(&plan);
+            match compacted {
+                Ok(()) | Err(Error::Closed) => {}
+                Err(error) => {
+                    self.latch(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn finish(&self, plan: &Plan) {
+        let mut state = self.lock_state();
+        state.compactions -= 1;
+        for number in plan.inputs.iter().chain(&plan.output_inputs) {
+            state.busy.remove(number);
+        }
+        self.changed.notify_all();
+    }
+
+    fn compact(&self, plan: &Plan, version: &Version) -> Result<()> {
+        let mut edit = VersionEdit::default();
+        edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
+        edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
+        if plan.trivial_move {
+            let moved = version.levels[plan.level].iter();
+            let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
+            edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
+            return self.install(edit, Vec::new(), |_| {});
+        }
+        let inputs = plan.inputs.iter().chain(&plan.output_inputs);
+        let input_entries = version
+            .files()
+            .filter(|(_, file)| inputs.clone().any(|&number| number == file.meta.number))
+            .map(|(_, file)| file.meta.entries)
+            .sum();
+        let context = FilterContext::new(&version.metas(), plan.output_level, input_entries);
+        let job = Job {
+            store: &self.store,
+            version,
+            shape: &self.shape,
+            snapshots: self.snapshots.sequences(),
+            filter: self.policy.spec_for(&context),
+            cancelled: &self.closing,
+        };
+        let outcome = run::run(&job, plan)?;
+        self.counters.add(Ticker::CompactReadBytes, outcome.bytes_read);
+        self.counters.add(Ticker::CompactWriteBytes, outcome.bytes_written);
+        edit.added
+            .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
+        self.install(edit, outcome.outputs, |_| {})
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.closing.load(Ordering::Acquire) || self.latched.get().is_some()
+    }
+
+    /// Waits until `done` holds of the state, or the database is closed or latched.
+    pub(super) fn wait_until(&self, done: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.lock_state();
+        while !done(&state) {
+            self.check_writable()?;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(state)
+    }
+
+    pub(super) fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        let memtable = {
+            let mut writer = lock(&self.writer);
+            if writer.memtable.is_empty() {
+                None
+            } else {
+                self.rotate(&mut writer).map_err(|error| self.latch(error))?;
+                self.lock_state().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
+            }
+        };
+        // Also when there was nothing to rotate: what is frozen already is part of the promise.
+        self.wait_until(|state| match &memtable {
+            Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
+            None => state.frozen.is_empty(),
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn wait_for_compaction(&self) -> Result<()> {
+        self.wait_until(|state| {
+            state.frozen.is_empty()
+                && !state.flushing
+                && state.compactions == 0
+                && pick::pick(&state.version.metas(), &self.shape, &state.busy).is_none()
+        })?;
+        Ok(())
+    }
+
+    /// Compacts level by level, from the top, all files that meet `range`.
+    pub(super) fn compact_range(&self, range: Bounds) -> Result<()> {
+        self.flush()?;
+        self.exclusively(|| (0..LEVELS).try_for_each(|level| self.compact_level(level, &range)))
+            .map_err(|error| self.latch(error))
+    }
+
+    fn compact_level(&self, level: usize, range: &Bounds) -> Result<()> {
+        let (plan, version) = {
+            let mut state = self.lock_state();
+            let metas = state.version.metas();
+            let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
+            let (base, _) = pick::level_targets(&pick::level_bytes(&metas), &self.shape);
+            let output_level = match level {
+                0 => base,
+                // The deepest data is rewritten in place, to drop what no snapshot can see.
+                _ if Some(level) == last_used => level,
+                _ => (level + 1).max(base).min(LAST_LEVEL),
+            };
+            let inputs: Vec<u64> = match level {
+                // Files of level 0 overlap each other: one alone could overtake an older version.
+                0 => metas[0].iter().map(|file| file.number).collect(),
+                _ => state
+                    .version
+                    .overlapping(level, range.lower(), range.upper())
+                    .map(|file| file.meta.number)
+                    .collect(),
+            };
+            let none_busy = Default::default();
+            let plan = pick::plan(&metas, level, output_level, inputs, &self.shape, &none_busy);
+            let Some(plan) = plan else { return Ok(()) };
+            let plan = Plan { trivial_move: false, ..plan };
+            state.start(&plan);
+            (plan, Arc::clone(&state.version))
+        };
+        let compacted = self.compact(&plan, &version);
+        self.finish(&plan);
+        compacted
+    }
+}
+
+impl State {
+    fn start(&mut self, plan: &Plan) {
+        self.busy.extend(plan.inputs.iter().chain(&plan.output_inputs));
+        self.compactions += 1;
+    }
+}
+
+/// The edit that makes `version` from an empty tree.
+pub(super) fn whole_tree(
+    version: &Version,
+    flushed_sequence: u64,
+    oldest_wal: u64,
+    next_file: u64,
+) -> VersionEdit {
+    VersionEdit {
+        next_file: Some(next_file),
+        flushed_sequence: Some(flushed_sequence),
+        oldest_wal: Some(oldest_wal),
+        removed: Vec::new(),
+        added: version.files().map(|(level, file)| (level, file.meta.clone())).collect(),
+    }
+}

@@ -1,0 +1,265 @@
+//! [`Stats`]: what the database holds and what its filters have done, as a value and as a report.
+//!
+//! Filters are judged per file, per level and for the whole: how often they said no (*useful*), how
+//! often maybe (*full positive*), how often that was true; the false-positive rate that came of it,
+//! beside the one that was predicted when the filter was built.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Inner;
+use crate::cache::{BlockKind, KindUsage};
+use crate::stats::{FileCounts, FilterCounts, Tickers};
+use crate::sync::pin;
+use crate::table::TableFilterInfo;
+use crate::version::LEVELS;
+
+/// A moment's account of a database; `Display` prints it as a report.
+#[derive(Debug, Clone)]
+pub struct Stats {
+    /// The levels that hold data or have counted anything, from level 0.
+    pub levels: Vec<LevelStats>,
+    /// Every table, level by level.
+    pub files: Vec<FileStats>,
+    /// Everything that is counted for the whole database.
+    pub tickers: Tickers,
+    /// What the block cache holds, and of which kind; of all databases that share it.
+    pub cache: Vec<(BlockKind, KindUsage)>,
+    /// The most bytes the block cache may hold.
+    pub cache_capacity_bytes: usize,
+    /// Bytes of all memtables, frozen ones included.
+    pub memtable_bytes: usize,
+    /// Entries in all memtables.
+    pub memtable_entries: usize,
+}
+
+/// One level of a [`Stats`].
+#[derive(Debug, Clone, Default)]
+pub struct LevelStats {
+    /// 0 to 6.
+    pub level: usize,
+    /// Tables.
+    pub files: usize,
+    /// Bytes of the tables.
+    pub file_bytes: u64,
+    /// Entries in the tables, tombstones and old versions included.
+    pub entries: u64,
+    /// Stored bytes of their filters.
+    pub filter_bytes: u64,
+    /// What lookups counted here, files that are gone included.
+    pub counts: FileCounts,
+    /// The false-positive rate to expect, see [`Stats::predicted_fpr`].
+    pub predicted_fpr: Option<f64>,
+}
+
+/// One table of a [`Stats`].
+#[derive(Debug, Clone)]
+pub struct FileStats {
+    /// The level it stands in.
+    pub level: usize,
+    /// Its file number: `000012.sst` is 12.
+    pub number: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Entries, tombstones and old versions included.
+    pub entries: u64,
+    /// Its filter, if it has one.
+    pub filter: Option<TableFilterInfo>,
+    /// What lookups counted.
+    pub counts: FileCounts,
+}
+
+impl Stats {
+    /// What lookups counted in all tables, gone ones included.
+    pub fn counts(&self) -> FileCounts {
+        self.levels.iter().fold(FileCounts::default(), |sum, level| sum + level.counts)
+    }
+
+    /// Stored bytes of all filters.
+    pub fn filter_bytes(&self) -> u64 {
+        self.levels.iter().map(|level| level.filter_bytes).sum()
+    }
+
+    /// The false-positive rate to expect of the filters as they were used: the mean of what was
+    /// predicted for each table, weighted by how often its filter was asked in vain, or by its
+    /// entries where none was asked. `None` without filters.
+    pub fn predicted_fpr(&self) -> Option<f64> {
+        predicted_fpr(&self.files)
+    }
+}
+
+fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> Option<f64> {
+    let absent_probes = |file: &FileStats| {
+        (file.counts.filter.useful + file.counts.filter.false_positive()) as f64
+    };
+    let mean = |weight: &dyn Fn(&FileStats) -> f64| {
+        let (mut sum, mut total) = (0.0, 0.0);
+        for file in files.clone() {
+            if let Some(filter) = &file.filter {
+                sum += weight(file) * filter.predicted_fpr;
+                total += weight(file);
+            }
+        }
+        (total > 0.0).then(|| sum / total)
+    };
+    mean(&absent_probes).or_else(|| mean(&|file| file.entries as f64))
+}
+
+impl Inner {
+    pub(super) fn stats(&self) -> Stats {
+        let view = self.view.load_arc(&pin());
+        let files: Vec<FileStats> = view
+            .version
+            .files()
+            .map(|(level, file)| FileStats {
+                level,
+                number: file.meta.number,
+                file_bytes: file.meta.file_bytes,
+                entries: file.meta.entries,
+                filter: file.table.filter_info(),
+                counts: file.table.file_counters().snapshot(),
+            })
+            .collect();
+        let history = self.store.history.counts();
+        let levels = (0..LEVELS).map(|level| level_stats(level, &files, history[level]));
+        let levels = levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
+        let cache = &self.store.context.cache;
+        let memtables = || std::iter::once(&view.memtable).chain(&view.frozen).map(Arc::as_ref);
+        Stats {
+            levels: levels.collect(),
+            tickers: self.counters.snapshot(),
+            cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter].iter().map(|&kind| (kind, cache.usage_of(kind))).collect(),
+            cache_capacity_bytes: cache.capacity(),
+            memtable_bytes: memtables().map(|memtable| memtable.bytes()).sum(),
+            memtable_entries: memtables().map(|memtable| memtable.len()).sum(),
+            files,
+        }
+    }
+}
+
+fn level_stats(level: usize, files: &[FileStats], history: FileCounts) -> LevelStats {
+    let here: Vec<&FileStats> = files.iter().filter(|file| file.level == level).collect();
+    LevelStats {
+        level,
+        files: here.len(),
+        file_bytes: here.iter().map(|file| file.file_bytes).sum(),
+        entries: here.iter().map(|file| file.entries).sum(),
+        filter_bytes: here.iter().filter_map(|file| file.filter.as_ref()).map(|f| f.bytes).sum(),
+        counts: here.iter().fold(history, |sum, file| sum + file.counts),
+        predicted_fpr: predicted_fpr(here.iter().copied()),
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Tree")?;
+        writeln!(
+            f,
+            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9} {:>12} {:>10} {:>10} {:>9} {:>9}",
+            "level", "files", "size", "entries", "filters", "bits/key", "useful", "positive",
+            "true", "observed", "predicted"
+        )?;
+        for level in &self.levels {
+            let row = Row {
+                name: level.level.to_string(),
+                files: level.files,
+                file_bytes: level.file_bytes,
+                entries: level.entries,
+                filter_bytes: level.filter_bytes,
+                counts: level.counts.filter,
+                predicted_fpr: level.predicted_fpr,
+            };
+            row.fmt(f)?;
+        }
+        let total = Row {
+            name: "all".into(),
+            files: self.files.len(),
+            file_bytes: self.levels.iter().map(|level| level.file_bytes).sum(),
+            entries: self.levels.iter().map(|level| level.entries).sum(),
+            filter_bytes: self.filter_bytes(),
+            counts: self.counts().filter,
+            predicted_fpr: self.predicted_fpr(),
+        };
+        total.fmt(f)?;
+
+        writeln!(f, "\nMemory")?;
+        writeln!(
+            f,
+            "  memtables     {:>10}   {} entries",
+            bytes(self.memtable_bytes as u64),
+            self.memtable_entries
+        )?;
+        let used: usize = self.cache.iter().map(|(_, usage)| usage.bytes).sum();
+        writeln!(
+            f,
+            "  block cache   {:>10}   of {}",
+            bytes(used as u64),
+            bytes(self.cache_capacity_bytes as u64)
+        )?;
+        for (kind, usage) in &self.cache {
+            let kind = format!("{kind:?}").to_lowercase();
+            let size = bytes(usage.bytes as u64);
+            writeln!(f, "    {kind:<11} {size:>10}   {} entries", usage.entries)?;
+        }
+
+        writeln!(f, "\nCounters")?;
+        for (ticker, count) in self.tickers.iter().filter(|&(_, count)| count > 0) {
+            writeln!(f, "  {:<36} {count:>16}", ticker.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// A line of the table of levels.
+struct Row {
+    name: String,
+    files: usize,
+    file_bytes: u64,
+    entries: u64,
+    filter_bytes: u64,
+    counts: FilterCounts,
+    predicted_fpr: Option<f64>,
+}
+
+impl Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = match self.entries {
+            0 => 0.0,
+            entries => self.filter_bytes as f64 * 8.0 / entries as f64,
+        };
+        writeln!(
+            f,
+            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9.2} {:>12} {:>10} {:>10} {:>9} {:>9}",
+            self.name,
+            self.files,
+            bytes(self.file_bytes),
+            self.entries,
+            bytes(self.filter_bytes),
+            bits,
+            self.counts.useful,
+            self.counts.full_positive,
+            self.counts.full_true_positive,
+            percent(self.counts.observed_fpr()),
+            percent(self.predicted_fpr),
+        )
+    }
+}
+
+fn percent(rate: Option<f64>) -> String {
+    rate.map_or("-".into(), |rate| format!("{:.3} %", rate * 100.0))
+}
+
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{count} B"),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+

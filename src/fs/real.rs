@@ -1,0 +1,240 @@
+//! The operating system's files.
+//!
+//! Writes are gathered in a buffer, so that a table builder's blocks and a log record's parts cost
+//! one system call together. Reads are positioned (`pread`), so that threads share a descriptor.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
+use crate::error::{Error, Result};
+
+/// The operating system's file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealFs;
+
+impl Fs for RealFs {
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let create_new = || OpenOptions::new().write(true).create_new(true).open(path);
+        let file = match create_new() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                fs::remove_file(path).and_then(|()| create_new())
+            }
+            result => result,
+        };
+        let file = file.map_err(|error| Error::io(path, "create", error))?;
+        Ok(Box::new(RealWritableFile {
+            path: path.to_owned(),
+            file,
+            buffer: Vec::with_capacity(WRITE_BUFFER_BYTES),
+            written_bytes: 0,
+        }))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        let open = || {
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            // Opening a directory succeeds on Unix; reading from it would not.
+            if metadata.is_dir() {
+                return Err(ErrorKind::IsADirectory.into());
+            }
+            Ok((file, metadata.len()))
+        };
+        let (file, len) = open().map_err(|error| Error::io(path, "open", error))?;
+        Ok(Arc::new(RealRandomAccessFile { path: path.to_owned(), file, len }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|error| Error::io(from, "rename", error))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|error| Error::io(path, "remove", error))
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> Result<()> {
+        fs::hard_link(existing, new).map_err(|error| Error::io(new, "link", error))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(|error| Error::io(path, "look up", error))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let list = || {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(dir)? {
+                names.extend(entry?.file_name().into_string());
+            }
+            Ok(names)
+        };
+        list().map_err(|error| Error::io(dir, "list", error))
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir).map_err(|error| {
+            // The path, or one above it, is a file: say that rather than "file exists".
+            let error = match error.kind() {
+                ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
+                _ => error,
+            };
+            Error::io(dir, "create the directory", error)
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        File::open(dir)
+            .and_then(|file| file.sync_all())
+            .map_err(|error| Error::io(dir, "sync the directory", error))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        let io_error = |error| Error::io(path, "lock", error);
+        let name = path.file_name().ok_or_else(|| io_error(ErrorKind::InvalidInput.into()))?;
+        let key = fs::canonicalize(parent(path)).map_err(io_error)?.join(name);
+        let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
+
+        // The registry is asked before the file is opened: where the lock is one of POSIX (flock on
+        // NFS), closing any descriptor of the file gives up the lock that this process holds.
+        let mut held = held_locks();
+        if held.contains(&key) {
+            return Err(held_elsewhere());
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(io_error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
+            Err(TryLockError::Error(error)) => return Err(io_error(error)),
+        }
+        held.insert(key.clone());
+        Ok(Box::new(RealFileLock { key, _file: file }))
+    }
+}
+
+#[derive(Debug)]
+struct RealWritableFile {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    /// Bytes handed to the operating system.
+    written_bytes: u64,
+}
+
+impl RealWritableFile {
+    fn write(file: &mut File, bytes: &[u8], path: &Path) -> Result<()> {
+        // `write_all` goes on after short writes and interruptions.
+        file.write_all(bytes).map_err(|error| Error::io(path, "write", error))
+    }
+}
+
+impl WritableFile for RealWritableFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.buffer.len() + bytes.len() > WRITE_BUFFER_BYTES {
+            self.flush()?;
+        }
+        if bytes.len() > WRITE_BUFFER_BYTES {
+            Self::write(&mut self.file, bytes, &self.path)?;
+            self.written_bytes += bytes.len() as u64;
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        Self::write(&mut self.file, &self.buffer, &self.path)?;
+        self.written_bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        // fdatasync: it covers the length of the file, and spares the journal the time stamps.
+        self.file.sync_data().map_err(|error| Error::io(&self.path, "sync", error))
+    }
+
+    fn len(&self) -> u64 {
+        self.written_bytes + self.buffer.len() as u64
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[derive(Debug)]
+struct RealRandomAccessFile {
+    path: PathBuf,
+    file: File,
+    len: u64,
+}
+
+impl RandomAccessFile for RealRandomAccessFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.file.read_at(&mut buffer[filled..], offset.saturating_add(filled as u64)) {
+                Ok(0) => return Err(past_end(&self.path, offset, buffer.len(), filled as u64)),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Offsets come from disk, too: one that no file can have is past the end.
+                Err(error) if offset >= self.len && error.kind() == ErrorKind::InvalidInput => {
+                    return Err(past_end(&self.path, offset, buffer.len(), 0));
+                }
+                Err(error) => return Err(Error::io(&self.path, "read", error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[cfg(target_os = "linux")]
+    fn drop_page_cache(&self) -> Result<()> {
+        rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)
+            .map_err(|errno| Error::io(&self.path, "drop the cached pages", io::Error::from(errno)))
+    }
+}
+
+/// The locks of this process, by canonical path. The operating system's lock excludes other
+/// processes; whether it excludes a second open in this one depends on the file system.
+static HELD_LOCKS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn held_locks() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+struct RealFileLock {
+    /// The canonical path, as it stands in the registry.
+    key: PathBuf,
+    /// The operating system's lock lives as long as this descriptor.
+    _file: File,
+}
+
+impl FileLock for RealFileLock {}
+
+impl Drop for RealFileLock {
+    fn drop(&mut self) {
+        // Between this and the closing of the descriptor a second open is refused by the operating
+        // system: too early, never too late.
+        held_locks().remove(&self.key);
+    }
+}

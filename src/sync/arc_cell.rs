@@ -1,0 +1,65 @@
+//! [`ArcCell`]: an `Arc` that readers follow with one load and a writer replaces whole.
+//!
+//! The cell owns one strong count of the value it points to. A replaced value keeps that count
+//! until it is reclaimed, so a reader under a guard may use it, and may add a count of its own.
+//! Never empty: there is no state to check.
+
+use std::sync::Arc;
+
+use super::atomic::{AtomicPtr, Ordering};
+use super::reclaim::{Guard, retire};
+
+/// An atomic `Arc<T>`, read under a [`Guard`].
+pub(crate) struct ArcCell<T: Send + Sync + 'static> {
+    /// From `Arc::into_raw`.
+    pointer: AtomicPtr<T>,
+}
+
+// SAFETY: the cell hands out `&T` and `Arc<T>` on any thread and drops `Arc<T>` on any thread,
+// which `T: Send + Sync` allows; the pointer itself is atomic.
+unsafe impl<T: Send + Sync> Send for ArcCell<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for ArcCell<T> {}
+
+impl<T: Send + Sync> ArcCell<T> {
+    /// A cell that holds `value`.
+    pub fn new(value: Arc<T>) -> ArcCell<T> {
+        ArcCell { pointer: AtomicPtr::new(Arc::into_raw(value).cast_mut()) }
+    }
+
+    /// The value of this moment, for as long as the guard is held.
+    #[inline]
+    pub fn load<'g>(&'g self, _guard: &'g Guard) -> &'g T {
+        // SAFETY: the pointer comes from `Arc::into_raw`, and its count is given up in two places
+        // only: `replace` retires it after unlinking, so not before the guard is gone, and `drop`
+        // needs the cell to itself, which `'g` forbids.
+        unsafe { &*self.pointer.load(Ordering::Acquire) }
+    }
+
+    /// The value of this moment, to keep beyond the guard.
+    pub fn load_arc(&self, _guard: &Guard) -> Arc<T> {
+        let pointer = self.pointer.load(Ordering::Acquire);
+        // SAFETY: as in `load`, the strong count is above 0 while the guard is held; the count
+        // that is added here belongs to the new `Arc`.
+        unsafe {
+            Arc::increment_strong_count(pointer);
+            Arc::from_raw(pointer)
+        }
+    }
+
+    /// Puts `value` in the place of the old one, which is retired. Never drops it here, so a lock
+    /// may be held: call [`collect`](super::collect) after its release to drop what can be.
+    pub fn replace(&self, value: Arc<T>) {
+        let old = self.pointer.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
+        // SAFETY: the pointer came from `Arc::into_raw`, and the swap took its count out of the
+        // cell, so nobody else takes it.
+        retire(unsafe { Arc::from_raw(old) }, 0, usize::MAX);
+    }
+}
+
+impl<T: Send + Sync> Drop for ArcCell<T> {
+    fn drop(&mut self) {
+        // SAFETY: the cell owns one count of its last value, and nobody else has the cell.
+        drop(unsafe { Arc::from_raw(self.pointer.load(Ordering::Relaxed)) });
+    }
+}

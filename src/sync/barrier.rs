@@ -1,0 +1,69 @@
+//! The asymmetric barrier: what a full fence on both sides would do, paid by one side only.
+//!
+//! ```text
+//! reader:   store mine;  light();  load theirs        (a compiler fence: nothing at run time)
+//! other:    store theirs;  heavy();  load mine        (one system call)
+//! ```
+//!
+//! At least one of the two loads sees the other side's store. On Linux `membarrier(2)` with
+//! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence; a thread
+//! that is not running executes one when it is switched in. Elsewhere, where the kernel refuses,
+//! and under loom and Miri, both sides execute a sequentially consistent fence instead.
+
+use super::atomic::{Ordering, fence};
+
+#[cfg(all(target_os = "linux", not(loom), not(miri)))]
+mod system {
+    use std::sync::OnceLock;
+
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    /// Whether this process may use the barrier. Asked once, so that all threads agree.
+    pub fn available() -> bool {
+        static REGISTERED: OnceLock<bool> = OnceLock::new();
+        *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
+    }
+
+    pub fn barrier() -> bool {
+        membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(loom), not(miri))))]
+mod system {
+    pub fn available() -> bool {
+        false
+    }
+
+    pub fn barrier() -> bool {
+        false
+    }
+}
+
+/// Whether the reading side must execute a real fence. The same answer for the whole process.
+pub(super) fn light_needs_fence() -> bool {
+    !system::available()
+}
+
+/// The reading side. `fenced` is [`light_needs_fence`], remembered by the caller where it is cheap
+/// to read.
+#[inline(always)]
+pub(super) fn light(fenced: bool) {
+    if fenced {
+        fence(Ordering::SeqCst);
+    } else {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    }
+}
+
+/// The other side. `false` when the barrier did not happen, and nothing may be concluded from what
+/// is loaded next: the kernel promises success after registration, but a filter on system calls
+/// that was installed later can break the promise.
+#[must_use]
+pub(super) fn heavy() -> bool {
+    if light_needs_fence() {
+        fence(Ordering::SeqCst);
+        return true;
+    }
+    system::barrier()
+}

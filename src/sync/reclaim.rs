@@ -1,0 +1,273 @@
+//! Reclamation: what a lock-free reader reached stays alive until the reader is done.
+//!
+//! A reader holds a [`Guard`] for the length of one lookup. A writer first *unlinks* an object, so
+//! that no new reader finds it, then [`retire`]s it; it is dropped when every guard that was held
+//! at that moment is gone.
+//!
+//! ```text
+//! epoch     1 . . . . . 2 . . . . . . 3 . . . . . 4
+//! reader A    [ active = 1 ................... ]
+//! reader B                [ active = 2 .. ]
+//! bag 1     x  x  x  x  |sealed 1                     waits for A; not for B, which came later
+//! bag 2                   x  x  x  x  |sealed 2       waits for A and B
+//! ```
+//!
+//! The global epoch moves when a bag of garbage is sealed; the bag is stamped with the epoch it
+//! ended. A thread's record holds the epoch at which it pinned, 0 while it holds no guard.
+//! [`collect`] executes the heavy barrier, reads all records and drops the bags whose stamp lies
+//! below every active epoch.
+//!
+//! Why that is enough, for an object unlinked at U and a bag sealed with stamp e. A reader whose
+//! record shows an epoch above e took it from an increment that U happens before, so it sees U and
+//! never finds the object. A reader whose record shows e or less keeps the bag. A reader whose
+//! record still shows 0 has not passed its barrier before the collector's, so what it loads
+//! afterwards includes U. A record that shows 0 or a later epoch *again* was written with release
+//! after the reader's last access, and is read with acquire before the drop.
+//!
+//! Cost of a pin: two plain stores to a line that no other thread writes, one load of the epoch.
+//! No lock, no full fence, no write to a shared line; the reclaiming side pays (`barrier.rs`).
+//!
+//! Alternatives. `crossbeam-epoch` fences at every pin, which keeps neighbouring lookups from
+//! overlapping. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange,
+//! which is a full fence on x86; readers drop garbage themselves; batches are bounded by count,
+//! not bytes; and its loads are sequentially consistent, which loom cannot check. Hazard pointers
+//! need a barrier for every object, this scheme one for a lookup.
+//!
+//! A guard delays the release of everything retired after it: hold it for one lookup, not while
+//! waiting for another thread.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use super::atomic::{AtomicU64, Ordering};
+use super::{Mutex, Padded, barrier, lock};
+
+/// Something whose drop waits for the readers.
+type Garbage = Arc<dyn Send + Sync>;
+
+/// The state of the whole process: one set of readers, one heap of garbage.
+struct Domain {
+    /// Starts at 1: 0 in a record means "no guard".
+    epoch: Padded<AtomicU64>,
+    registry: Mutex<Registry>,
+    garbage: Mutex<Bags>,
+}
+
+struct Registry {
+    /// Every record ever made, also those of threads that have ended, which the next threads
+    /// reuse. As many as threads ever lived at one time, so they are never freed.
+    records: Vec<&'static Record>,
+    /// Indexes into `records` that no live thread owns.
+    free: Vec<usize>,
+}
+
+/// What one thread shows to collectors. Written by its thread only.
+#[repr(align(128))]
+struct Record {
+    /// The epoch at which the thread's outermost guard was taken; 0 while it holds none.
+    active: AtomicU64,
+    /// Guards held. Only its owner reads it, so it is not part of the model.
+    depth: AtomicU32,
+    index: usize,
+    /// [`barrier::light_needs_fence`], on the line that a pin touches anyway.
+    fenced: bool,
+}
+
+struct Bags {
+    open: Vec<Garbage>,
+    open_bytes: usize,
+    /// Stamps ascend.
+    sealed: VecDeque<Bag>,
+}
+
+struct Bag {
+    stamp: u64,
+    items: Vec<Garbage>,
+}
+
+macro_rules! new_domain {
+    () => {
+        Domain {
+            epoch: Padded(AtomicU64::new(1)),
+            registry: Mutex::new(Registry { records: Vec::new(), free: Vec::new() }),
+            garbage: Mutex::new(Bags { open: Vec::new(), open_bytes: 0, sealed: VecDeque::new() }),
+        }
+    };
+}
+
+#[cfg(not(loom))]
+static DOMAIN: Domain = new_domain!();
+
+#[cfg(loom)]
+loom::lazy_static! {
+    // One for each execution of a model.
+    static ref DOMAIN: Domain = new_domain!();
+}
+
+/// Keeps alive what its thread reaches through [`ArcCell`](super::ArcCell) and the cache's slots.
+/// Stays on its thread. Guards nest; the outermost one counts.
+pub(crate) struct Guard {
+    record: &'static Record,
+    /// Neither `Send` nor `Sync`: the record is its thread's.
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+/// Starts a lookup.
+#[inline]
+pub(crate) fn pin() -> Guard {
+    let record = this_thread();
+    let depth = record.depth.load(Ordering::Relaxed);
+    record.depth.store(depth + 1, Ordering::Relaxed);
+    if depth == 0 {
+        // Acquire: whoever reads epoch e + 1 sees everything unlinked before bag e was sealed.
+        // Release: the accesses under this thread's previous guard come before this store.
+        record.active.store(DOMAIN.epoch.0.load(Ordering::Acquire), Ordering::Release);
+        barrier::light(record.fenced);
+    }
+    Guard { record, _on_this_thread: PhantomData }
+}
+
+impl Drop for Guard {
+    #[inline]
+    fn drop(&mut self) {
+        let depth = self.record.depth.load(Ordering::Relaxed) - 1;
+        self.record.depth.store(depth, Ordering::Relaxed);
+        if depth == 0 {
+            self.record.active.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Drops `object` when no guard that is held now is held any more. The caller has unlinked it: no
+/// guard taken later can reach it.
+///
+/// `heap_bytes` is what the drop will free, `limit_bytes` how much garbage the caller lets pile up
+/// before this call collects. A collection runs destructors: with a finite limit, hold no lock
+/// that one of them could take.
+pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
+    let full = {
+        let mut bags = lock(&DOMAIN.garbage);
+        bags.open.push(object);
+        bags.open_bytes = bags.open_bytes.saturating_add(heap_bytes);
+        bags.open_bytes > limit_bytes
+    };
+    if full {
+        collect();
+    }
+}
+
+/// Drops all garbage that no guard can reach, on this thread. Returns how many retired objects
+/// still wait for a guard to go. Hold no lock that a destructor could take.
+pub(crate) fn collect() -> usize {
+    let bound = {
+        let mut bags = lock(&DOMAIN.garbage);
+        if !bags.open.is_empty() {
+            // AcqRel: the unlinking of everything in the bag is published by the increment.
+            let stamp = DOMAIN.epoch.0.fetch_add(1, Ordering::AcqRel);
+            let items = std::mem::take(&mut bags.open);
+            bags.open_bytes = 0;
+            bags.sealed.push_back(Bag { stamp, items });
+        }
+        match bags.sealed.back() {
+            None => return 0,
+            Some(last) => last.stamp + 1,
+        }
+    };
+    // Bags sealed after this point have stamps from `bound` on, and wait for another collection:
+    // this barrier and this scan say nothing about them.
+    let oldest_active = if barrier::heavy() { oldest_active(bound) } else { 0 };
+    let mut unreachable = Vec::new();
+    let waiting = {
+        let mut bags = lock(&DOMAIN.garbage);
+        while bags.sealed.front().is_some_and(|bag| bag.stamp < oldest_active) {
+            unreachable.extend(bags.sealed.pop_front());
+        }
+        bags.open.len() + bags.sealed.iter().map(|bag| bag.items.len()).sum::<usize>()
+    };
+    drop(unreachable);
+    waiting
+}
+
+/// The least epoch that a thread is active in, at most `bound`.
+fn oldest_active(bound: u64) -> u64 {
+    let registry = lock(&DOMAIN.registry);
+    let active = registry.records.iter().map(|record| record.active.load(Ordering::Acquire));
+    active.filter(|&epoch| epoch != 0).fold(bound, u64::min)
+}
+
+/// A small number that this thread shares with no other live thread. Those of ended threads are
+/// used again; a thread that takes one over sees all that the earlier one did.
+#[inline]
+pub(crate) fn thread_index() -> usize {
+    this_thread().index
+}
+
+#[cfg(not(loom))]
+thread_local! {
+    /// Without a destructor, so that reading it is one plain load.
+    static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
+    /// Gives the record back when the thread ends.
+    static AT_EXIT: ReleaseAtExit = const { ReleaseAtExit };
+}
+
+#[cfg(loom)]
+loom::thread_local! {
+    // loom tears its statics down before the thread locals: the models end threads by hand.
+    static RECORD: Cell<Option<&'static Record>> = Cell::new(None);
+}
+
+#[inline]
+fn this_thread() -> &'static Record {
+    match RECORD.with(Cell::get) {
+        Some(record) => record,
+        None => enter_thread(),
+    }
+}
+
+#[cold]
+fn enter_thread() -> &'static Record {
+    let record = {
+        let mut registry = lock(&DOMAIN.registry);
+        match registry.free.pop() {
+            Some(index) => registry.records[index],
+            None => {
+                let record: &'static Record = Box::leak(Box::new(Record {
+                    active: AtomicU64::new(0),
+                    depth: AtomicU32::new(0),
+                    index: registry.records.len(),
+                    fenced: barrier::light_needs_fence(),
+                }));
+                registry.records.push(record);
+                record
+            }
+        }
+    };
+    RECORD.with(|cell| cell.set(Some(record)));
+    // A destructor that runs after `AT_EXIT`'s and pins gets a record that is never given back:
+    // rare, and it costs one line.
+    #[cfg(not(loom))]
+    let _ = AT_EXIT.try_with(|_| ());
+    record
+}
+
+/// Gives this thread's record to the next thread. A record whose guard was leaked stays with the
+/// dead thread for good: references taken under that guard may still be in use.
+fn leave_thread() {
+    let Some(record) = RECORD.with(Cell::take) else { return };
+    if record.depth.load(Ordering::Relaxed) == 0 {
+        lock(&DOMAIN.registry).free.push(record.index);
+    }
+}
+
+#[cfg(not(loom))]
+struct ReleaseAtExit;
+
+#[cfg(not(loom))]
+impl Drop for ReleaseAtExit {
+    fn drop(&mut self) {
+        leave_thread();
+    }
+}

@@ -1,0 +1,398 @@
+//! [`TableBuilder`]: writes a table, front to back, from internal keys in order.
+//!
+//! ```text
+//! add*     → data blocks, as they fill; key hashes to the filter's builder; separators kept
+//! finish   → filter | index | properties | metaindex | footer | fsync
+//! ```
+//!
+//! The filter comes after the data because its size depends on the number of keys. The index comes
+//! last of the large blocks because its form is known only at the end: it holds user keys unless
+//! the versions of one user key had to be split over two blocks, which makes **all** of it hold
+//! internal keys.
+//!
+//! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::coding::{put_fixed32, put_fixed64, put_varint};
+use crate::error::{Error, Result};
+use crate::filter::{Family, FilterBlock, FilterBuilder};
+use crate::fs::WritableFile;
+use crate::hash::hash64;
+use crate::key::{self, EntryKind, MAX_SEQUENCE, TRAILER_BYTES};
+
+use super::block::BlockBuilder;
+use super::checksum::ChecksumKind;
+use super::compression::{Compression, Compressor};
+use super::filter_block::full_filter_name;
+use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
+use super::index::shortest_separator;
+use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
+use super::properties::{BYTEWISE_COMPARATOR, names};
+
+/// The most bytes that key and value of one entry may have together: offsets within a block are
+/// 32 bits.
+pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
+
+/// RocksDB's name for "no column family known".
+const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
+/// What RocksDB cuts a block at, in percent of its size, when the next entry would exceed it.
+const EARLY_CUT_PERCENT: usize = 90;
+/// The kind byte in shortened separators: it sorts before all kinds that RocksDB 7.8 knows.
+const SEPARATOR_KIND: u8 = 0x16;
+
+/// Writes one table. After an error the file is incomplete: drop the builder and remove it.
+pub(crate) struct TableBuilder {
+    file: Box<dyn WritableFile>,
+    options: TableOptions,
+    dialect: Dialect,
+    compressor: Compressor,
+    /// The compressed form of the block being written; kept for its memory.
+    compressed: Vec<u8>,
+    offset: u64,
+    data: BlockBuilder,
+    filter: FilterBuilder,
+    index: IndexEntries,
+    summary: TableSummary,
+}
+
+impl TableBuilder {
+    /// A builder that writes to `file`, which must be empty.
+    pub fn new(
+        file: Box<dyn WritableFile>,
+        options: TableOptions,
+        dialect: Dialect,
+    ) -> Result<TableBuilder> {
+        if options.block_bytes == 0 || options.block_bytes > MAX_ENTRY_BYTES {
+            let range = format!("block_bytes is {}, not 1 to 2^30", options.block_bytes);
+            return Err(Error::InvalidArgument(range));
+        }
+        if options.restart_interval == 0 {
+            return Err(Error::InvalidArgument("restart_interval is 0, not 1 or more".into()));
+        }
+        let compressor = Compressor::new(options.compression)
+            .map_err(|what| Error::InvalidArgument(format!("not supported: {what}")))?;
+        Ok(TableBuilder {
+            compressor,
+            compressed: Vec::new(),
+            offset: 0,
+            data: BlockBuilder::new(options.restart_interval),
+            filter: FilterBuilder::new(options.filter),
+            index: IndexEntries::default(),
+            summary: TableSummary {
+                file_bytes: 0,
+                entries: 0,
+                deletions: 0,
+                data_blocks: 0,
+                raw_key_bytes: 0,
+                raw_value_bytes: 0,
+                smallest: Vec::new(),
+                largest: Vec::new(),
+                smallest_sequence: MAX_SEQUENCE,
+                largest_sequence: 0,
+                filter: None,
+            },
+            file,
+            options,
+            dialect,
+        })
+    }
+
+    /// Adds an entry. Internal keys must be strictly ascending.
+    pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        self.check(internal_key, value)?;
+        let user_key = key::user_key(internal_key);
+        if self.block_is_full(internal_key, value) {
+            self.end_data_block(Some(user_key))?;
+        }
+        self.filter.add(hash64(user_key));
+        self.data.add(internal_key, value);
+        let summary = &mut self.summary;
+        if summary.entries == 0 {
+            summary.smallest = internal_key.to_vec();
+        }
+        summary.entries += 1;
+        summary.raw_key_bytes += internal_key.len() as u64;
+        summary.raw_value_bytes += value.len() as u64;
+        let kind = EntryKind::from_byte(key::kind_byte(internal_key));
+        let is_tombstone = matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion));
+        summary.deletions += u64::from(is_tombstone);
+        let sequence = key::sequence(internal_key);
+        summary.smallest_sequence = summary.smallest_sequence.min(sequence);
+        summary.largest_sequence = summary.largest_sequence.max(sequence);
+        Ok(())
+    }
+
+    /// The user key of the last entry.
+    pub fn last_user_key(&self) -> Option<&[u8]> {
+        // Between calls of `add` the last entry is always in the block being filled.
+        (!self.data.is_empty()).then(|| key::user_key(self.data.last_key()))
+    }
+
+    /// Number of entries added.
+    pub fn entries(&self) -> u64 {
+        self.summary.entries
+    }
+
+    /// Bytes of the file so far, with the data block that is being filled.
+    pub fn estimated_file_bytes(&self) -> u64 {
+        self.offset + self.data.estimated_bytes() as u64
+    }
+
+    /// Writes everything after the data and syncs the file. Its name is not durable before its
+    /// directory is synced.
+    pub fn finish(mut self) -> Result<TableSummary> {
+        if !self.data.is_empty() {
+            self.end_data_block(None)?;
+        }
+        if self.summary.entries == 0 {
+            self.summary.smallest_sequence = 0;
+        }
+        let data_bytes = self.offset;
+        let mut metaindex = BTreeMap::new();
+        let filter = self.build_filter();
+        if let Some(filter) = &filter {
+            let handle = self.write_stored(filter.bytes(), Compression::None)?;
+            metaindex.insert(full_filter_name(filter.encoding()), handle);
+        }
+        let index_offset = self.offset;
+        let index = self.write_index()?;
+        let index_bytes = self.offset - index_offset;
+        let properties = self.properties(data_bytes, index_bytes);
+        let mut block = BlockBuilder::new(usize::MAX);
+        for (name, value) in &properties {
+            block.add(name.as_bytes(), value);
+        }
+        let handle = self.write_stored(block.finish(), Compression::None)?;
+        metaindex.insert("rocksdb.properties", handle);
+        let mut block = BlockBuilder::new(1);
+        for (name, handle) in &metaindex {
+            let mut value = Vec::new();
+            handle.encode(&mut value);
+            block.add(name.as_bytes(), &value);
+        }
+        let metaindex = self.write_stored(block.finish(), Compression::None)?;
+        self.file.append(&Footer::encode_plain(metaindex, index))?;
+        self.file.sync()?;
+        self.summary.file_bytes = self.file.len();
+        Ok(self.summary)
+    }
+
+    fn check(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        if internal_key.len() + value.len() > MAX_ENTRY_BYTES {
+            return Err(Error::InvalidArgument(format!(
+                "an entry of {} bytes: key and value may have 2^30 together",
+                internal_key.len() + value.len()
+            )));
+        }
+        debug_assert!(internal_key.len() >= TRAILER_BYTES);
+        let last = match self.data.is_empty() {
+            true => &self.summary.largest[..],
+            false => self.data.last_key(),
+        };
+        if self.summary.entries > 0 && key::compare(last, internal_key).is_ge() {
+            return Err(Error::InvalidArgument(format!(
+                "keys out of order: \"{}\" after \"{}\"",
+                key::user_key(internal_key).escape_ascii(),
+                key::user_key(last).escape_ascii()
+            )));
+        }
+        Ok(())
+    }
+
+    /// RocksDB's rule, so that the same entries make the same blocks.
+    fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
+        if self.data.is_empty() {
+            return false;
+        }
+        let current = self.data.estimated_bytes();
+        // Three lengths of at most 5 bytes, and a restart point.
+        let with_entry = current + key.len() + value.len() + 4;
+        let limit = self.options.block_bytes;
+        current >= limit
+            || (with_entry > limit && current > (limit * EARLY_CUT_PERCENT).div_ceil(100))
+    }
+
+    /// `next_user_key`: that of the entry that begins the next block.
+    fn end_data_block(&mut self, next_user_key: Option<&[u8]>) -> Result<()> {
+        self.summary.largest.clear();
+        self.summary.largest.extend_from_slice(self.data.last_key());
+        let block = self.data.finish();
+        let compression = self.compressor.compress(block, &mut self.compressed);
+        let stored = if compression == Compression::None { block } else { &self.compressed };
+        let handle = write_block(&mut *self.file, &mut self.offset, stored, compression)?;
+        self.data.clear();
+        self.summary.data_blocks += 1;
+        self.index.push(&self.summary.largest, next_user_key, handle)
+    }
+
+    fn write_stored(&mut self, payload: &[u8], compression: Compression) -> Result<BlockHandle> {
+        write_block(&mut *self.file, &mut self.offset, payload, compression)
+    }
+
+    fn build_filter(&mut self) -> Option<FilterBlock> {
+        let asked_for = self.options.filter.family();
+        let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
+        let start = Instant::now();
+        let block = filter.finish()?;
+        self.summary.filter = Some(FilterSummary {
+            bytes: block.bytes().len() as u64,
+            keys: block.keys(),
+            family: block.family(),
+            fell_back: asked_for != Some(block.family()),
+            predicted_fpr: block.predicted_fpr(),
+            build_time: start.elapsed(),
+        });
+        Some(block)
+    }
+
+    fn write_index(&mut self) -> Result<BlockHandle> {
+        let mut block = BlockBuilder::for_index();
+        self.index.write_to(&mut block);
+        let block = block.finish();
+        let compression = self.compressor.compress(block, &mut self.compressed);
+        let stored = if compression == Compression::None { block } else { &self.compressed };
+        write_block(&mut *self.file, &mut self.offset, stored, compression)
+    }
+
+    fn properties(&self, data_bytes: u64, index_bytes: u64) -> BTreeMap<&'static str, Vec<u8>> {
+        let summary = &self.summary;
+        let mut properties = BTreeMap::new();
+        let mut text = |name, value: &str| properties.insert(name, value.as_bytes().to_vec());
+        text(names::COMPARATOR, BYTEWISE_COMPARATOR);
+        text(names::COMPRESSION, self.options.compression.name());
+        text(names::MERGE_OPERATOR, "nullptr");
+        text(names::PREFIX_EXTRACTOR, "nullptr");
+        text(names::PROPERTY_COLLECTORS, "[]");
+        text(names::WHOLE_KEY_FILTERING, "1");
+        text(names::PREFIX_FILTERING, "0");
+        if let Some(filter) = &summary.filter {
+            text(names::FILTER_POLICY, policy_name(filter.family));
+            text(names::FILTER_SPEC, &self.options.filter.to_string());
+            text(names::PREDICTED_FPR, &format!("{:e}", filter.predicted_fpr));
+            if filter.fell_back {
+                text(names::FILTER_FALLBACK, filter.family.name());
+            }
+        }
+        let mut number = |name, value| {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            properties.insert(name, out);
+        };
+        let filter = summary.filter.as_ref();
+        number(names::ENTRIES, summary.entries);
+        number(names::DELETIONS, summary.deletions);
+        number(names::MERGE_OPERANDS, 0);
+        number(names::RANGE_DELETIONS, 0);
+        number(names::FILTER_ENTRIES, filter.map_or(0, |filter| filter.keys));
+        number(names::FILTER_BYTES, filter.map_or(0, |filter| filter.bytes));
+        number(names::DATA_BLOCKS, summary.data_blocks);
+        number(names::DATA_BYTES, data_bytes);
+        number(names::INDEX_BYTES, index_bytes);
+        number(names::RAW_KEY_BYTES, summary.raw_key_bytes);
+        number(names::RAW_VALUE_BYTES, summary.raw_value_bytes);
+        number(names::FORMAT_VERSION, WRITTEN_VERSION.into());
+        number(names::FIXED_KEY_LENGTH, 0);
+        number(names::COLUMN_FAMILY_ID, UNKNOWN_COLUMN_FAMILY);
+        number(names::INDEX_KEY_IS_USER_KEY, (!self.index.splits_a_user_key).into());
+        number(names::INDEX_VALUE_IS_DELTA_ENCODED, 1);
+        number(names::SMALLEST_SEQUENCE, summary.smallest_sequence);
+        number(names::LARGEST_SEQUENCE, summary.largest_sequence);
+        number(names::TAIL_START, data_bytes);
+        if let Dialect::Database { file_number } = self.dialect {
+            number(names::ORIGINAL_FILE_NUMBER, file_number);
+        }
+        let mut out = Vec::new();
+        put_fixed32(&mut out, 0);
+        properties.insert(names::INDEX_TYPE, out);
+        if self.dialect == Dialect::External {
+            let (mut version, mut sequence) = (Vec::new(), Vec::new());
+            put_fixed32(&mut version, 2);
+            put_fixed64(&mut sequence, 0);
+            properties.insert(names::EXTERNAL_VERSION, version);
+            properties.insert(names::GLOBAL_SEQUENCE, sequence);
+        }
+        properties
+    }
+}
+
+/// Appends payload and trailer.
+fn write_block(
+    file: &mut dyn WritableFile,
+    offset: &mut u64,
+    payload: &[u8],
+    compression: Compression,
+) -> Result<BlockHandle> {
+    let handle = BlockHandle { offset: *offset, bytes: payload.len() as u64 };
+    let mut trailer = Vec::with_capacity(BLOCK_TRAILER_BYTES);
+    trailer.push(compression.to_byte());
+    put_fixed32(&mut trailer, ChecksumKind::xxh3_of_parts(payload, compression.to_byte()));
+    file.append(payload)?;
+    file.append(&trailer)?;
+    *offset += (payload.len() + BLOCK_TRAILER_BYTES) as u64;
+    Ok(handle)
+}
+
+/// The value of RocksDB's informational property.
+fn policy_name(family: Family) -> &'static str {
+    match family {
+        Family::Bloom | Family::LegacyBloom => "bloomfilter",
+        Family::Ribbon => "ribbonfilter",
+        _ => "maypole.burr",
+    }
+}
+
+/// The index, kept in one piece of memory until its form is known.
+#[derive(Default)]
+struct IndexEntries {
+    /// The user keys of the separators, back to back.
+    keys: Vec<u8>,
+    /// End in `keys`, trailer of the separator as an internal key, block.
+    entries: Vec<(usize, u64, BlockHandle)>,
+    splits_a_user_key: bool,
+    scratch: Vec<u8>,
+}
+
+impl IndexEntries {
+    fn push(
+        &mut self,
+        last_key: &[u8],
+        next_user_key: Option<&[u8]>,
+        handle: BlockHandle,
+    ) -> Result<()> {
+        let last_user_key = key::user_key(last_key);
+        let mut trailer = key::trailer(last_key);
+        let mut separator = last_user_key;
+        if let Some(next) = next_user_key {
+            self.splits_a_user_key |= next == last_user_key;
+            separator = shortest_separator(last_user_key, next, &mut self.scratch);
+            if separator != last_user_key {
+                trailer = key::pack(MAX_SEQUENCE, SEPARATOR_KIND);
+            }
+        }
+        self.keys.extend_from_slice(separator);
+        self.entries.push((self.keys.len(), trailer, handle));
+        // The index is one block, and offsets in a block are 32 bits.
+        if self.keys.len() + 40 * self.entries.len() > u32::MAX as usize {
+            return Err(Error::InvalidArgument("a table's index exceeds 4 GiB".into()));
+        }
+        Ok(())
+    }
+
+    fn write_to(&self, block: &mut BlockBuilder) {
+        let mut start = 0;
+        let (mut separator, mut value) = (Vec::new(), Vec::new());
+        for &(end, trailer, handle) in &self.entries {
+            separator.clear();
+            separator.extend_from_slice(&self.keys[start..end]);
+            if self.splits_a_user_key {
+                put_fixed64(&mut separator, trailer);
+            }
+            value.clear();
+            handle.encode(&mut value);
+            block.add(&separator, &value);
+            start = end;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! [`BlockFile`]: an open table file, from which blocks are read, one `pread` a block.
+//!
+//! Every read of a table file passes here and is counted here. Blocks have passed their checksum
+//! when they leave and are uncompressed. Nothing is cached.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::coding::fixed32;
+use crate::error::{Damage, Error, Result};
+use crate::filter::LineBuf;
+use crate::fs::RandomAccessFile;
+use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
+
+use super::block::Block;
+use super::bytes::BlockBytes;
+use super::compression::{Compressed, Failure};
+use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
+
+/// A table file and its footer.
+pub(crate) struct BlockFile {
+    file: Arc<dyn RandomAccessFile>,
+    footer: Footer,
+    counters: Arc<Counters>,
+    file_counters: FileCounters,
+}
+
+/// A block as it is stored: payload and trailer.
+pub(crate) struct StoredBlock {
+    buffer: LineBuf,
+    handle: BlockHandle,
+}
+
+impl BlockFile {
+    /// Reads the footer.
+    pub fn open(file: Arc<dyn RandomAccessFile>, counters: Arc<Counters>) -> Result<BlockFile> {
+        let length = file.len();
+        let tail_bytes = length.min(FOOTER_BYTES as u64);
+        let mut tail = vec![0; tail_bytes as usize];
+        let file_counters = FileCounters::new();
+        count_read(&counters, &file_counters, tail.len());
+        file.read_exact_at(length - tail_bytes, &mut tail)?;
+        let footer = Footer::decode(&tail, length, file.path())?;
+        Ok(BlockFile { file, footer, counters, file_counters })
+    }
+
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub fn file(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
+
+    /// The counters of the database.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The counters of this file.
+    pub fn file_counters(&self) -> &FileCounters {
+        &self.file_counters
+    }
+
+    /// Where the footer begins: blocks end at or before it.
+    pub fn limit(&self) -> u64 {
+        self.file.len() - FOOTER_BYTES as u64
+    }
+
+    /// Damage in the block at `handle`, as an error that names the file.
+    pub fn damaged(&self, damage: Damage, handle: BlockHandle) -> Error {
+        damage.in_file(self.path(), handle.offset)
+    }
+
+    /// A block's payload, checked and uncompressed.
+    pub fn read(&self, handle: BlockHandle) -> Result<BlockBytes> {
+        let stored = self.read_stored(handle)?;
+        self.check(&stored)?;
+        self.uncompress(stored)
+    }
+
+    /// Whether a stored block's checksum is right.
+    pub fn check(&self, stored: &StoredBlock) -> Result<()> {
+        stored.verify(&self.footer).map_err(|damage| self.damaged(damage, stored.handle))
+    }
+
+    /// A block of entries.
+    pub fn read_block(&self, handle: BlockHandle) -> Result<Block> {
+        Block::new(self.read(handle)?).map_err(|damage| self.damaged(damage, handle))
+    }
+
+    /// A block as it is stored, **not** checked.
+    pub fn read_stored(&self, handle: BlockHandle) -> Result<StoredBlock> {
+        if !handle.fits(self.limit()) {
+            let damage = Damage::new(
+                0,
+                format_args!("a block that ends by {}", self.limit()),
+                format_args!("{} bytes at {}", handle.bytes, handle.offset),
+            );
+            return Err(self.damaged(damage, handle));
+        }
+        // `fits` bounds this by the length of the file and by 2^32.
+        let mut buffer = LineBuf::zeroed(handle.bytes as usize + BLOCK_TRAILER_BYTES);
+        self.read_bytes(handle.offset, &mut buffer)?;
+        Ok(StoredBlock { buffer, handle })
+    }
+
+    /// Fills `buffer` by one read.
+    pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        count_read(&self.counters, &self.file_counters, buffer.len());
+        self.file.read_exact_at(offset, buffer)
+    }
+
+    /// The payload of a checked block.
+    pub fn uncompress(&self, stored: StoredBlock) -> Result<BlockBytes> {
+        let handle = stored.handle;
+        let fail = |failure| match failure {
+            Failure::Damage(damage) => self.damaged(damage, handle),
+            Failure::Unsupported(what) => unsupported(self.path(), what),
+        };
+        let compressed =
+            Compressed::open(stored.payload(), stored.compression_type()).map_err(fail)?;
+        match compressed {
+            None => {
+                let length = stored.payload().len();
+                Ok(BlockBytes::new(stored.buffer, length))
+            }
+            Some(compressed) => {
+                let mut out = LineBuf::zeroed(compressed.uncompressed_bytes);
+                compressed
+                    .decompress_into(&mut out)
+                    .map_err(|damage| fail(Failure::Damage(damage)))?;
+                let length = out.len();
+                Ok(BlockBytes::new(out, length))
+            }
+        }
+    }
+}
+
+fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
+    counters.add(Ticker::FileReads, 1);
+    counters.add(Ticker::FileReadBytes, bytes as u64);
+    file_counters.add(FileTicker::Reads, 1);
+    file_counters.add(FileTicker::ReadBytes, bytes as u64);
+}
+
+impl StoredBlock {
+    /// A block whose bytes, trailer included, were read with others.
+    pub fn copy_from(payload_and_trailer: &[u8], handle: BlockHandle) -> StoredBlock {
+        debug_assert_eq!(payload_and_trailer.len() as u64, handle.bytes + 5);
+        StoredBlock { buffer: LineBuf::copy_from(payload_and_trailer), handle }
+    }
+
+    pub fn handle(&self) -> BlockHandle {
+        self.handle
+    }
+
+    pub fn payload(&self) -> &[u8] {
+        &self.buffer[..self.handle.bytes as usize]
+    }
+
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.handle.bytes as usize]
+    }
+
+    pub fn compression_type(&self) -> u8 {
+        self.buffer[self.handle.bytes as usize]
+    }
+
+    /// Whether the trailer's checksum is that of the stored bytes.
+    pub fn verify(&self, footer: &Footer) -> Result<(), Damage> {
+        let (covered, stored) = self.buffer.split_at(self.handle.bytes as usize + 1);
+        let stored = fixed32(stored);
+        let computed = footer.block_checksum(covered, self.handle.offset);
+        if stored != computed {
+            return Err(Damage::new(
+                covered.len(),
+                format_args!("block checksum {computed:#010x} ({})", footer.checksum.name()),
+                format_args!("{stored:#010x}"),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Which filter a table holds, and how it is asked.
+//!
+//! ```text
+//! name in the metaindex                            what it leads to
+//! fullfilter.rocksdb.BuiltinBloomFilter            one filter: Bloom, Ribbon or legacy Bloom
+//! fullfilter.maypole.BumpedRibbon                  one filter: Maypole's bumped ribbon
+//! partitionedfilter.rocksdb.BuiltinBloomFilter     an index of filters, each for a range of keys
+//! filter.rocksdb.BuiltinBloomFilter                obsolete; passed over
+//! ```
+//!
+//! RocksDB passes over names it does not know: a table with a bumped ribbon is, to it, a table
+//! without a filter.
+//!
+//! A filter is used for point lookups only when it holds whole keys, which a property says.
+
+use crate::error::Result;
+use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash, Probe};
+use crate::hash::{LEGACY_BLOOM_SEED, hash32};
+
+use super::LookupKey;
+use super::file::BlockFile;
+use super::format::BlockHandle;
+use super::index::{Index, IndexParser};
+use super::properties::IndexForm;
+
+const ROCKSDB_FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
+const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
+const BUMPED_RIBBON: &str = "fullfilter.maypole.BumpedRibbon";
+
+/// The metaindex name of a full filter.
+pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
+    match encoding {
+        FilterEncoding::RocksDb => ROCKSDB_FULL,
+        FilterEncoding::BumpedRibbon => BUMPED_RIBBON,
+    }
+}
+
+/// Where a table's filter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoredFilter {
+    Full(BlockHandle, FilterEncoding),
+    /// The block is an index of filters.
+    Partitioned(BlockHandle),
+}
+
+impl StoredFilter {
+    /// The filter that a metaindex names, if any.
+    pub fn find(metaindex: &[(String, BlockHandle)]) -> Option<StoredFilter> {
+        let handle = |wanted: &str| {
+            metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
+        };
+        let full = |encoding| Some(StoredFilter::Full(handle(full_filter_name(encoding))?, encoding));
+        full(FilterEncoding::RocksDb)
+            .or_else(|| full(FilterEncoding::BumpedRibbon))
+            .or_else(|| Some(StoredFilter::Partitioned(handle(ROCKSDB_PARTITIONED)?)))
+    }
+
+    pub fn handle(&self) -> BlockHandle {
+        match *self {
+            StoredFilter::Full(handle, _) | StoredFilter::Partitioned(handle) => handle,
+        }
+    }
+}
+
+/// A table's filter in memory.
+pub(crate) enum TableFilter {
+    Full(FilterReader),
+    /// Filter `i` holds the keys up to separator `i`. There is at least one.
+    Partitioned(Index, Vec<FilterReader>),
+}
+
+/// A question to a [`TableFilter`], on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct PreparedFilter {
+    probe: Probe,
+    /// Which filter was asked; 0 unless partitioned.
+    partition: u32,
+}
+
+impl TableFilter {
+    /// Reads the filter. One that is damaged in itself, its checksum right, is no error: it answers
+    /// "maybe".
+    pub fn read(file: &BlockFile, stored: StoredFilter, form: IndexForm) -> Result<TableFilter> {
+        let handle = match stored {
+            StoredFilter::Full(handle, encoding) => {
+                let bytes = file.read(handle)?.into_exact();
+                return Ok(TableFilter::Full(FilterReader::open(bytes, encoding)));
+            }
+            StoredFilter::Partitioned(handle) => handle,
+        };
+        // The upper level has the form of the table's index, but for the first keys.
+        let mut parser =
+            IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
+        parser
+            .add(&file.read_block(handle)?)
+            .map_err(|damage| file.damaged(damage, handle))?;
+        let filters = parser.handles().iter().map(|&partition| {
+            let bytes = file.read(partition)?.into_exact();
+            Ok(FilterReader::open(bytes, FilterEncoding::RocksDb))
+        });
+        let filters: Vec<FilterReader> = filters.collect::<Result<_>>()?;
+        if filters.is_empty() {
+            return Ok(TableFilter::untrusted());
+        }
+        Ok(TableFilter::Partitioned(parser.finish(), filters))
+    }
+
+    /// The filter that answers "maybe" to everything.
+    pub fn untrusted() -> TableFilter {
+        TableFilter::Full(FilterReader::from_bytes(&[], FilterEncoding::RocksDb))
+    }
+
+    /// Starts to fetch what the answer needs.
+    #[inline]
+    pub fn prepare(&self, key: &LookupKey<'_>) -> PreparedFilter {
+        let partition = match self {
+            TableFilter::Full(_) => 0,
+            // Keys past the last separator belong to the last filter.
+            TableFilter::Partitioned(index, filters) => {
+                index.find(key.user_key, key.trailer()).min(filters.len() - 1)
+            }
+        };
+        let filter = self.partition(partition);
+        let probe = filter.prepare(filter_hash(filter, key));
+        PreparedFilter { probe, partition: partition as u32 }
+    }
+
+    /// `false`: the table does not hold the key. `prepared` must come from this filter.
+    #[inline]
+    pub fn finish(&self, prepared: PreparedFilter) -> bool {
+        self.partition(prepared.partition as usize).finish(prepared.probe)
+    }
+
+    /// Whether the filter that was asked cannot be trusted.
+    pub fn is_untrusted(&self, prepared: PreparedFilter) -> bool {
+        self.partition(prepared.partition as usize).untrusted().is_some()
+    }
+
+    #[inline]
+    fn partition(&self, i: usize) -> &FilterReader {
+        match self {
+            TableFilter::Full(filter) => filter,
+            TableFilter::Partitioned(_, filters) => &filters[i],
+        }
+    }
+
+    /// The filters, one unless partitioned.
+    pub fn readers(&self) -> &[FilterReader] {
+        match self {
+            TableFilter::Full(filter) => std::slice::from_ref(filter),
+            TableFilter::Partitioned(_, filters) => filters,
+        }
+    }
+
+    /// Bytes of memory behind the filter, itself excluded.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            TableFilter::Full(filter) => filter.memory_bytes() - size_of::<FilterReader>(),
+            TableFilter::Partitioned(index, filters) => {
+                index.heap_bytes() + filters.iter().map(FilterReader::memory_bytes).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// The hash a filter is fed. All but those of old files take the one that the lookup computed.
+#[inline]
+fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
+    match filter.hash_kind() {
+        HashKind::Hash64 => key.hash,
+        HashKind::LegacyHash32 => hash32(key.user_key, LEGACY_BLOOM_SEED).into(),
+    }
+}

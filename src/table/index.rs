@@ -1,0 +1,429 @@
+//! The parsed index: which data block may hold a key.
+//!
+//! An index entry is a separator and a block handle. The separator is at or after the last key of
+//! its block and before the first key of the next one, so a key lies in the block of the first
+//! separator that is not before it, or nowhere.
+//!
+//! ```text
+//! stored     shared | non_shared | [value_len] | key suffix | handle | [first key of the block]
+//! handle     shared == 0 or full form: varint64 offset, varint64 size
+//!            delta form, shared > 0:   zigzag varint of size - previous size; the block begins
+//!                                      where the previous one's trailer ends
+//! parsed     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
+//!            keys     the separators' user keys back to back; ends[i] is where the i-th ends
+//!            trailers the separators' trailers; none when they are user keys
+//!            blocks   [offset, size]
+//! ```
+//!
+//! The heads are searched as plain integers, in one array: several times faster than decoding
+//! stored entries, and most separators differ in their heads. Equal heads are settled by the keys.
+//!
+//! A user-key separator stands behind every version of its key. That is what an internal key with
+//! trailer 0 does, so both forms are searched alike.
+//!
+//! A two-level index is flattened when it is read: its upper level exists to keep memory small for
+//! very large tables, and costs every lookup a search.
+
+use std::cmp::Ordering;
+
+use crate::coding::Decoder;
+use crate::error::Damage;
+use crate::key::{self, TRAILER_BYTES};
+
+use super::block::{Block, decode_index_head};
+use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
+use super::properties::IndexForm;
+
+/// Index entries, read from one or more index blocks in order.
+pub(crate) struct IndexParser {
+    form: IndexForm,
+    /// Blocks must end at or before this offset of the file.
+    limit: u64,
+    keys: Vec<u8>,
+    ends: Vec<u32>,
+    trailers: Vec<u64>,
+    handles: Vec<BlockHandle>,
+}
+
+impl IndexParser {
+    pub fn new(form: IndexForm, limit: u64) -> IndexParser {
+        IndexParser {
+            form,
+            limit,
+            keys: Vec::new(),
+            ends: Vec::new(),
+            trailers: Vec::new(),
+            handles: Vec::new(),
+        }
+    }
+
+    /// Reads the entries of one index block.
+    pub fn add(&mut self, block: &Block) -> Result<(), Damage> {
+        let mut decoder = Decoder::new(block.entries());
+        let mut key = Vec::new();
+        let mut previous: Option<BlockHandle> = None;
+        while !decoder.is_empty() {
+            let start = decoder.position();
+            let (shared, non_shared) = decode_index_head(&mut decoder, !self.form.delta_values)?;
+            if shared > key.len() {
+                let expected = format!("at most {} shared key bytes", key.len());
+                return Err(Damage::new(start, expected, shared));
+            }
+            key.truncate(shared);
+            key.extend_from_slice(decoder.bytes(non_shared, "separator")?);
+            let handle = match previous {
+                Some(previous) if self.form.delta_values && shared > 0 => {
+                    let difference = unzigzag(decoder.varint("block size difference")?);
+                    let bytes = previous.bytes.checked_add_signed(difference);
+                    // `fits` below refuses what this puts out of range.
+                    BlockHandle {
+                        offset: previous.offset + previous.bytes + BLOCK_TRAILER_BYTES as u64,
+                        bytes: bytes.unwrap_or(u64::MAX),
+                    }
+                }
+                _ => BlockHandle::decode(&mut decoder)?,
+            };
+            if !handle.fits(self.limit) {
+                return Err(Damage::new(
+                    start,
+                    format_args!("a block that ends by {}", self.limit),
+                    format_args!("{} bytes at {}", handle.bytes, handle.offset),
+                ));
+            }
+            if self.form.first_keys {
+                decoder.length_prefixed("first key of a block")?;
+            }
+            previous = Some(handle);
+            self.push(&key, handle).map_err(|mut damage| {
+                damage.offset = start as u64;
+                damage
+            })?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, separator: &[u8], handle: BlockHandle) -> Result<(), Damage> {
+        let (user_key, trailer) = match self.form.user_keys {
+            true => (separator, 0),
+            false if separator.len() >= TRAILER_BYTES => {
+                (key::user_key(separator), key::trailer(separator))
+            }
+            false => {
+                let found = format!("{} bytes", separator.len());
+                return Err(Damage::new(0, "an internal key of at least 8 bytes", found));
+            }
+        };
+        if let Some(&end) = self.ends.last() {
+            let start = self.ends.len().checked_sub(2).map_or(0, |i| self.ends[i] as usize);
+            let last = &self.keys[start..end as usize];
+            let last_trailer = self.trailers.last().copied().unwrap_or(0);
+            if last.cmp(user_key).then(trailer.cmp(&last_trailer)) == Ordering::Greater {
+                return Err(Damage::new(0, "separators in ascending order", "a smaller one"));
+            }
+        }
+        // A separator is no longer than the keys of its block, so honest separators together are
+        // no longer than the data. Prefix sharing would let a small hostile block claim gigabytes.
+        let most = self.limit.saturating_mul(16).saturating_add(64 << 20).min(u32::MAX.into());
+        if (self.keys.len() + user_key.len()) as u64 > most {
+            return Err(Damage::new(0, format_args!("at most {most} bytes of separators"), "more"));
+        }
+        self.keys.extend_from_slice(user_key);
+        self.ends.push(self.keys.len() as u32);
+        if !self.form.user_keys {
+            self.trailers.push(trailer);
+        }
+        self.handles.push(handle);
+        Ok(())
+    }
+
+    /// The handles read so far: of a two-level index's upper level, its lower blocks.
+    pub fn handles(&self) -> &[BlockHandle] {
+        &self.handles
+    }
+
+    pub fn finish(mut self) -> Index {
+        self.keys.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.trailers.shrink_to_fit();
+        let mut index = Index {
+            common_prefix: Vec::new(),
+            heads: Vec::with_capacity(self.ends.len()),
+            keys: self.keys,
+            ends: self.ends,
+            trailers: self.trailers,
+            handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
+        };
+        if let Some(last) = index.len().checked_sub(1) {
+            // The keys are sorted: what the first and the last share, all share.
+            let (first, last) = (index.user_key(0), index.user_key(last));
+            let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+            index.common_prefix = first[..common].to_vec();
+        }
+        for i in 0..index.len() {
+            let head = head(&index.user_key(i)[index.common_prefix.len()..]);
+            index.heads.push(head);
+        }
+        index
+    }
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// The first 8 bytes as a number that orders as they do; a shorter key is padded with zeros, so
+/// equal heads say nothing.
+fn head(bytes: &[u8]) -> u64 {
+    let mut padded = [0; 8];
+    let length = bytes.len().min(8);
+    padded[..length].copy_from_slice(&bytes[..length]);
+    u64::from_be_bytes(padded)
+}
+
+/// A parsed index. Entry `i` leads to the table's `i`-th data block.
+pub(crate) struct Index {
+    /// What all user keys of the separators begin with.
+    common_prefix: Vec<u8>,
+    heads: Vec<u64>,
+    keys: Vec<u8>,
+    ends: Vec<u32>,
+    /// Empty when separators are user keys.
+    trailers: Vec<u64>,
+    /// Offset and payload bytes.
+    handles: Vec<(u64, u32)>,
+}
+
+impl Index {
+    /// Number of data blocks.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn handle(&self, i: usize) -> BlockHandle {
+        let (offset, bytes) = self.handles[i];
+        BlockHandle { offset, bytes: bytes.into() }
+    }
+
+    /// The user key of separator `i`.
+    pub fn user_key(&self, i: usize) -> &[u8] {
+        let start = i.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.keys[start as usize..self.ends[i] as usize]
+    }
+
+    fn trailer(&self, i: usize) -> u64 {
+        self.trailers.get(i).copied().unwrap_or(0)
+    }
+
+    /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.
+    pub fn find(&self, user_key: &[u8], trailer: u64) -> usize {
+        let common = self.common_prefix.len();
+        if !user_key.starts_with(&self.common_prefix) {
+            return if user_key < &self.common_prefix[..] { 0 } else { self.len() };
+        }
+        let target = head(&user_key[common..]);
+        let low = self.heads.partition_point(|&head| head < target);
+        let ties = self.heads[low..].partition_point(|&head| head == target);
+        if ties == 0 {
+            return low;
+        }
+        // Among equal heads: the first separator that is not before the target.
+        let (mut low, mut high) = (low, low + ties);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let order = self.user_key(middle).cmp(user_key);
+            // A separator with a larger trailer stands before the target.
+            if order.then(trailer.cmp(&self.trailer(middle))) == Ordering::Less {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Bytes of memory behind the index.
+    pub fn heap_bytes(&self) -> usize {
+        self.common_prefix.capacity()
+            + self.keys.capacity()
+            + size_of::<u64>() * (self.heads.capacity() + self.trailers.capacity())
+            + size_of::<u32>() * self.ends.capacity()
+            + size_of::<(u64, u32)>() * self.handles.capacity()
+    }
+}
+
+/// A short separator between the last key of a block and the first one of the next, both user
+/// keys, `last < next`: at or after `last`, before `next`. RocksDB's rule, so that the same data
+/// give the same index.
+pub(crate) fn shortest_separator<'a>(last: &'a [u8], next: &[u8], out: &'a mut Vec<u8>) -> &'a [u8] {
+    let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
+    let (Some(&a), Some(&b)) = (last.get(common), next.get(common)) else { return last };
+    if a >= b {
+        return last;
+    }
+    out.clear();
+    if common + 1 < next.len() || a + 1 < b {
+        out.extend_from_slice(&last[..=common]);
+    } else {
+        // `next` ends with `a + 1` here, so that is no separator: increment a later byte of `last`.
+        let Some(i) = (common + 1..last.len()).find(|&i| last[i] != 0xff) else { return last };
+        out.extend_from_slice(&last[..=i]);
+    }
+    let end = out.len() - 1;
+    out[end] += 1;
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coding::{put_fixed32, put_varint};
+    use crate::key::internal_key;
+    use crate::table::bytes::BlockBytes;
+
+    const LIMIT: u64 = 1 << 40;
+
+    fn form(user_keys: bool, delta_values: bool, first_keys: bool) -> IndexForm {
+        IndexForm { two_level: false, first_keys, user_keys, delta_values }
+    }
+
+    /// An index block by the format's description, `restart_interval` entries sharing prefixes.
+    fn encode(entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, restart_interval: usize) -> Block {
+        let (mut out, mut restarts) = (Vec::new(), Vec::new());
+        for (i, (key, handle)) in entries.iter().enumerate() {
+            let mut shared = 0;
+            if i % restart_interval == 0 {
+                restarts.push(out.len() as u32);
+            } else {
+                let last = &entries[i - 1].0;
+                shared = last.iter().zip(key).take_while(|(a, b)| a == b).count();
+            }
+            let mut value = Vec::new();
+            if form.delta_values && shared > 0 {
+                let difference = handle.bytes as i64 - entries[i - 1].1.bytes as i64;
+                put_varint(&mut value, (difference << 1 ^ difference >> 63) as u64);
+            } else {
+                handle.encode(&mut value);
+            }
+            if form.first_keys {
+                value.extend_from_slice(b"\x03key");
+            }
+            put_varint(&mut out, shared as u64);
+            put_varint(&mut out, (key.len() - shared) as u64);
+            if !form.delta_values {
+                put_varint(&mut out, value.len() as u64);
+            }
+            out.extend_from_slice(&key[shared..]);
+            out.extend_from_slice(&value);
+        }
+        restarts.iter().for_each(|&restart| put_fixed32(&mut out, restart));
+        put_fixed32(&mut out, restarts.len() as u32);
+        Block::new(BlockBytes::copy_from(&out)).unwrap()
+    }
+
+    fn adjacent_handles(count: usize) -> Vec<BlockHandle> {
+        let mut offset = 0;
+        (0..count)
+            .map(|i| {
+                let handle = BlockHandle { offset, bytes: 4000 + (i as u64 * 37) % 200 };
+                offset = handle.end().unwrap();
+                handle
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_form_is_read_and_searched_as_a_sorted_list_is() {
+        let users: Vec<Vec<u8>> = ["", "com", "common/", "common/a"]
+            .iter()
+            .map(|key| key.as_bytes().to_vec())
+            .chain((0..150u32).map(|i| format!("common/key/{:05}", i * 3).into_bytes()))
+            .chain([b"common/key/00449".to_vec(), vec![0xff; 20]])
+            .collect();
+        for skip in [0, 4] {
+            let users = &users[skip..users.len() - usize::from(skip > 0)];
+            for (user_keys, delta, first) in
+                [(true, true, false), (true, false, false), (false, true, true), (false, false, false)]
+            {
+                let form = form(user_keys, delta, first);
+                let entries: Vec<_> = users
+                    .iter()
+                    .map(|user| if user_keys { user.clone() } else { internal_key(user, 50, 1) })
+                    .zip(adjacent_handles(users.len()))
+                    .collect();
+                for restart_interval in [1, 16] {
+                    let mut parser = IndexParser::new(form, LIMIT);
+                    parser.add(&encode(&entries, form, restart_interval)).unwrap();
+                    let index = parser.finish();
+                    assert_eq!(index.len(), users.len());
+                    for (i, (_, handle)) in entries.iter().enumerate() {
+                        assert_eq!(index.handle(i), *handle);
+                    }
+                    let trailer = if user_keys { 0 } else { key::pack(50, 1) };
+                    let probes = users.iter().cloned().chain(users.iter().flat_map(|user| {
+                        [[user, &b"\0"[..]].concat(), user[..user.len() / 2].to_vec()]
+                    }));
+                    for probe in probes {
+                        for probe_trailer in [0, key::pack(50, 1), key::pack(51, 0), u64::MAX] {
+                            let expected = users.partition_point(|user| {
+                                user.cmp(&probe).then(probe_trailer.cmp(&trailer)).is_lt()
+                            });
+                            assert_eq!(index.find(&probe, probe_trailer), expected, "{probe:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn versions_of_one_key_may_span_blocks() {
+        let form = form(false, true, false);
+        let keys = [(b"a", 9), (b"k", 30), (b"k", 20), (b"k", 10), (b"z", 1)];
+        let entries: Vec<_> = keys
+            .iter()
+            .map(|(user, sequence)| internal_key(*user, *sequence, 1))
+            .zip(adjacent_handles(5))
+            .collect();
+        let mut parser = IndexParser::new(form, LIMIT);
+        parser.add(&encode(&entries, form, 1)).unwrap();
+        let index = parser.finish();
+        for (sequence, block) in [(99, 1), (30, 1), (29, 2), (20, 2), (12, 3), (9, 4)] {
+            assert_eq!(index.find(b"k", key::pack(sequence, 0xff)), block, "{sequence}");
+        }
+    }
+
+    #[test]
+    fn unsorted_and_impossible_entries_are_refused() {
+        let handle = BlockHandle { offset: 0, bytes: 10 };
+        let parse = |entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, limit| {
+            IndexParser::new(form, limit).add(&encode(entries, form, 1))
+        };
+        let user_form = form(true, true, false);
+        let pair = |a: &[u8], b: &[u8]| [(a.to_vec(), handle), (b.to_vec(), handle)];
+        assert!(parse(&pair(b"a", b"b"), user_form, 15).is_ok());
+        assert!(parse(&pair(b"b", b"a"), user_form, 15).is_err());
+        assert!(parse(&pair(b"a", b"b"), user_form, 14).is_err(), "past the end");
+        assert!(parse(&pair(b"a", b"b"), form(false, true, false), 15).is_err(), "no trailer");
+    }
+
+    #[test]
+    fn separators_are_short_and_lie_between() {
+        let cases: [(&[u8], &[u8], &[u8]); 9] = [
+            (b"abcdef", b"abzz", b"abd"),
+            (b"abc", b"abcd", b"abc"),
+            (b"ab\x01", b"ab\x02", b"ab\x01"),
+            (b"ab\x01xyz", b"ab\x02", b"ab\x01y"),
+            (b"ab\x01\xff\xffx", b"ab\x02", b"ab\x01\xff\xffy"),
+            (b"ab\x01\xff\xff", b"ab\x02", b"ab\x01\xff\xff"),
+            (b"ab\x01zz", b"ab\x02\0", b"ab\x02"),
+            (b"", b"a", b""),
+            (b"a\xff", b"b", b"a\xff"),
+        ];
+        for (last, next, expected) in cases {
+            let mut out = Vec::new();
+            let separator = shortest_separator(last, next, &mut out);
+            assert_eq!(separator, expected, "{last:?} {next:?}");
+            assert!(last <= separator && separator < next);
+        }
+    }
+}

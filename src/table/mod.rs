@@ -1,0 +1,68 @@
+//! SSTables: sorted, immutable files in RocksDB's BlockBasedTable format, filter block included.
+//!
+//! ```text
+//! format      handles, trailers, footer          checksum, compression   what guards and packs blocks
+//! block       sorted entries, both ways          bytes                   a block's memory
+//! index       which data block holds a key       filter_block            which filter a table holds
+//! properties  what a table says of itself        file                    one pread a block, counted
+//!
+//! reader      Table: open, get                   cursor                  TableCursor: both ways
+//! builder     TableBuilder, from sorted keys     options                 what to write, what was written
+//! sst         SstWriter, SstReader: tables without a database
+//! ```
+//!
+//! Absent on purpose: levels, versions of a tree, what a kind of entry means. A lookup answers with
+//! the newest entry at or before a sequence number, whatever its kind byte.
+
+mod block;
+mod builder;
+mod bytes;
+mod checksum;
+mod compression;
+mod cursor;
+mod file;
+mod filter_block;
+mod format;
+mod index;
+mod options;
+mod properties;
+mod reader;
+mod sst;
+
+use crate::filter::KeyHash;
+use crate::hash::hash64;
+use crate::key::{self, SEEK_KIND, SequenceNumber};
+
+pub(crate) use builder::TableBuilder;
+pub(crate) use cursor::{ScanOptions, TableCursor};
+pub(crate) use options::Dialect;
+pub(crate) use reader::{Entry, FilterProbe, Found, Table, TableContext};
+
+pub use checksum::ChecksumKind;
+pub use compression::Compression;
+pub use format::{BlockHandle, Footer};
+pub use options::{FilterSummary, TableOptions, TableSummary};
+pub use properties::{PropertyValue, TableProperties};
+pub use reader::TableCheck;
+pub use sst::{FilterInfo, SstEntries, SstEntry, SstReader, SstWriter};
+
+/// What is looked up: a user key as a snapshot sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LookupKey<'a> {
+    pub user_key: &'a [u8],
+    /// Entries written later are not seen.
+    pub sequence: SequenceNumber,
+    /// The key's hash, computed once for the filters of all tables.
+    pub hash: KeyHash,
+}
+
+impl<'a> LookupKey<'a> {
+    pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
+        LookupKey { user_key, sequence, hash: hash64(user_key) }
+    }
+
+    /// The trailer that stands before every entry the snapshot sees, and behind all others.
+    pub fn trailer(&self) -> u64 {
+        key::pack(self.sequence, SEEK_KIND)
+    }
+}

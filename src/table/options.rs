@@ -1,0 +1,95 @@
+//! What a new table looks like, and what is known of it when it is finished.
+
+use std::time::Duration;
+
+use crate::filter::{Family, FilterSpec};
+use crate::key::SequenceNumber;
+
+use super::compression::Compression;
+
+/// How a table is written. RocksDB reads every choice.
+#[derive(Debug, Clone)]
+pub struct TableOptions {
+    /// Uncompressed bytes at which a data block ends, default 4096. A lookup reads one block:
+    /// larger ones compress better and cost more to read.
+    pub block_bytes: usize,
+    /// Entries between two whole keys in a data block, default 16. Fewer: larger blocks, shorter
+    /// walks.
+    pub restart_interval: usize,
+    /// Default: LZ4 where it is built in.
+    pub compression: Compression,
+    /// The filter over all keys, default 10 bits a key of Bloom filter.
+    pub filter: FilterSpec,
+}
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions {
+            block_bytes: 4096,
+            restart_interval: 16,
+            compression: Compression::default(),
+            filter: FilterSpec::bloom(10.0).unwrap_or(FilterSpec::NONE),
+        }
+    }
+}
+
+/// Who will read a table, which decides what its properties must say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// A table of a tree: versions, tombstones, sequence numbers.
+    Database { file_number: u64 },
+    /// A table for ingestion: one version a key, all at sequence 0; whoever ingests it assigns one
+    /// sequence number to the whole file.
+    External,
+}
+
+/// What a finished table is.
+#[derive(Debug, Clone)]
+pub struct TableSummary {
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Entries of all kinds.
+    pub entries: u64,
+    /// Entries that are tombstones.
+    pub deletions: u64,
+    /// Data blocks.
+    pub data_blocks: u64,
+    /// Bytes of all internal keys, before compression.
+    pub raw_key_bytes: u64,
+    /// Bytes of all values, before compression.
+    pub raw_value_bytes: u64,
+    /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
+    pub smallest: Vec<u8>,
+    /// The last internal key.
+    pub largest: Vec<u8>,
+    /// The smallest sequence number of an entry.
+    pub smallest_sequence: SequenceNumber,
+    /// The largest sequence number of an entry.
+    pub largest_sequence: SequenceNumber,
+    /// The filter, if the table has one.
+    pub filter: Option<FilterSummary>,
+}
+
+/// What the filter of a finished table is.
+#[derive(Debug, Clone)]
+pub struct FilterSummary {
+    /// Stored bytes, the block's trailer not counted.
+    pub bytes: u64,
+    /// Hashes in the filter.
+    pub keys: u64,
+    /// The family that was built.
+    pub family: Family,
+    /// Whether another family was asked for and could not serve these keys.
+    pub fell_back: bool,
+    /// The false-positive rate to expect, 0 to 1.
+    pub predicted_fpr: f64,
+    /// Time to build the filter from the hashes, checking included.
+    pub build_time: Duration,
+}
+
+impl FilterSummary {
+    /// Stored bits for each key.
+    pub fn bits_per_key(&self) -> f64 {
+        self.bytes as f64 * 8.0 / self.keys as f64
+    }
+}

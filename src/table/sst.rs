@@ -1,0 +1,341 @@
+//! Tables without a database: [`SstWriter`] makes one for RocksDB's `IngestExternalFile` (or this
+//! crate's), [`SstReader`] looks into one, whoever wrote it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cache::BlockCache;
+use crate::cursor::Cursor;
+use crate::error::{Error, Result};
+use crate::filter::{Family, FilterReader};
+use crate::fs::{Fs, RealFs};
+use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
+use crate::stats::Counters;
+use crate::sync::pin;
+
+use super::block::Block;
+use super::builder::TableBuilder;
+use super::cursor::{ScanOptions, TableCursor};
+use super::filter_block::{StoredFilter, TableFilter};
+use super::format::{BlockHandle, Footer};
+use super::options::{Dialect, TableOptions, TableSummary};
+use super::properties::{TableProperties, names};
+use super::reader::{Table, TableCheck, TableContext};
+use super::LookupKey;
+
+/// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
+/// entry each.
+///
+/// ```no_run
+/// use maypole::{SstWriter, TableOptions};
+///
+/// let mut writer = SstWriter::create("fruit.sst", TableOptions::default())?;
+/// writer.put(b"apple", b"red")?;
+/// writer.put(b"pear", b"green")?;
+/// let summary = writer.finish()?;
+/// assert_eq!(summary.entries, 2);
+/// # Ok::<(), maypole::Error>(())
+/// ```
+pub struct SstWriter {
+    builder: TableBuilder,
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+    /// The internal key of the entry being added; kept for its memory.
+    internal_key: Vec<u8>,
+}
+
+impl SstWriter {
+    /// Creates the file, replacing one that has this name.
+    pub fn create(path: impl AsRef<Path>, options: TableOptions) -> Result<SstWriter> {
+        SstWriter::create_in(Arc::new(RealFs), path, options)
+    }
+
+    /// As [`SstWriter::create`], in another file system.
+    pub fn create_in(
+        fs: Arc<dyn Fs>,
+        path: impl AsRef<Path>,
+        options: TableOptions,
+    ) -> Result<SstWriter> {
+        let path = path.as_ref().to_owned();
+        let builder = TableBuilder::new(fs.create(&path)?, options, Dialect::External)?;
+        Ok(SstWriter { builder, fs, path, internal_key: Vec::new() })
+    }
+
+    /// Adds a value. The key must be above all keys before it.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add(key, EntryKind::Value, value)
+    }
+
+    /// Adds a tombstone: ingested, it hides older entries of the key.
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.add(key, EntryKind::Deletion, &[])
+    }
+
+    fn add(&mut self, user_key: &[u8], kind: EntryKind, value: &[u8]) -> Result<()> {
+        if self.builder.last_user_key() == Some(user_key) {
+            return Err(Error::InvalidArgument(format!(
+                "the key \"{}\" is there already",
+                user_key.escape_ascii()
+            )));
+        }
+        self.internal_key.clear();
+        key::put_internal_key(&mut self.internal_key, user_key, key::pack(0, kind as u8));
+        self.builder.add(&self.internal_key, value)
+    }
+
+    /// Entries added so far.
+    pub fn entries(&self) -> u64 {
+        self.builder.entries()
+    }
+
+    /// Bytes of the file so far, with the data block that is being filled.
+    pub fn estimated_file_bytes(&self) -> u64 {
+        self.builder.estimated_file_bytes()
+    }
+
+    /// Completes the file and makes it and its name durable. At least one entry is needed.
+    pub fn finish(self) -> Result<TableSummary> {
+        if self.builder.entries() == 0 {
+            let path = self.path.display();
+            return Err(Error::InvalidArgument(format!("{path}: a table needs an entry")));
+        }
+        let summary = self.builder.finish()?;
+        match self.path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => self.fs.sync_dir(dir)?,
+            _ => self.fs.sync_dir(Path::new("."))?,
+        }
+        Ok(summary)
+    }
+}
+
+/// Looks into one table file: any that RocksDB wrote with format_version 2 to 7, or Maypole.
+///
+/// Opens tables with range deletions too. Those are not applied: the entries are what is stored.
+pub struct SstReader {
+    table: Arc<Table>,
+}
+
+/// Bytes that a reader keeps of the file it looks into.
+const READER_CACHE_BYTES: usize = 8 << 20;
+/// Bytes read at once while entries are listed.
+const READER_AHEAD_BYTES: usize = 256 << 10;
+
+impl SstReader {
+    /// Opens a file. Reads its footer, metaindex and properties.
+    pub fn open(path: impl AsRef<Path>) -> Result<SstReader> {
+        SstReader::open_in(&RealFs, path)
+    }
+
+    /// As [`SstReader::open`], in another file system.
+    pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<SstReader> {
+        let context = TableContext {
+            cache: BlockCache::new(READER_CACHE_BYTES),
+            counters: Arc::new(Counters::new()),
+            pin_metadata: false,
+            assigned_sequence: None,
+        };
+        let table = Table::open_any(fs.open(path.as_ref())?, context)?;
+        Ok(SstReader { table: Arc::new(table) })
+    }
+
+    /// The decoded footer.
+    pub fn footer(&self) -> &Footer {
+        self.table.footer()
+    }
+
+    /// Names and places of the metadata blocks.
+    pub fn metaindex(&self) -> &[(String, BlockHandle)] {
+        self.table.metaindex()
+    }
+
+    /// What the table says about itself.
+    pub fn properties(&self) -> &TableProperties {
+        self.table.properties()
+    }
+
+    /// All point entries in order, as they are stored.
+    pub fn entries(&self) -> SstEntries {
+        let options = ScanOptions { fill_cache: false, read_ahead_bytes: READER_AHEAD_BYTES };
+        SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
+    }
+
+    /// The stored filter of whole keys: one reader, several where it is partitioned, none where
+    /// there is no such filter.
+    pub fn filters(&self) -> Result<Vec<FilterReader>> {
+        match self.read_filter()? {
+            None => Ok(Vec::new()),
+            Some(TableFilter::Full(filter)) => Ok(vec![filter]),
+            Some(TableFilter::Partitioned(_, filters)) => Ok(filters),
+        }
+    }
+
+    fn read_filter(&self) -> Result<Option<TableFilter>> {
+        let file = self.table.block_file();
+        let form = self.table.index_form();
+        self.table.stored_filter().map(|stored| TableFilter::read(file, stored, form)).transpose()
+    }
+
+    /// What there is to know of the filter without asking it. `None` without a filter.
+    pub fn filter(&self) -> Result<Option<FilterInfo>> {
+        let Some(stored) = self.table.stored_filter() else { return Ok(None) };
+        let filters = self.filters()?;
+        let properties = self.properties();
+        let keys = match properties.number(names::FILTER_ENTRIES) {
+            Some(keys) if keys > 0 => keys,
+            // Older files do not say; without versions and prefixes it is the number of entries.
+            _ => properties.entries(),
+        };
+        let bytes = filters.iter().map(|filter| filter.bytes().len()).sum::<usize>();
+        let share = |filter: &FilterReader| filter.bytes().len() as f64 / bytes.max(1) as f64;
+        let fills: Option<f64> =
+            filters.iter().map(|filter| Some(filter.fill()? * share(filter))).sum();
+        let fprs = filters.iter().map(|filter| {
+            let keys = (keys as f64 * share(filter)).round() as u64;
+            filter.predicted_fpr(keys) * share(filter)
+        });
+        Ok(Some(FilterInfo {
+            handle: stored.handle(),
+            partitions: filters.len(),
+            bytes: bytes as u64,
+            keys,
+            family: filters.first().and_then(FilterReader::family),
+            untrusted: filters.iter().find_map(FilterReader::untrusted),
+            probes: filters.first().and_then(FilterReader::probes),
+            fill: fills,
+            predicted_fpr: fprs.sum(),
+        }))
+    }
+
+    /// Whether the filter lets a key through. `true` also without a filter.
+    pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
+        let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
+        let guard = pin();
+        let filter = self.table.filter(&guard)?;
+        Ok(filter.is_none_or(|filter| filter.finish(filter.prepare(&lookup))))
+    }
+
+    /// Reads the whole file: every checksum, the order of the keys, their number, their place
+    /// between the index's separators; and asks the filter for every key. Damage is an error.
+    pub fn verify(&self) -> Result<TableCheck> {
+        self.table.verify()
+    }
+
+    /// The ranges that the table deletes: start key, sequence number, end key (exclusive).
+    pub fn range_deletions(&self) -> Result<Vec<(Vec<u8>, SequenceNumber, Vec<u8>)>> {
+        let Some(handle) = self.table.metaindex_handle("rocksdb.range_del") else {
+            return Ok(Vec::new());
+        };
+        let file = self.table.block_file();
+        let block: Block = file.read_block(handle)?;
+        let mut ranges = Vec::new();
+        let mut cursor = super::block::BlockCursor::new(&block, self.table.overlay());
+        let mut walk = || {
+            cursor.seek_to_first()?;
+            while cursor.valid() {
+                let start = key::user_key(cursor.key()).to_vec();
+                ranges.push((start, key::sequence(cursor.key()), cursor.value().to_vec()));
+                cursor.next()?;
+            }
+            Ok(())
+        };
+        walk().map_err(|damage| file.damaged(damage, handle))?;
+        Ok(ranges)
+    }
+}
+
+/// What there is to know of a table's filter.
+#[derive(Debug, Clone)]
+pub struct FilterInfo {
+    /// The filter block, or the index of a partitioned filter.
+    pub handle: BlockHandle,
+    /// 1 unless partitioned.
+    pub partitions: usize,
+    /// Stored bytes, block trailers not counted.
+    pub bytes: u64,
+    /// Hashes in the filter, as far as the file says.
+    pub keys: u64,
+    /// The family, unless [`FilterInfo::untrusted`].
+    pub family: Option<Family>,
+    /// Why the filter cannot be used and answers "maybe" to everything, if so.
+    pub untrusted: Option<&'static str>,
+    /// Bits that a key of a Bloom filter sets.
+    pub probes: Option<u32>,
+    /// The part of a Bloom filter's bits that is set, 0 to 1.
+    pub fill: Option<f64>,
+    /// The false-positive rate to expect, 0 to 1.
+    pub predicted_fpr: f64,
+}
+
+impl FilterInfo {
+    /// Stored bits for each key.
+    pub fn bits_per_key(&self) -> f64 {
+        self.bytes as f64 * 8.0 / self.keys as f64
+    }
+}
+
+/// The entries of a table, in order. Lends them: each lives until the next call.
+pub struct SstEntries {
+    cursor: TableCursor,
+    started: bool,
+}
+
+impl SstEntries {
+    /// The next entry; `None` at the end.
+    pub fn next_entry(&mut self) -> Result<Option<SstEntry<'_>>> {
+        if self.started {
+            if self.cursor.valid() {
+                self.cursor.next()?;
+            }
+        } else {
+            self.cursor.seek_to_first()?;
+            self.started = true;
+        }
+        if !self.cursor.valid() {
+            return Ok(None);
+        }
+        let internal_key = self.cursor.key();
+        Ok(Some(SstEntry {
+            user_key: key::user_key(internal_key),
+            sequence: key::sequence(internal_key),
+            kind: key::kind_byte(internal_key),
+            value: self.cursor.value(),
+        }))
+    }
+}
+
+/// One stored entry. Prints as RocksDB's `sst_dump --command=scan --output_hex` does:
+/// `'6B6579' seq:7, type:1 => 76616C7565`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SstEntry<'a> {
+    /// The key that was written.
+    pub user_key: &'a [u8],
+    /// Its place in the order of all writes.
+    pub sequence: SequenceNumber,
+    /// RocksDB's type byte: 0 deletion, 1 value, 2 merge operand, 7 single deletion, …
+    pub kind: u8,
+    /// The value, as it is stored.
+    pub value: &'a [u8],
+}
+
+impl fmt::Display for SstEntry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'")?;
+        self.user_key.iter().try_for_each(|byte| write!(f, "{byte:02X}"))?;
+        write!(f, "' seq:{}, type:{} => ", self.sequence, self.kind)?;
+        self.value.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+    }
+}
+
+impl fmt::Debug for SstWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SstWriter").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SstReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.table.block_file().path();
+        f.debug_struct("SstReader").field("path", &path).finish_non_exhaustive()
+    }
+}

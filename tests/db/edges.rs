@@ -1,0 +1,288 @@
+//! The edges: odd keys, damaged and missing files, two openings, full disks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use maypole::{Db, Durability, Error, SstWriter, WriteBatch};
+
+fn open(dir: &Path) -> maypole::Result<Db> {
+    Db::builder(dir).memtable_bytes(64 << 10).open()
+}
+
+#[test]
+fn empty_and_binary_and_huge_keys_and_values_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let huge = vec![0xab; 1 << 20];
+    let entries: [(&[u8], &[u8]); 6] = [
+        (b"", b"the empty key"),
+        (b"\0", b""),
+        (b"\0\0", b"\0\xff"),
+        (b"\xff\xff\xff", b"last"),
+        (b"a\0b", b"zero inside"),
+        (&huge, &huge),
+    ];
+    let db = open(dir.path()).unwrap();
+    for (key, value) in entries {
+        db.put(key, value).unwrap();
+    }
+    for round in 0..3 {
+        let db = match round {
+            0 => db.clone(),
+            1 => {
+                db.flush().unwrap();
+                db.clone()
+            }
+            _ => {
+                db.clone().close().unwrap();
+                open(dir.path()).unwrap()
+            }
+        };
+        for (key, value) in entries {
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(value), "round {round}");
+        }
+        assert_eq!(db.get(b"\0\0\0").unwrap(), None);
+        assert_eq!(db.iter().count(), entries.len());
+        assert_eq!(db.iter().next().unwrap().unwrap().0, b"");
+        assert_eq!(db.iter().next_back().unwrap().unwrap().0, b"\xff\xff\xff");
+    }
+}
+
+#[test]
+fn a_second_opening_is_refused_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path()).unwrap();
+    db.put("k", "v").unwrap();
+    let list = || {
+        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    };
+    let before = list();
+    assert!(matches!(open(dir.path()), Err(Error::Locked { .. })));
+    assert_eq!(list(), before);
+    db.close().unwrap();
+    assert_eq!(open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"v");
+}
+
+#[test]
+fn a_path_that_is_a_file_and_a_missing_database_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    let error = open(&file).unwrap_err().to_string();
+    assert!(error.contains("file"), "{error}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+
+    let missing = dir.path().join("missing");
+    let error = Db::builder(&missing).create_if_missing(false).open().unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    assert!(!missing.exists());
+}
+
+#[test]
+fn an_option_out_of_its_range_is_refused_before_anything_is_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    for builder in [
+        Db::builder(&path).block_bytes(1),
+        Db::builder(&path).memtable_bytes(0),
+        Db::builder(&path).compaction_threads(0),
+    ] {
+        let error = builder.open().unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn a_lost_current_file_is_not_taken_for_a_new_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path()).unwrap();
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    std::fs::remove_file(dir.path().join("CURRENT")).unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert!(matches!(&error, Error::Corruption { file, .. } if file.ends_with("CURRENT")), "{error}");
+}
+
+/// Every byte of `CURRENT`, MANIFEST and the newest WAL flipped in turn: the database opens with
+/// what it held or a prefix of it (an unsynced tail may go), or names the file.
+#[test]
+fn a_flipped_byte_in_a_log_is_named_or_harmless() {
+    let fs = MemFs::new();
+    {
+        let db = Db::builder("/db").fs(Arc::new(fs.clone())).open().unwrap();
+        for n in 0..20 {
+            let mut batch = WriteBatch::new();
+            batch.put(format!("key{n:02}"), format!("value{n}"));
+            db.write_opt(batch, Durability::Sync).unwrap();
+            if n == 10 {
+                db.flush().unwrap();
+            }
+        }
+        db.close().unwrap();
+    }
+    let dir = Path::new("/db");
+    for name in fs.list(dir).unwrap() {
+        if name.ends_with(".sst") || name == "LOCK" {
+            continue;
+        }
+        let bytes = fs.read(&dir.join(&name)).unwrap();
+        for position in 0..bytes.len() {
+            let image = fs.kill();
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 0x40;
+            let mut file = image.create(&dir.join(&name)).unwrap();
+            file.append(&damaged).unwrap();
+            file.sync().unwrap();
+            match Db::builder("/db").fs(Arc::new(image)).open() {
+                Ok(db) => {
+                    let found: Vec<_> = db.iter().map(|item| item.unwrap()).collect();
+                    for (n, (key, value)) in found.iter().enumerate() {
+                        assert_eq!(*key, format!("key{n:02}").as_bytes(), "{name} {position}");
+                        assert_eq!(*value, format!("value{n}").as_bytes(), "{name} {position}");
+                    }
+                    // The last record is the only one that no later record says was synced.
+                    assert!(found.len() >= 19, "{name} {position}: {} keys left", found.len());
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains(&name) || text.contains("MANIFEST"), "{position}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_block_is_named_and_the_rest_stays_readable() {
+    let fs = MemFs::new();
+    let builder = || Db::builder("/db").fs(Arc::new(fs.clone())).block_bytes(256);
+    let db = builder().open().unwrap();
+    for n in 0..1000 {
+        db.put(format!("key{n:04}"), format!("value{n}")).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let dir = Path::new("/db");
+    let name = fs.list(dir).unwrap().into_iter().find(|name| name.ends_with(".sst")).unwrap();
+    let mut bytes = fs.read(&dir.join(&name)).unwrap();
+    bytes[100] ^= 1;
+    let mut file = fs.create(&dir.join(&name)).unwrap();
+    file.append(&bytes).unwrap();
+    file.sync().unwrap();
+    drop(file);
+
+    let db = builder().open().unwrap();
+    let error = db.get("key0000").unwrap_err();
+    assert!(matches!(&error, Error::Corruption { file, .. } if file.ends_with(&name)), "{error}");
+    assert!(!error.to_string().contains('\n'));
+    assert_eq!(db.get("key0900").unwrap().unwrap(), b"value900");
+    assert!(matches!(db.verify(), Err(Error::Corruption { .. })));
+}
+
+#[test]
+fn a_full_disk_is_a_clear_error_and_what_was_written_stays() {
+    let mem = MemFs::new();
+    let fs = Arc::new(FaultFs::new(Arc::new(mem.clone())));
+    let shared: Arc<dyn Fs> = fs.clone();
+    let db = Db::builder("/db").fs(shared).memtable_bytes(8 << 10).open().unwrap();
+    let mut acknowledged = 0;
+    fs.fail_from(Target::Operation(Operation::Append), fs.calls(Target::Operation(Operation::Append)) + 500, Fault::NoSpace);
+    let error = loop {
+        match db.put(format!("key{acknowledged:05}"), "v".repeat(50)) {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 100_000, "the disk never filled");
+    };
+    assert!(!error.to_string().is_empty());
+    for n in 0..acknowledged {
+        assert!(db.get(format!("key{n:05}")).unwrap().is_some(), "{n}");
+    }
+    assert!(matches!(db.put("more", ""), Err(Error::ReadOnly(_))), "it must stay read-only");
+    drop(db);
+    fs.heal();
+    let db = Db::builder("/db").fs(Arc::new(mem)).open().unwrap();
+    for n in 0..acknowledged {
+        assert!(db.get(format!("key{n:05}")).unwrap().is_some(), "{n} after reopening");
+    }
+}
+
+#[test]
+fn a_failed_sync_makes_the_database_read_only() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    let shared: Arc<dyn Fs> = fs.clone();
+    let db = Db::builder("/db").fs(shared).open().unwrap();
+    db.put("before", "1").unwrap();
+    let sync = Target::Operation(Operation::Sync);
+    fs.fail_once(sync, fs.calls(sync) + 1, Fault::Error);
+    let mut batch = WriteBatch::new();
+    batch.put("during", "1");
+    assert!(db.write_opt(batch, Durability::Sync).is_err());
+    assert!(matches!(db.put("after", "1"), Err(Error::ReadOnly(_))));
+    assert!(matches!(db.persist(), Err(Error::ReadOnly(_))), "a failed sync must not be retried");
+    assert_eq!(db.get("before").unwrap().unwrap(), b"1");
+}
+
+#[test]
+fn what_is_closed_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path()).unwrap();
+    let clone = db.clone();
+    db.close().unwrap();
+    assert!(matches!(clone.put("k", "v"), Err(Error::Closed)));
+    assert!(matches!(clone.get("k"), Err(Error::Closed)));
+}
+
+#[test]
+fn ingested_tables_are_newer_than_all_before_and_survive_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = open(&path).unwrap();
+    db.put("a", "old").unwrap();
+    db.put("z", "old").unwrap();
+    let before = db.snapshot();
+    let file = dir.path().join("outside.sst");
+    let mut writer = SstWriter::create(&file).unwrap();
+    writer.put(b"a", b"new").unwrap();
+    writer.put(b"m", b"new").unwrap();
+    writer.finish().unwrap();
+    db.ingest(&[&file]).unwrap();
+    assert_eq!(db.get("a").unwrap().unwrap(), b"new");
+    assert_eq!(before.get("a").unwrap().unwrap(), b"old");
+    assert_eq!(before.get("m").unwrap(), None);
+    drop(before);
+    db.put("m", "newer").unwrap();
+    for round in 0..2 {
+        let db = if round == 0 { db.clone() } else { open(&path).unwrap() };
+        assert_eq!(db.get("a").unwrap().unwrap(), b"new");
+        assert_eq!(db.get("m").unwrap().unwrap(), b"newer");
+        assert_eq!(db.get("z").unwrap().unwrap(), b"old");
+        db.close().unwrap();
+    }
+    assert!(matches!(open(&path).unwrap().ingest(&[&file, &file]), Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn a_checkpoint_is_a_database_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(&dir.path().join("db")).unwrap();
+    for n in 0..3000 {
+        db.put(format!("key{n}"), n.to_string()).unwrap();
+    }
+    let copy = dir.path().join("copy");
+    db.checkpoint(&copy).unwrap();
+    assert!(db.checkpoint(&copy).is_err(), "an existing directory was overwritten");
+    for n in 0..3000 {
+        db.delete(format!("key{n}")).unwrap();
+    }
+    db.compact_range::<&str>(..).unwrap();
+    let copied = open(&copy).unwrap();
+    assert_eq!(copied.iter().count(), 3000);
+    assert_eq!(copied.get("key77").unwrap().unwrap(), b"77");
+    assert_eq!(db.iter().count(), 0);
+}

@@ -1,0 +1,283 @@
+//! Random operations against a `BTreeMap`: whatever flush, compaction, snapshots and reopening do,
+//! the database answers like the map.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use maypole::fs::{Fs, MemFs};
+use maypole::{Builder, Compression, Db, Durability, FilterPolicy, Snapshot, WriteBatch};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One set of options; tiny sizes, so that a few thousand writes fill several levels.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    filter: &'static str,
+    compression: Compression,
+    memtable_bytes: usize,
+    block_bytes: usize,
+    cache_bytes: usize,
+    keys: u32,
+    value_bytes: usize,
+}
+
+const BASE: Options = Options {
+    filter: "bloom(10)",
+    compression: Compression::None,
+    memtable_bytes: 16 << 10,
+    block_bytes: 512,
+    cache_bytes: 1 << 20,
+    keys: 2_000,
+    value_bytes: 40,
+};
+
+const OPTION_SETS: &[Options] = &[
+    BASE,
+    Options { filter: "none", block_bytes: 64, ..BASE },
+    Options { filter: "bloom(3.3)", compression: Compression::Lz4, cache_bytes: 10_000, ..BASE },
+    Options { compression: Compression::Zstd, keys: 60, value_bytes: 300, ..BASE },
+    Options { compression: Compression::Snappy, keys: 50_000, memtable_bytes: 4096, ..BASE },
+    Options { cache_bytes: 0, memtable_bytes: 64 << 10, keys: 300, ..BASE },
+];
+
+impl Options {
+    fn open(&self, fs: &Arc<dyn Fs>) -> Db {
+        let builder: Builder = Db::builder("/db")
+            .fs(Arc::clone(fs))
+            .filter(self.filter.parse::<FilterPolicy>().unwrap())
+            .compression(self.compression)
+            .memtable_bytes(self.memtable_bytes)
+            .block_bytes(self.block_bytes)
+            .table_bytes(16 << 10)
+            .level_base_bytes(32 << 10)
+            .block_cache_bytes(self.cache_bytes);
+        builder.open().unwrap()
+    }
+
+    /// A key of 0 to 20 bytes; neighbours share prefixes, and 0x00 and 0xff occur.
+    fn key(&self, rng: &mut StdRng) -> Vec<u8> {
+        let n = rng.random_range(0..self.keys);
+        match n % 16 {
+            0 if n == 0 => Vec::new(),
+            1 => n.to_be_bytes().to_vec(),
+            2 => [&[0xff; 3][..], &n.to_le_bytes()].concat(),
+            3 => vec![(n % 256) as u8; (n % 20) as usize],
+            _ => format!("key{:08}", n * 7919 % self.keys).into_bytes(),
+        }
+    }
+}
+
+struct Run {
+    options: Options,
+    fs: Arc<dyn Fs>,
+    db: Option<Db>,
+    map: Map,
+    snapshots: Vec<(Snapshot, Map)>,
+    rng: StdRng,
+}
+
+impl Run {
+    fn db(&self) -> &Db {
+        self.db.as_ref().unwrap()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let length = self.rng.random_range(0..=self.options.value_bytes);
+        (0..length).map(|_| self.rng.random_range(b'a'..=b'f')).collect()
+    }
+
+    fn step(&mut self) {
+        match self.rng.random_range(0..1000) {
+            0..520 => {
+                let (key, value) = (self.options.key(&mut self.rng), self.value());
+                self.db().put(&key, &value).unwrap();
+                self.map.insert(key, value);
+            }
+            520..640 => {
+                let key = self.options.key(&mut self.rng);
+                self.db().delete(&key).unwrap();
+                self.map.remove(&key);
+            }
+            640..700 => self.write_batch(),
+            700..930 => {
+                let key = self.options.key(&mut self.rng);
+                let found = self.db().get(&key).unwrap();
+                assert_eq!(found.as_deref(), self.map.get(&key).map(|v| &v[..]), "{key:?}");
+            }
+            930..945 => {
+                let keys: Vec<_> = (0..20).map(|_| self.options.key(&mut self.rng)).collect();
+                let found = self.db().multi_get(&keys).unwrap();
+                for (key, value) in keys.iter().zip(&found) {
+                    assert_eq!(value.as_deref(), self.map.get(key).map(|v| &v[..]), "{key:?}");
+                }
+            }
+            945..970 => self.check_range(),
+            970..980 => self.walk_cursor(),
+            980..986 => {
+                if self.snapshots.len() < 4 {
+                    self.snapshots.push((self.db().snapshot(), self.map.clone()));
+                } else {
+                    let index = self.rng.random_range(0..self.snapshots.len());
+                    let (snapshot, map) = self.snapshots.swap_remove(index);
+                    check_all(snapshot.iter(), &map);
+                }
+            }
+            986..992 => {
+                if let Some((snapshot, map)) = self.snapshots.last() {
+                    let key = self.options.key(&mut self.rng);
+                    let found = snapshot.get(&key).unwrap();
+                    assert_eq!(found.as_deref(), map.get(&key).map(|v| &v[..]), "{key:?}");
+                }
+            }
+            992..996 => self.db().flush().unwrap(),
+            996 => self.db().compact_range::<&[u8]>(..).unwrap(),
+            997 => self.db().persist().unwrap(),
+            998 => self.db().wait_for_compaction().unwrap(),
+            _ => self.reopen(),
+        }
+    }
+
+    fn write_batch(&mut self) {
+        let mut batch = WriteBatch::new();
+        for _ in 0..self.rng.random_range(0..12) {
+            let key = self.options.key(&mut self.rng);
+            if self.rng.random_bool(0.7) {
+                let value = self.value();
+                batch.put(&key, &value);
+                self.map.insert(key, value);
+            } else {
+                batch.delete(&key);
+                self.map.remove(&key);
+            }
+        }
+        let durability = match self.rng.random_bool(0.1) {
+            true => Durability::Sync,
+            false => Durability::Buffered,
+        };
+        self.db().write_opt(batch, durability).unwrap();
+    }
+
+    fn check_range(&mut self) {
+        let (a, b) = (self.options.key(&mut self.rng), self.options.key(&mut self.rng));
+        let (low, high) = if a <= b { (a, b) } else { (b, a) };
+        let bounds = match self.rng.random_range(0..4) {
+            0 => (Bound::Included(low), Bound::Excluded(high)),
+            1 if low != high => (Bound::Excluded(low), Bound::Included(high)),
+            2 => (Bound::Included(low), Bound::Unbounded),
+            _ => (Bound::Unbounded, Bound::Included(high)),
+        };
+        if self.rng.random_bool(0.3) {
+            let prefix = b"key0000".to_vec();
+            let expected = self.map.iter().filter(|(key, _)| key.starts_with(&prefix));
+            let expected: Map = expected.map(|(k, v)| (k.clone(), v.clone())).collect();
+            check_all(self.db().prefix(&prefix), &expected);
+            return;
+        }
+        let mut expected = self.map.range(bounds.clone());
+        let mut found = self.db().range(bounds);
+        for _ in 0..200 {
+            let forward = self.rng.random_bool(0.5);
+            let (item, wanted) = match forward {
+                true => (found.next(), expected.next()),
+                false => (found.next_back(), expected.next_back()),
+            };
+            let item = item.map(Result::unwrap);
+            assert_eq!(item.as_ref().map(|(k, v)| (&k[..], &v[..])), wanted.map(|(k, v)| (&k[..], &v[..])));
+            if wanted.is_none() {
+                break;
+            }
+        }
+    }
+
+    fn walk_cursor(&mut self) {
+        let start = self.options.key(&mut self.rng);
+        let mut cursor = self.db.as_ref().unwrap().cursor();
+        let mut at: Option<Vec<u8>> = if self.rng.random_bool(0.5) {
+            cursor.seek(&start).unwrap();
+            self.map.range(start..).next().map(|(key, _)| key.clone())
+        } else {
+            cursor.seek_for_prev(&start).unwrap();
+            self.map.range(..=start).next_back().map(|(key, _)| key.clone())
+        };
+        for _ in 0..60 {
+            assert_eq!(cursor.valid().then(|| cursor.key().to_vec()), at);
+            let Some(key) = at else { return };
+            assert_eq!(cursor.value(), &self.map[&key][..]);
+            at = if self.rng.random_bool(0.6) {
+                cursor.next().unwrap();
+                let after = (Bound::Excluded(key), Bound::Unbounded);
+                self.map.range(after).next().map(|(key, _)| key.clone())
+            } else {
+                cursor.prev().unwrap();
+                self.map.range(..key).next_back().map(|(key, _)| key.clone())
+            };
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.snapshots.clear();
+        self.db.take().unwrap().close().unwrap();
+        self.db = Some(self.options.open(&self.fs));
+        check_all(self.db().iter(), &self.map);
+    }
+}
+
+fn check_all(
+    found: impl DoubleEndedIterator<Item = maypole::Result<(maypole::Slice, maypole::Slice)>>,
+    map: &Map,
+) {
+    let mut expected = map.iter();
+    for item in found {
+        let (key, value) = item.unwrap();
+        assert_eq!(Some((&key[..], &value[..])), expected.next().map(|(k, v)| (&k[..], &v[..])));
+    }
+    assert_eq!(expected.next(), None);
+}
+
+fn run(options: Options, seed: u64, steps: u64) {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let mut run = Run {
+        db: Some(options.open(&fs)),
+        options,
+        fs,
+        map: Map::new(),
+        snapshots: Vec::new(),
+        rng: StdRng::seed_from_u64(seed),
+    };
+    for _ in 0..steps {
+        run.step();
+    }
+    run.db().flush().unwrap();
+    run.db().wait_for_compaction().unwrap();
+    check_all(run.db().iter(), &run.map);
+    let backward: Vec<_> = run.db().iter().rev().map(|item| item.unwrap().0.to_vec()).collect();
+    assert!(backward.iter().eq(run.map.keys().rev()));
+    assert_eq!(run.db().verify().unwrap().filter_misses, 0);
+    for (snapshot, map) in &run.snapshots {
+        check_all(snapshot.iter(), map);
+    }
+}
+
+/// Every option set, a few seeds: the ordinary run, about 200,000 operations.
+#[test]
+fn the_database_answers_like_a_map() {
+    for (index, &options) in OPTION_SETS.iter().enumerate() {
+        for seed in 0..3 {
+            run(options, seed * 100 + index as u64, 12_000);
+        }
+    }
+}
+
+/// The same for 1.2 million operations.
+#[test]
+#[ignore = "takes a minute; run it after a change to the tree"]
+fn the_database_answers_like_a_map_for_a_million_operations() {
+    for (index, &options) in OPTION_SETS.iter().enumerate() {
+        for seed in 10..20 {
+            run(options, seed * 100 + index as u64, 20_000);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Every table in `tests/fixtures/rocksdb` reads to exactly what RocksDB's own `sst_dump` printed.
+
+use std::path::PathBuf;
+
+use maypole::filter::Family;
+use maypole::{ChecksumKind, SstReader};
+
+struct Fixture {
+    name: &'static str,
+    format_version: u32,
+    filter: Option<Family>,
+    filter_partitions: usize,
+}
+
+const fn fixture(
+    name: &'static str,
+    format_version: u32,
+    filter: Option<Family>,
+    filter_partitions: usize,
+) -> Fixture {
+    Fixture { name, format_version, filter, filter_partitions }
+}
+
+const FIXTURES: [Fixture; 7] = [
+    fixture("r7-v2-nofilter-none", 2, None, 0),
+    fixture("r7-v4-legacybloom-none", 4, Some(Family::LegacyBloom), 1),
+    fixture("r7-v5-bloom-snappy", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-partitioned-zstd", 5, Some(Family::Bloom), 5),
+    fixture("r11-v5-versions-none", 5, Some(Family::Bloom), 1),
+    fixture("r11-v6-ribbon-lz4", 6, Some(Family::Ribbon), 1),
+    fixture("r11-v7-bloom-none", 7, Some(Family::Bloom), 1),
+];
+
+impl Fixture {
+    fn path(&self, extension: &str) -> PathBuf {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb");
+        PathBuf::from(directory).join(format!("{}.{extension}", self.name))
+    }
+
+    fn open(&self) -> SstReader {
+        SstReader::open(self.path("sst")).unwrap()
+    }
+}
+
+#[test]
+fn every_entry_is_what_sst_dump_printed() {
+    for fixture in &FIXTURES {
+        let scan = std::fs::read_to_string(fixture.path("scan")).unwrap();
+        let reader = fixture.open();
+        let mut entries = reader.entries();
+        for (i, expected) in scan.lines().enumerate() {
+            let entry = entries.next_entry().unwrap().expect("fewer entries than sst_dump saw");
+            assert_eq!(entry.to_string(), expected, "{}, entry {i}", fixture.name);
+        }
+        assert_eq!(entries.next_entry().unwrap(), None, "{}", fixture.name);
+    }
+}
+
+#[test]
+fn every_checksum_holds_and_no_filter_misses_a_key() {
+    for fixture in &FIXTURES {
+        let check = fixture.open().verify().unwrap();
+        let scan = std::fs::read_to_string(fixture.path("scan")).unwrap();
+        assert_eq!(check.entries, scan.lines().count() as u64, "{}", fixture.name);
+        assert_eq!(check.filter_misses, 0, "{}", fixture.name);
+        assert!(check.data_blocks > 1, "{}", fixture.name);
+    }
+}
+
+#[test]
+fn footers_properties_and_filters_are_seen_as_they_are() {
+    for fixture in &FIXTURES {
+        let reader = fixture.open();
+        assert_eq!(reader.footer().format_version, fixture.format_version, "{}", fixture.name);
+        assert_eq!(reader.footer().checksum, ChecksumKind::Xxh3);
+        let name = reader.properties().text("rocksdb.comparator");
+        assert_eq!(name, Some("leveldb.BytewiseComparator"));
+        let info = reader.filter().unwrap();
+        let family = info.as_ref().and_then(|info| info.family);
+        assert_eq!(family, fixture.filter, "{}", fixture.name);
+        let Some(info) = info else { continue };
+        assert_eq!(info.partitions, fixture.filter_partitions, "{}", fixture.name);
+        assert_eq!(info.untrusted, None);
+        assert!((6.0..13.0).contains(&info.bits_per_key()), "{} {info:?}", fixture.name);
+        assert!((0.001..0.03).contains(&info.predicted_fpr), "{} {info:?}", fixture.name);
+    }
+}
+
+#[test]
+fn filters_say_no_to_most_absent_keys() {
+    for fixture in FIXTURES.iter().filter(|fixture| fixture.filter.is_some()) {
+        let reader = fixture.open();
+        let absent = 5000;
+        let passed = (0..absent)
+            .filter(|i| reader.may_contain(format!("absent {i}").as_bytes()).unwrap())
+            .count();
+        assert!(passed < absent / 33, "{}: {passed} of {absent}", fixture.name);
+    }
+}
+
+#[test]
+fn range_deletions_are_listed() {
+    let ranges = FIXTURES[4].open().range_deletions().unwrap();
+    assert_eq!(ranges.len(), 3);
+    assert!(ranges.iter().all(|(start, sequence, end)| start < end && *sequence > 0));
+    assert!(FIXTURES[0].open().range_deletions().unwrap().is_empty());
+}
