@@ -54,6 +54,8 @@ mod reader;
 mod ribbon;
 pub mod sizing;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
