@@ -28,7 +28,7 @@ mod equation;
 mod grid;
 mod query;
 #[cfg(target_arch = "x86_64")]
-mod simd;
+mod x86;
 mod sizing;
 mod solve;
 #[cfg(test)]

@@ -18,7 +18,7 @@
 use super::equation::{Equation, raw_seed, rehash, start_of};
 use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
 #[cfg(target_arch = "x86_64")]
-use super::simd;
+use super::x86;
 use super::solve::parity;
 use crate::filter::lines::LINE_BYTES;
 use crate::filter::{BATCH, Geometry, KeyHash, LineBuf};
@@ -36,7 +36,9 @@ pub struct RibbonGeometry {
 pub enum Kernel {
     Plain,
     #[cfg(target_arch = "x86_64")]
-    Avx512(simd::Avx512),
+    Avx2(x86::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(x86::Avx512),
 }
 
 /// What a key asks of the segments.
@@ -54,12 +56,15 @@ pub struct Query<'a> {
 }
 
 impl Kernel {
-    fn detect() -> Kernel {
+    /// What this processor can run, the fastest last.
+    fn available() -> impl Iterator<Item = Kernel> {
+        let kernels = [Some(Kernel::Plain)].into_iter();
         #[cfg(target_arch = "x86_64")]
-        if let Some(avx512) = simd::Avx512::detect() {
-            return Kernel::Avx512(avx512);
-        }
-        Kernel::Plain
+        let kernels = kernels.chain([
+            x86::Avx2::detect().map(Kernel::Avx2),
+            x86::Avx512::detect().map(Kernel::Avx512),
+        ]);
+        kernels.flatten()
     }
 }
 
@@ -130,7 +135,8 @@ impl Query<'_> {
 impl Geometry for RibbonGeometry {
     fn parse(block: &LineBuf) -> Result<RibbonGeometry, &'static str> {
         let (grid, seed) = Grid::parse(block)?;
-        Ok(RibbonGeometry { grid, raw_seed: raw_seed(seed), kernel: Kernel::detect() })
+        let kernel = Kernel::available().last().unwrap_or(Kernel::Plain);
+        Ok(RibbonGeometry { grid, raw_seed: raw_seed(seed), kernel })
     }
 
     #[inline]
@@ -151,6 +157,8 @@ impl Geometry for RibbonGeometry {
         match self.kernel {
             Kernel::Plain => self.query(block, hash, start).is_none_or(|query| query.matches()),
             #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(avx2) => avx2.finish(self, block, hash, start),
+            #[cfg(target_arch = "x86_64")]
             Kernel::Avx512(avx512) => avx512.finish(self, block, hash, start),
         }
     }
@@ -167,6 +175,8 @@ impl Geometry for RibbonGeometry {
             Kernel::Plain => self.many(block, hashes, answers, |hash, start| {
                 self.query(block, hash, start).is_none_or(|query| query.matches())
             }),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(avx2) => avx2.may_contain_many(self, block, hashes, answers),
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512(avx512) => avx512.may_contain_many(self, block, hashes, answers),
         }

@@ -21,7 +21,7 @@ use super::grid::{BLOCK_SLOTS, Grid, MAX_COLUMNS, SEGMENT_BYTES};
 /// Solves for all columns. `rows` has one row a slot; `segments` has `grid.segments()` segments.
 pub fn solve(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(avx512) = super::simd::Avx512::detect() {
+    if let Some(avx512) = super::x86::Avx512::detect() {
         return avx512.solve(rows, grid, segments);
     }
     solve_plain(rows, grid, segments);

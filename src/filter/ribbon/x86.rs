@@ -1,16 +1,17 @@
-//! The Ribbon's inner loops on AVX-512: eight columns at a time.
+//! The Ribbon's inner loops on x86-64, eight columns at a time: queries on AVX2 and AVX-512, back
+//! substitution on AVX-512.
 //!
 //! All `unsafe` of the family is here. The proof has two parts.
 //!
-//! 1. *The instructions exist.* An [`Avx512`] can only be made by [`Avx512::detect`], which asks the
-//!    processor. Its methods call functions compiled for exactly the features asked for.
-//! 2. *Memory.* Loads are masked: the mask has a bit for each 8-byte word of the slice that is
-//!    loaded from, and none beyond, and a masked-out word is not accessed. Stores go to local arrays
-//!    of a full register's size.
+//! 1. *The instructions exist.* An [`Avx2`] or [`Avx512`] can only be made by its `detect`, which
+//!    asks the processor. The methods call functions compiled for the features that were asked for.
+//! 2. *Memory.* Loads are masked: the mask selects the 8-byte words that the slice has, and a word
+//!    not selected is not accessed. Stores go to local arrays as long as the register.
 //!
 //! ```text
-//! query    one register = 4 segments of 128 bits; two of them = 8 columns
-//! solve    one register = the low (or high) 64 bits of the windows of 8 columns
+//! query, AVX-512   one register = 4 segments of 128 bits; two of them = 8 columns
+//! query, AVX2      one register = 2 segments; four of them = 8 columns
+//! solve            one register = the low (or high) 64 bits of the windows of 8 columns
 //! ```
 
 use std::arch::x86_64::*;
@@ -27,6 +28,10 @@ const REGISTER_COLUMNS: usize = 8;
 #[derive(Clone, Copy)]
 pub struct Avx512(());
 
+/// Proof that the processor has AVX2 and BMI2.
+#[derive(Clone, Copy)]
+pub struct Avx2(());
+
 impl Avx512 {
     /// The proof, where it can be had: Intel since Ice Lake, AMD since Zen 4.
     pub fn detect() -> Option<Avx512> {
@@ -41,7 +46,7 @@ impl Avx512 {
     #[inline]
     pub fn finish(self, shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
         // SAFETY: `self` proves the features.
-        unsafe { finish(shape, block, hash, start) }
+        unsafe { finish_avx512(shape, block, hash, start) }
     }
 
     /// [`RibbonGeometry`]'s `may_contain_many`.
@@ -53,7 +58,7 @@ impl Avx512 {
         answers: &mut [bool],
     ) {
         // SAFETY: `self` proves the features.
-        unsafe { may_contain_many(shape, block, hashes, answers) }
+        unsafe { many_avx512(shape, block, hashes, answers) }
     }
 
     /// [`super::solve::solve_plain`], for the same arguments.
@@ -69,27 +74,69 @@ impl Avx512 {
     }
 }
 
+impl Avx2 {
+    /// The proof, where it can be had: Intel since Haswell, AMD since Excavator.
+    pub fn detect() -> Option<Avx2> {
+        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2")).then_some(Avx2(()))
+    }
+
+    /// [`RibbonGeometry`]'s `finish`.
+    #[inline]
+    pub fn finish(self, shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        // SAFETY: `self` proves the features.
+        unsafe { finish_avx2(shape, block, hash, start) }
+    }
+
+    /// [`RibbonGeometry`]'s `may_contain_many`.
+    pub fn may_contain_many(
+        self,
+        shape: &RibbonGeometry,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        // SAFETY: `self` proves the features.
+        unsafe { many_avx2(shape, block, hashes, answers) }
+    }
+}
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
-fn finish(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
-    shape.query(block, hash, start).is_none_or(|query| matches(&query))
+fn finish_avx512(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
+    shape.query(block, hash, start).is_none_or(|query| matches_avx512(&query))
 }
 
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
-fn may_contain_many(
+fn many_avx512(
     shape: &RibbonGeometry,
     block: &LineBuf,
     hashes: &[KeyHash],
     answers: &mut [bool],
 ) {
-    shape.many(block, hashes, answers, |hash, start| finish(shape, block, hash, start));
+    shape.many(block, hashes, answers, |hash, start| finish_avx512(shape, block, hash, start));
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn finish_avx2(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
+    shape.query(block, hash, start).is_none_or(|query| matches_avx2(&query))
+}
+
+#[target_feature(enable = "avx2,bmi2")]
+fn many_avx2(
+    shape: &RibbonGeometry,
+    block: &LineBuf,
+    hashes: &[KeyHash],
+    answers: &mut [bool],
+) {
+    shape.many(block, hashes, answers, |hash, start| finish_avx2(shape, block, hash, start));
 }
 
 /// [`Query::matches`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
-fn matches(query: &Query) -> bool {
-    let (near_picks, far_picks) = picks(query);
+fn matches_avx512(query: &Query) -> bool {
+    let (near_picks, far_picks) = picks_avx512(query);
     // The order in which adding the halves of the segments, below, leaves the columns.
     let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
     let mut fingerprint = _mm512_srlv_epi64(_mm512_set1_epi64(query.fingerprint.into()), order);
@@ -134,7 +181,7 @@ fn matches(query: &Query) -> bool {
 /// ```
 #[inline]
 #[target_feature(enable = "avx512f,avx512vbmi2")]
-fn picks(query: &Query) -> (__m512i, __m512i) {
+fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
     const HIGHER_WORDS: __mmask8 = 0b1010_1010;
     let low = _mm512_set1_epi64(query.coefficients as i64);
     let high = _mm512_set1_epi64((query.coefficients >> 64) as i64);
@@ -152,6 +199,84 @@ fn picks(query: &Query) -> (__m512i, __m512i) {
     (near, far)
 }
 
+/// [`Query::matches`].
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn matches_avx2(query: &Query) -> bool {
+    let (near_picks, far_picks) = picks_avx2(query);
+    // The order in which folding the segments, below, leaves the columns.
+    let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    let mut fingerprint = _mm256_srlv_epi32(_mm256_set1_epi32(query.fingerprint as i32), order);
+    let (mut near, mut far) = (query.near, query.far);
+    let mut wrong = _mm256_setzero_si256();
+    loop {
+        let words = _mm256_set1_epi64x((near.len() / 8) as i64);
+        // The sums of columns 2·pair and 2·pair + 1, not yet folded.
+        let sum = |pair: usize| {
+            let lanes = _mm256_add_epi64(
+                _mm256_set1_epi64x(4 * pair as i64),
+                _mm256_setr_epi64x(0, 1, 2, 3),
+            );
+            let present = _mm256_cmpgt_epi64(words, lanes);
+            // SAFETY: the slices are equally long, and only words that they have are read.
+            let (near, far) = unsafe {
+                let (near, far) = (near.as_ptr().cast::<i64>(), far.as_ptr().cast::<i64>());
+                (
+                    _mm256_maskload_epi64(near.wrapping_add(4 * pair), present),
+                    _mm256_maskload_epi64(far.wrapping_add(4 * pair), present),
+                )
+            };
+            _mm256_xor_si256(_mm256_and_si256(near, near_picks), _mm256_and_si256(far, far_picks))
+        };
+        let fold_128 = |a, b| _mm256_xor_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+        let halves = (fold_128(sum(0), sum(1)), fold_128(sum(2), sum(3)));
+        let halves = (_mm256_castsi256_ps(halves.0), _mm256_castsi256_ps(halves.1));
+        let mut sums = _mm256_castps_si256(_mm256_xor_ps(
+            _mm256_shuffle_ps::<0b10_00_10_00>(halves.0, halves.1),
+            _mm256_shuffle_ps::<0b11_01_11_01>(halves.0, halves.1),
+        ));
+        sums = _mm256_xor_si256(sums, _mm256_srli_epi32::<16>(sums));
+        sums = _mm256_xor_si256(sums, _mm256_srli_epi32::<8>(sums));
+        sums = _mm256_xor_si256(sums, _mm256_srli_epi32::<4>(sums));
+        // Bit i of 0x6996 is the parity of i.
+        let nibbles = _mm256_and_si256(sums, _mm256_set1_epi32(15));
+        let parity = _mm256_srlv_epi32(_mm256_set1_epi32(0x6996), nibbles);
+        // Only bit 0 counts. Columns that are not there add up to 0, and so is their fingerprint.
+        wrong = _mm256_or_si256(wrong, _mm256_xor_si256(parity, fingerprint));
+        if near.len() <= REGISTER_COLUMNS * SEGMENT_BYTES {
+            return _mm256_testz_si256(wrong, _mm256_set1_epi32(1)) == 1;
+        }
+        near = &near[REGISTER_COLUMNS * SEGMENT_BYTES..];
+        far = &far[REGISTER_COLUMNS * SEGMENT_BYTES..];
+        fingerprint = _mm256_srli_epi32::<{ REGISTER_COLUMNS as i32 }>(fingerprint);
+    }
+}
+
+/// As [`picks_avx512`], in either half of a register. A shift by 64 or more, or by a negative
+/// number, gives 0: so of the words that each line below adds up, the right ones remain.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
+    let low = _mm256_set1_epi64x(query.coefficients as i64);
+    let high = _mm256_set1_epi64x((query.coefficients >> 64) as i64);
+    let zero = _mm256_setzero_si256();
+    // Blends count in 32-bit words: 0b1100_1100 are the higher words of the two halves.
+    let zero_low = _mm256_blend_epi32::<0b1100_1100>(zero, low);
+    let low_high = _mm256_blend_epi32::<0b1100_1100>(low, high);
+    let high_zero = _mm256_blend_epi32::<0b1100_1100>(high, zero);
+
+    let bit = _mm256_set1_epi64x(query.bit.into());
+    let below = _mm256_sub_epi64(_mm256_set1_epi64x(64), bit);
+    let above = _mm256_sub_epi64(bit, _mm256_set1_epi64x(64));
+    let rest = _mm256_sub_epi64(_mm256_set1_epi64x(128), bit);
+    let across = |words| {
+        _mm256_or_si256(_mm256_srlv_epi64(words, below), _mm256_sllv_epi64(words, above))
+    };
+    let near = _mm256_or_si256(_mm256_sllv_epi64(low_high, bit), across(zero_low));
+    let far = _mm256_or_si256(_mm256_srlv_epi64(low_high, rest), across(high_zero));
+    (near, far)
+}
+
 /// The windows of eight columns, one column a lane.
 #[derive(Clone, Copy)]
 struct Windows {
@@ -163,7 +288,7 @@ struct Windows {
 ///
 /// Two slots a step: both rows are applied to the windows as they were before, and the second is
 /// corrected by its coefficient of the first slot. That halves the chain of dependent operations.
-#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
+#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq")]
 fn solve<const GROUPS: usize>(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
     let one = _mm512_set1_epi64(1);
     let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
