@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::reader::FilterReader;
 
-use super::{Family, FilterEncoding, FilterSpec, HashList, KeyHash, LineBuf, Target, bloom, ribbon};
+use super::{
+    Family, FilterEncoding, FilterSpec, HashList, KeyHash, LineBuf, Target, bloom, ribbon,
+};
 
 /// Collects the key hashes of one table.
 pub struct FilterBuilder {

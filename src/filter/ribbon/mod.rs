@@ -27,12 +27,12 @@ mod banding;
 mod equation;
 mod grid;
 mod query;
-#[cfg(target_arch = "x86_64")]
-mod x86;
 mod sizing;
 mod solve;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use super::hashes::HashList;
 use super::{LineBuf, Target};

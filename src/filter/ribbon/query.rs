@@ -17,9 +17,9 @@
 
 use super::equation::{Equation, raw_seed, rehash, start_of};
 use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
+use super::solve::parity;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
-use super::solve::parity;
 use crate::filter::lines::LINE_BYTES;
 use crate::filter::{BATCH, Geometry, KeyHash, LineBuf};
 
@@ -32,7 +32,7 @@ pub struct RibbonGeometry {
 }
 
 /// Which instructions add up the columns.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub enum Kernel {
     Plain,
     #[cfg(target_arch = "x86_64")]
@@ -108,10 +108,6 @@ impl RibbonGeometry {
             }
         }
     }
-
-    fn with_kernel(self, kernel: Kernel) -> RibbonGeometry {
-        RibbonGeometry { kernel, ..self }
-    }
 }
 
 impl Query<'_> {
@@ -184,5 +180,99 @@ impl Geometry for RibbonGeometry {
 
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
         self.grid.false_positive_rate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// The definition: slot by slot, column by column.
+    fn by_definition(grid: &Grid, segments: &[u8], equation: &Equation) -> bool {
+        let bit_of = |slot: u32, column: u32| {
+            let segment = grid.first_segment(slot / BLOCK_SLOTS) + column as usize;
+            let byte = segment * SEGMENT_BYTES + (slot % BLOCK_SLOTS / 8) as usize;
+            segments[byte] >> (slot % 8) & 1
+        };
+        (0..grid.columns_of(equation.start / BLOCK_SLOTS)).all(|column| {
+            let picked = (0..BLOCK_SLOTS).filter(|&i| equation.coefficients >> i & 1 == 1);
+            let sum = picked.fold(0, |sum, i| sum ^ bit_of(equation.start + i, column));
+            u32::from(sum) == equation.result >> column & 1
+        })
+    }
+
+    /// A block of random segments, and some hashes that start in its every corner.
+    fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {
+        let grid = Grid::new(blocks, segments).unwrap();
+        let mut block = LineBuf::zeroed(grid.stored_bytes());
+        let (bytes, trailer) = block.split_at_mut(grid.segments() * SEGMENT_BYTES);
+        // Mostly zeros where there are many columns, so that some keys pass.
+        let ones = if grid.columns() > 8 { 0.02 } else { 0.5 };
+        bytes.fill_with(|| if rng.random_bool(ones) { rng.random() } else { 0 });
+        trailer.copy_from_slice(&grid.trailer(rng.random()));
+        (block, (0..200).map(|_| rng.random()).collect())
+    }
+
+    #[test]
+    fn every_kernel_answers_by_the_definition_on_every_grid() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut passed = 0;
+        for blocks in [2, 3, 5] {
+            for segments in 1..=32 * blocks as usize {
+                let (block, hashes) = random_filter(&mut rng, blocks, segments);
+                let shape = RibbonGeometry::parse(&block).unwrap();
+                let starts = shape.grid.starts();
+                // The corners: first and last start, and both sides of every block's edge.
+                let corners = (0..blocks).flat_map(|b| [b * 128, b * 128 + 1, b * 128 + 127]);
+                let corners: Vec<u32> =
+                    corners.filter(|&s| s < starts).chain([starts - 1]).collect();
+                for (i, &hash) in hashes.iter().enumerate() {
+                    let mut equation = Equation::new(rehash(hash, shape.raw_seed), starts);
+                    if let Some(&corner) = corners.get(i) {
+                        equation.start = corner;
+                    }
+                    let expected = by_definition(&shape.grid, &block, &equation);
+                    passed += usize::from(expected);
+                    for kernel in Kernel::available() {
+                        let shape = RibbonGeometry { kernel, ..shape };
+                        let found = shape.finish(&block, hash, equation.start);
+                        assert_eq!(found, expected, "{kernel:?} {:?} {equation:x?}", shape.grid);
+                    }
+                }
+            }
+        }
+        assert!((1000..50_000).contains(&passed), "{passed} passed: the test says little");
+    }
+
+    #[test]
+    fn every_kernel_answers_many_as_it_answers_one() {
+        let mut rng = StdRng::seed_from_u64(2);
+        let (block, hashes) = random_filter(&mut rng, 100, 250);
+        for kernel in Kernel::available() {
+            let shape = RibbonGeometry { kernel, ..RibbonGeometry::parse(&block).unwrap() };
+            for count in [0, 1, BATCH - 1, BATCH, BATCH + 1, hashes.len()] {
+                let mut answers = vec![false; count];
+                shape.may_contain_many(&block, &hashes[..count], &mut answers);
+                for (&hash, answer) in hashes.iter().zip(answers) {
+                    assert_eq!(shape.may_contain(&block, hash), answer, "{kernel:?}");
+                    let start = shape.prepare(&block, hash);
+                    assert_eq!(shape.finish(&block, hash, start), answer, "{kernel:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slot_that_does_not_exist_is_harmless() {
+        let mut rng = StdRng::seed_from_u64(3);
+        let (block, hashes) = random_filter(&mut rng, 2, 7);
+        for kernel in Kernel::available() {
+            let shape = RibbonGeometry { kernel, ..RibbonGeometry::parse(&block).unwrap() };
+            for start in [shape.grid.slots(), shape.grid.slots() - 1, 1 << 31, u32::MAX] {
+                assert!(shape.finish(&block, hashes[0], start));
+            }
+        }
     }
 }

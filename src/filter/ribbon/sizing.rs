@@ -24,9 +24,8 @@ const SMALL_SLOTS: u32 = 1024;
 
 /// How many keys 2^i slots take with one failing seed in twenty, for i = 8 to 17 (measured by
 /// RocksDB's authors).
-const KEYS_AT_POWER_OF_TWO: [f64; 10] = [
-    248.851, 499.532, 1001.26, 2003.97, 4005.59, 8000.39, 15966.6, 31828.1, 63447.3, 126506.0,
-];
+const KEYS_AT_POWER_OF_TWO: [f64; 10] =
+    [248.851, 499.532, 1001.26, 2003.97, 4005.59, 8000.39, 15966.6, 31828.1, 63447.3, 126506.0];
 
 /// Keys that 2^`log2_slots` slots take; 0 where the table does not reach down.
 fn keys_at(log2_slots: u32) -> f64 {
@@ -99,8 +98,8 @@ fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     (segments as usize).clamp(1, (blocks * MAX_COLUMNS) as usize)
 }
 
-/// Segments for one false positive in `one_in` absent keys. `bias`, a random number, decides
-/// whether the last narrow block is rounded away, so that over many filters the error cancels.
+/// Segments for one false positive in `one_in` absent keys. RocksDB adds a random part of a slot,
+/// `bias / 2^32`, before it rounds slots to blocks: now and then that is a segment less.
 fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     if one_in <= 1.0 {
         return 1;
@@ -116,4 +115,76 @@ fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     let starts = f64::from(blocks * BLOCK_SLOTS - (BLOCK_SLOTS - 1));
     let narrow = ((narrow_share * starts + bias) / f64::from(BLOCK_SLOTS)) as u32;
     (blocks * (fewer_columns + 1) - narrow) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_grow_with_the_keys_and_never_run_out_of_blocks() {
+        assert_eq!([1, 182, 248, 249, 499, 500].map(slots_for), [256, 256, 256, 384, 512, 640]);
+        let mut before = 0;
+        for keys in (0..207).map(|i| 1.1f64.powi(i) as usize) {
+            let slots = slots_for(keys);
+            assert!(slots >= before && slots.is_multiple_of(128), "{keys} keys");
+            assert!(f64::from(slots) < keys as f64 * 1.09 + 256.0, "{keys} keys: {slots} slots");
+            before = slots;
+        }
+        assert!(slots_for(MAX_KEYS) / 128 < 1 << 24);
+        assert_eq!(grid(Target::MillibitsPerKey(7000), MAX_KEYS + 1, 0), None);
+    }
+
+    #[test]
+    fn bits_asked_for_are_bits_stored() {
+        for keys in [10_000, 12_345, 100_000, 10_000_000, MAX_KEYS] {
+            for millibits in [1000, 1500, 4000, 6999, 7000, 12_345, 25_000, 32_000] {
+                let grid = grid(Target::MillibitsPerKey(millibits), keys, 0).unwrap();
+                let stored = grid.stored_bytes() as f64 * 8000.0 / keys as f64;
+                let ratio = stored / f64::from(millibits);
+                assert!((0.99..1.01).contains(&ratio), "{millibits}, {keys} keys: {stored}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_asked_for_is_met_and_hardly_bettered() {
+        for keys in [10_000, 100_000, 1_000_000] {
+            for fpr in [0.9, 0.3, 0.01, 1.0 / 128.0, 1e-3, 1e-6, 2.4e-10] {
+                let found = grid(Target::Fpr(fpr), keys, 0).unwrap().false_positive_rate();
+                assert!((0.96..=1.000001).contains(&(found / fpr)), "{fpr}, {keys} keys: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn for_few_keys_a_bloom_filter_is_better() {
+        for keys in [1, 10, 100] {
+            for target in
+                [Target::MillibitsPerKey(7000), Target::LikeBloom(10_000), Target::Fpr(0.01)]
+            {
+                assert_eq!(grid(target, keys, 0), None, "{keys} keys, {target:?}");
+            }
+        }
+        for keys in [240, 1000, 5000] {
+            for target in
+                [Target::MillibitsPerKey(7000), Target::LikeBloom(10_000), Target::Fpr(0.01)]
+            {
+                assert!(grid(target, keys, 0).is_some(), "{keys} keys, {target:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_hash_is_now_and_then_worth_a_segment() {
+        let segments = |keys, first_hash| {
+            grid(Target::LikeBloom(10_000), keys, first_hash).unwrap().segments()
+        };
+        let saved: Vec<usize> =
+            (5000..10_000).map(|keys| segments(keys, 0) - segments(keys, u64::MAX)).collect();
+        assert!(saved.iter().all(|&saved| saved <= 1));
+        // One slot in the 128 of a block.
+        let share = saved.iter().sum::<usize>() as f64 / saved.len() as f64;
+        assert!((0.0..1.0 / 32.0).contains(&share) && share > 0.0, "{share}");
+    }
 }

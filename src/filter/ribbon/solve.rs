@@ -55,3 +55,59 @@ pub fn solve_plain(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
 pub fn parity(bits: u128) -> u32 {
     ((bits >> 64) as u64 ^ bits as u64).count_ones() & 1
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// Rows as banding leaves them: lowest coefficient 1, nothing beyond the last slot, some empty.
+    fn random_rows(rng: &mut StdRng, slots: u32) -> Vec<Row> {
+        let row = |slot: u32| {
+            if rng.random_bool(0.1) {
+                return Row::EMPTY;
+            }
+            let reach = (slots - slot).min(BLOCK_SLOTS);
+            let coefficients =
+                (rng.random::<u128>() | 1) << (BLOCK_SLOTS - reach) >> (BLOCK_SLOTS - reach);
+            Row {
+                coefficients_low: coefficients as u64,
+                coefficients_high: (coefficients >> 64) as u64,
+                result: rng.random(),
+            }
+        };
+        (0..slots).map(row).collect()
+    }
+
+    #[test]
+    fn the_solution_solves_and_every_version_finds_it() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for segments in 1..=32 * 3 {
+            let grid = Grid::new(3, segments).unwrap();
+            let rows = random_rows(&mut rng, grid.slots());
+            let mut plain = vec![0; grid.segments() * SEGMENT_BYTES];
+            solve_plain(&rows, &grid, &mut plain);
+            let mut fastest = vec![0xaa; plain.len()];
+            solve(&rows, &grid, &mut fastest);
+            assert_eq!(plain, fastest, "{grid:?}");
+
+            let bit_of = |slot: u32, column: u32| {
+                let segment = grid.first_segment(slot / BLOCK_SLOTS) + column as usize;
+                u32::from(
+                    plain[segment * SEGMENT_BYTES + (slot % 128 / 8) as usize] >> (slot % 8) & 1,
+                )
+            };
+            for (slot, row) in (0..).zip(&rows) {
+                for column in 0..grid.columns_of(slot / BLOCK_SLOTS) {
+                    let picked = (0..128).filter(|&i| row.coefficients() >> i & 1 == 1);
+                    let sum = picked.fold(0, |sum, i| sum ^ bit_of(slot + i, column));
+                    // An empty row has no equation; its slot is 0.
+                    let expected = row.result >> column & 1;
+                    assert_eq!(sum, expected, "{grid:?}, slot {slot}, column {column}");
+                    assert!(*row != Row::EMPTY || bit_of(slot, column) == 0);
+                }
+            }
+        }
+    }
+}

@@ -25,11 +25,11 @@ use crate::filter::{KeyHash, LineBuf};
 const REGISTER_COLUMNS: usize = 8;
 
 /// Proof that the processor has the AVX-512 instructions used here.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Avx512(());
 
 /// Proof that the processor has AVX2 and BMI2.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Avx2(());
 
 impl Avx512 {
@@ -107,12 +107,7 @@ fn finish_avx512(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32
 }
 
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
-fn many_avx512(
-    shape: &RibbonGeometry,
-    block: &LineBuf,
-    hashes: &[KeyHash],
-    answers: &mut [bool],
-) {
+fn many_avx512(shape: &RibbonGeometry, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
     shape.many(block, hashes, answers, |hash, start| finish_avx512(shape, block, hash, start));
 }
 
@@ -123,12 +118,7 @@ fn finish_avx2(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) 
 }
 
 #[target_feature(enable = "avx2,bmi2")]
-fn many_avx2(
-    shape: &RibbonGeometry,
-    block: &LineBuf,
-    hashes: &[KeyHash],
-    answers: &mut [bool],
-) {
+fn many_avx2(shape: &RibbonGeometry, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
     shape.many(block, hashes, answers, |hash, start| finish_avx2(shape, block, hash, start));
 }
 
@@ -143,6 +133,7 @@ fn matches_avx512(query: &Query) -> bool {
     let (mut near, mut far) = (query.near, query.far);
     let mut wrong = _mm512_setzero_si512();
     loop {
+        far = &far[..near.len()];
         // A bit for each of the first 16 words, where the slices have them.
         let present = _bzhi_u32(0xffff, (near.len() / 8) as u32);
         // SAFETY: the slices are equally long, and only words with a bit in the mask are read.
@@ -210,6 +201,7 @@ fn matches_avx2(query: &Query) -> bool {
     let (mut near, mut far) = (query.near, query.far);
     let mut wrong = _mm256_setzero_si256();
     loop {
+        far = &far[..near.len()];
         let words = _mm256_set1_epi64x((near.len() / 8) as i64);
         // The sums of columns 2·pair and 2·pair + 1, not yet folded.
         let sum = |pair: usize| {
@@ -228,7 +220,8 @@ fn matches_avx2(query: &Query) -> bool {
             };
             _mm256_xor_si256(_mm256_and_si256(near, near_picks), _mm256_and_si256(far, far_picks))
         };
-        let fold_128 = |a, b| _mm256_xor_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+        let fold_128 =
+            |a, b| _mm256_xor_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
         let halves = (fold_128(sum(0), sum(1)), fold_128(sum(2), sum(3)));
         let halves = (_mm256_castsi256_ps(halves.0), _mm256_castsi256_ps(halves.1));
         let mut sums = _mm256_castps_si256(_mm256_xor_ps(
@@ -269,9 +262,8 @@ fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
     let below = _mm256_sub_epi64(_mm256_set1_epi64x(64), bit);
     let above = _mm256_sub_epi64(bit, _mm256_set1_epi64x(64));
     let rest = _mm256_sub_epi64(_mm256_set1_epi64x(128), bit);
-    let across = |words| {
-        _mm256_or_si256(_mm256_srlv_epi64(words, below), _mm256_sllv_epi64(words, above))
-    };
+    let across =
+        |words| _mm256_or_si256(_mm256_srlv_epi64(words, below), _mm256_sllv_epi64(words, above));
     let near = _mm256_or_si256(_mm256_sllv_epi64(low_high, bit), across(zero_low));
     let far = _mm256_or_si256(_mm256_srlv_epi64(low_high, rest), across(high_zero));
     (near, far)
@@ -292,7 +284,8 @@ struct Windows {
 fn solve<const GROUPS: usize>(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
     let one = _mm512_set1_epi64(1);
     let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-    let mut windows = [Windows { low: _mm512_setzero_si512(), high: _mm512_setzero_si512() }; GROUPS];
+    let mut windows =
+        [Windows { low: _mm512_setzero_si512(), high: _mm512_setzero_si512() }; GROUPS];
     for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
         for pair in rows.as_chunks::<2>().0.iter().rev() {
             let [lower, upper] = pair;
@@ -304,9 +297,8 @@ fn solve<const GROUPS: usize>(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
             let coupling = _mm512_set1_epi64((lower.coefficients_low >> 1 & 1) as i64);
             for (group, window) in windows.iter_mut().enumerate() {
                 let shift = _mm512_add_epi64(lanes, _mm512_set1_epi64(8 * group as i64));
-                let result = |row: &Row| {
-                    _mm512_srlv_epi64(_mm512_set1_epi64(row.result.into()), shift)
-                };
+                let result =
+                    |row: &Row| _mm512_srlv_epi64(_mm512_set1_epi64(row.result.into()), shift);
                 // The windows shifted by one, for the upper slot, and by two, for the lower.
                 let low_1 = _mm512_slli_epi64::<1>(window.low);
                 let high_1 = _mm512_shldi_epi64::<1>(window.high, window.low);
