@@ -113,7 +113,7 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
     let filter = FilterReader::from_bytes(&stored, encoding);
 
     let mut rng = StdRng::seed_from_u64(1);
-    let asked: Vec<KeyHash> = (0..1 << 16)
+    let asked: Vec<KeyHash> = (0..1 << 18)
         .map(|_| match rng.random_bool(0.5) {
             true => hash64(&key(run, rng.random_range(0..keys as u64))),
             false => rng.random(),

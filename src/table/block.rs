@@ -556,8 +556,8 @@ mod tests {
             let mut targets: Vec<Vec<u8>> = entries.iter().map(|e| e.0.clone()).collect();
             targets.extend((0..1500).map(|i| internal_key(format!("key{i:04}").as_bytes(), 11, 1)));
             for target in &targets {
-                let at = entries
-                    .partition_point(|(key, _)| key::compare(key, target) == Ordering::Less);
+                let at =
+                    entries.partition_point(|(key, _)| key::compare(key, target) == Ordering::Less);
                 cursor.seek(target).unwrap();
                 assert_eq!(cursor.valid().then(|| cursor.key()), entries.get(at).map(|e| &e.0[..]));
                 cursor.seek_before(target).unwrap();

@@ -244,9 +244,7 @@ impl<'a> Compressed<'a> {
         match written {
             Ok(written) if written == out.len() => Ok(()),
             Ok(written) => Err(Damage::new(0, format_args!("{} bytes", out.len()), written)),
-            Err(why) => {
-                Err(Damage::new(0, format_args!("a {} payload", self.codec.name()), why))
-            }
+            Err(why) => Err(Damage::new(0, format_args!("a {} payload", self.codec.name()), why)),
         }
     }
 }
@@ -319,8 +317,7 @@ mod tests {
         let block = b"the quick brown fox ".repeat(300);
         for compression in Compression::ALL {
             let mut out = Vec::new();
-            let stored =
-                Compressor::new(compression).unwrap().compress(&block, &mut out);
+            let stored = Compressor::new(compression).unwrap().compress(&block, &mut out);
             assert_eq!(stored, compression);
             if compression != Compression::None {
                 assert_eq!(decompress(&out, stored.to_byte()).unwrap(), block);
@@ -334,8 +331,7 @@ mod tests {
         let block = vec![7; 8 << 20];
         for compression in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
             let mut out = Vec::new();
-            let stored =
-                Compressor::new(compression).unwrap().compress(&block, &mut out);
+            let stored = Compressor::new(compression).unwrap().compress(&block, &mut out);
             assert_eq!(decompress(&out, stored.to_byte()).unwrap(), block, "{compression:?}");
         }
     }

@@ -49,7 +49,8 @@ impl StoredFilter {
         let handle = |wanted: &str| {
             metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
         };
-        let full = |encoding| Some(StoredFilter::Full(handle(full_filter_name(encoding))?, encoding));
+        let full =
+            |encoding| Some(StoredFilter::Full(handle(full_filter_name(encoding))?, encoding));
         full(FilterEncoding::RocksDb)
             .or_else(|| full(FilterEncoding::BumpedRibbon))
             .or_else(|| Some(StoredFilter::Partitioned(handle(ROCKSDB_PARTITIONED)?)))
@@ -89,11 +90,8 @@ impl TableFilter {
             StoredFilter::Partitioned(handle) => handle,
         };
         // The upper level has the form of the table's index, but for the first keys.
-        let mut parser =
-            IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
-        parser
-            .add(&file.read_block(handle)?)
-            .map_err(|damage| file.damaged(damage, handle))?;
+        let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
+        parser.add(&file.read_block(handle)?).map_err(|damage| file.damaged(damage, handle))?;
         let filters = parser.handles().iter().map(|&partition| {
             let bytes = file.read(partition)?.into_exact();
             Ok(FilterReader::open(bytes, FilterEncoding::RocksDb))

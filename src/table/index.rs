@@ -241,6 +241,13 @@ impl Index {
         low
     }
 
+    /// Whether entries of a user key that were sought in block `i`, and not found up to its end, may
+    /// begin the next block: its separator is a version of this very key. A separator without a
+    /// version stands behind all of them.
+    pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
+        !self.trailers.is_empty() && self.user_key(i) == user_key
+    }
+
     /// Bytes of memory behind the index.
     pub fn heap_bytes(&self) -> usize {
         self.common_prefix.capacity()
@@ -254,7 +261,11 @@ impl Index {
 /// A short separator between the last key of a block and the first one of the next, both user
 /// keys, `last < next`: at or after `last`, before `next`. RocksDB's rule, so that the same data
 /// give the same index.
-pub(crate) fn shortest_separator<'a>(last: &'a [u8], next: &[u8], out: &'a mut Vec<u8>) -> &'a [u8] {
+pub(crate) fn shortest_separator<'a>(
+    last: &'a [u8],
+    next: &[u8],
+    out: &'a mut Vec<u8>,
+) -> &'a [u8] {
     let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     let (Some(&a), Some(&b)) = (last.get(common), next.get(common)) else { return last };
     if a >= b {
@@ -287,7 +298,11 @@ mod tests {
     }
 
     /// An index block by the format's description, `restart_interval` entries sharing prefixes.
-    fn encode(entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, restart_interval: usize) -> Block {
+    fn encode(
+        entries: &[(Vec<u8>, BlockHandle)],
+        form: IndexForm,
+        restart_interval: usize,
+    ) -> Block {
         let (mut out, mut restarts) = (Vec::new(), Vec::new());
         for (i, (key, handle)) in entries.iter().enumerate() {
             let mut shared = 0;
@@ -341,9 +356,12 @@ mod tests {
             .collect();
         for skip in [0, 4] {
             let users = &users[skip..users.len() - usize::from(skip > 0)];
-            for (user_keys, delta, first) in
-                [(true, true, false), (true, false, false), (false, true, true), (false, false, false)]
-            {
+            for (user_keys, delta, first) in [
+                (true, true, false),
+                (true, false, false),
+                (false, true, true),
+                (false, false, false),
+            ] {
                 let form = form(user_keys, delta, first);
                 let entries: Vec<_> = users
                     .iter()

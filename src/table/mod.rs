@@ -24,10 +24,13 @@ mod file;
 mod filter_block;
 mod format;
 mod index;
+mod info;
 mod options;
 mod properties;
 mod reader;
 mod sst;
+#[cfg(test)]
+mod tests;
 
 use crate::filter::KeyHash;
 use crate::hash::hash64;
@@ -41,6 +44,7 @@ pub(crate) use reader::{Entry, FilterProbe, Found, Table, TableContext};
 pub use checksum::ChecksumKind;
 pub use compression::Compression;
 pub use format::{BlockHandle, Footer};
+pub use info::TableFilterInfo;
 pub use options::{FilterSummary, TableOptions, TableSummary};
 pub use properties::{PropertyValue, TableProperties};
 pub use reader::TableCheck;

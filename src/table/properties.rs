@@ -218,7 +218,9 @@ pub(crate) struct IndexForm {
 fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {
-        names::INDEX_TYPE | names::EXTERNAL_VERSION => (raw.len() == 4).then(|| fixed32(raw).into()),
+        names::INDEX_TYPE | names::EXTERNAL_VERSION => {
+            (raw.len() == 4).then(|| fixed32(raw).into())
+        }
         names::GLOBAL_SEQUENCE => (raw.len() == 8).then(|| fixed64(raw)),
         _ if is_text(name) || !name.starts_with("rocksdb.") => None,
         _ => varint(raw).filter(|&(_, length)| length == raw.len()).map(|(number, _)| number),
@@ -246,6 +248,7 @@ fn is_text(name: &str) -> bool {
             | names::COLUMN_FAMILY_NAME
             | names::DB_IDENTITY
             | names::SESSION_IDENTITY
+            | "rocksdb.block.based.table.decoupled.partitioned.filters"
             | "rocksdb.compression_options"
             | "rocksdb.creating.host.identity"
             | "rocksdb.sequence.number.time.map"

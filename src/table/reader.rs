@@ -38,6 +38,7 @@ use super::file::{BlockFile, StoredBlock};
 use super::filter_block::{PreparedFilter, StoredFilter, TableFilter};
 use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
+use super::info::TableFilterInfo;
 use super::properties::{BYTEWISE_COMPARATOR, IndexForm, TableProperties, names};
 
 /// What a table shares with the rest of a database, and how it is to be read.
@@ -213,6 +214,24 @@ impl Table {
         self.stored_filter.is_some()
     }
 
+    /// What the table says of its filter; nothing is read for it.
+    pub fn filter_info(&self) -> Option<TableFilterInfo> {
+        self.stored_filter.and_then(|_| TableFilterInfo::of(&self.properties))
+    }
+
+    /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
+    /// nothing here.
+    pub fn check_external(&self) -> Result<()> {
+        match self.properties.raw(names::EXTERNAL_VERSION) {
+            Some(_) => Ok(()),
+            None => Err(unsupported(
+                self.file.path(),
+                "ingesting a table that was not written for it; write it with SstWriter, or with \
+                 RocksDB's SstFileWriter",
+            )),
+        }
+    }
+
     pub fn stored_filter(&self) -> Option<StoredFilter> {
         self.stored_filter
     }
@@ -298,9 +317,7 @@ impl Table {
                 };
                 return Ok(Some(visit(found)));
             }
-            // The block ends before the target. Where its separator is a version of this very key,
-            // older versions begin the next block; else the key is nowhere.
-            if index.index.user_key(i) != key.user_key {
+            if !index.index.may_continue(i, key.user_key) {
                 return Ok(None);
             }
             i += 1;

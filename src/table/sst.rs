@@ -14,6 +14,7 @@ use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::stats::Counters;
 use crate::sync::pin;
 
+use super::LookupKey;
 use super::block::Block;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
@@ -22,7 +23,6 @@ use super::format::{BlockHandle, Footer};
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::properties::{TableProperties, names};
 use super::reader::{Table, TableCheck, TableContext};
-use super::LookupKey;
 
 /// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
 /// entry each.

@@ -55,9 +55,10 @@ fn model(last: u64) -> BTreeMap<String, String> {
 /// Opens what a power loss left and checks it; answers the number of the last write that survived.
 fn check(image: &MemFs, written: u64, synced: u64, story: &str) -> u64 {
     let db = open(image).unwrap_or_else(|error| panic!("{story}: {error}"));
-    let last = db.get("number").unwrap().map_or(0, |value| {
-        std::str::from_utf8(&value).unwrap().parse().unwrap()
-    });
+    let last = db
+        .get("number")
+        .unwrap()
+        .map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap());
     assert!(last >= synced, "{story}: write {synced} was synced, {last} is the last to survive");
     assert!(last <= written, "{story}: {last} survived, {written} was the last written");
     let found = db.iter().map(|item| {

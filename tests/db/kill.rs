@@ -71,7 +71,10 @@ fn an_acknowledged_write_survives_a_killed_process() {
 
         let db = open(path);
         let last = last_number(&db).expect("the database holds writes");
-        assert!(last >= acknowledged, "cycle {cycle}: {acknowledged} was acknowledged, {last} is last");
+        assert!(
+            last >= acknowledged,
+            "cycle {cycle}: {acknowledged} was acknowledged, {last} is last"
+        );
         let mut seen = std::collections::HashSet::new();
         for n in (0..=last).rev().take(5000) {
             if seen.insert(key(n)) {

@@ -185,7 +185,10 @@ impl Run {
                 false => (found.next_back(), expected.next_back()),
             };
             let item = item.map(Result::unwrap);
-            assert_eq!(item.as_ref().map(|(k, v)| (&k[..], &v[..])), wanted.map(|(k, v)| (&k[..], &v[..])));
+            assert_eq!(
+                item.as_ref().map(|(k, v)| (&k[..], &v[..])),
+                wanted.map(|(k, v)| (&k[..], &v[..]))
+            );
             if wanted.is_none() {
                 break;
             }

@@ -2,3 +2,4 @@
 //! damaged ones.
 
 mod fixtures;
+mod tools;

@@ -1,0 +1,167 @@
+//! What is read, what is cached, and what is counted.
+
+use super::*;
+use crate::key::MAX_SEQUENCE;
+use crate::stats::Ticker::{self, *};
+use crate::sync::pin;
+use crate::table::LookupKey;
+
+fn keys(count: u32) -> Entries {
+    (0..count)
+        .map(|i| (internal_key(format!("k{:06}", 2 * i).as_bytes(), 5, 1), vec![b'v'; 60]))
+        .collect()
+}
+
+/// What `body` moved.
+fn counted(context: &TableContext, tickers: &[Ticker], body: impl FnOnce()) -> Vec<u64> {
+    let before = context.counters.snapshot();
+    body();
+    let moved = &context.counters.snapshot() - &before;
+    tickers.iter().map(|&ticker| moved.get(ticker)).collect()
+}
+
+fn get(table: &Table, key: &str) -> bool {
+    table.get(&LookupKey::new(key.as_bytes(), MAX_SEQUENCE), &pin()).unwrap().is_some()
+}
+
+#[test]
+fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
+    let context = context(1 << 20);
+    let table = table(&keys(1000), options(Compression::Lz4), &context);
+    let reads = [FileReads, BlockCacheFilterAdd, BlockCacheIndexAdd, BlockCacheDataAdd];
+    let first = counted(&context, &reads, || assert!(get(&table, "k000500")));
+    assert_eq!(first, [3, 1, 1, 1]);
+    let hits = [
+        FileReads,
+        BlockCacheFilterHit,
+        BlockCacheIndexHit,
+        BlockCacheDataHit,
+        BlockCacheDataMiss,
+        DataBlocksExamined,
+    ];
+    let second = counted(&context, &hits, || assert!(get(&table, "k000500")));
+    assert_eq!(second, [0, 1, 1, 1, 0, 1]);
+    let counts = table.file_counters().snapshot();
+    // Footer, metaindex and properties at opening, then the three of the lookup.
+    assert_eq!((counts.reads, counts.data_blocks_examined), (6, 2));
+    let usage = context.cache.usage();
+    let inserted =
+        [BlockCacheFilterBytesInsert, BlockCacheIndexBytesInsert, BlockCacheDataBytesInsert];
+    let snapshot = context.counters.snapshot();
+    let charged: u64 = inserted.iter().map(|&ticker| snapshot.get(ticker)).sum();
+    assert_eq!(usage as u64, charged);
+}
+
+#[test]
+fn an_absent_key_reads_no_block_unless_the_filter_is_fooled_and_then_one() {
+    let context = context(1 << 20);
+    let table = table(&keys(2000), options(Compression::None), &context);
+    assert!(get(&table, "k000500"));
+    let (mut useful, mut fooled) = (0, 0);
+    for i in 0..1999 {
+        let tickers = [BloomUseful, BloomFullPositive, DataBlocksExamined, BloomFullTruePositive];
+        let moved = counted(&context, &tickers, || {
+            assert!(!get(&table, &format!("k{:06}", 2 * i + 1)));
+        });
+        assert!(moved == [1, 0, 0, 0] || moved == [0, 1, 1, 0], "{moved:?}");
+        useful += moved[0];
+        fooled += moved[1];
+    }
+    let file = table.file_counters().snapshot();
+    assert_eq!(file.filter.useful, useful);
+    assert_eq!(file.filter.full_positive, fooled + 1);
+    assert_eq!(file.filter.full_true_positive, 1, "the present key looked up first");
+    // 10 bits a key: about 1 %.
+    assert!((2..60).contains(&fooled), "{fooled}");
+}
+
+#[test]
+fn a_tombstone_and_an_older_version_are_true_positives_and_an_invisible_one_is_not() {
+    let context = context(1 << 20);
+    let entries = vec![(internal_key(b"dead", 9, 0), vec![]), (internal_key(b"new", 9, 1), vec![])];
+    let table = table(&entries, options(Compression::None), &context);
+    let tickers = [BloomFullPositive, BloomFullTruePositive];
+    for (key, sequence, moved) in [("dead", 9, [1, 1]), ("new", 50, [1, 1]), ("new", 8, [1, 0])] {
+        let counts = counted(&context, &tickers, || {
+            table.get(&LookupKey::new(key.as_bytes(), sequence), &pin()).unwrap();
+        });
+        assert_eq!(counts, moved, "{key} {sequence}");
+    }
+}
+
+#[test]
+fn without_a_filter_no_filter_counter_moves() {
+    let context = context(1 << 20);
+    let options = TableOptions { filter: FilterSpec::NONE, ..options(Compression::None) };
+    let table = table(&keys(100), options, &context);
+    let tickers = [
+        BloomUseful,
+        BloomFullPositive,
+        BloomFullTruePositive,
+        BlockCacheFilterMiss,
+        DataBlocksExamined,
+    ];
+    let moved = counted(&context, &tickers, || {
+        assert!(get(&table, "k000050"));
+        assert!(!get(&table, "k000051"));
+    });
+    assert_eq!(moved, [0, 0, 0, 0, 2]);
+}
+
+#[test]
+fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
+    let context = context(16_000);
+    let first = table(&keys(3000), options(Compression::None), &context);
+    let second = table(&keys(3000), options(Compression::None), &context);
+    for round in 0..3 {
+        for i in 0..300 {
+            let key = format!("k{:06}", (i * 37 + round) % 3000 * 2);
+            assert!(get(&first, &key) && get(&second, &key));
+            assert!(context.cache.usage() <= 16_000);
+        }
+    }
+    drop(first);
+    drop(second);
+    crate::sync::collect();
+    assert_eq!(context.cache.usage(), 0);
+}
+
+#[test]
+fn pinned_metadata_survives_any_number_of_data_blocks() {
+    let context = TableContext { pin_metadata: true, ..context(80_000) };
+    let table = table(&keys(3000), options(Compression::None), &context);
+    assert!(get(&table, "k000000"));
+    let tickers = [BlockCacheFilterMiss, BlockCacheIndexMiss];
+    let moved = counted(&context, &tickers, || {
+        for i in 0..3000 {
+            assert!(get(&table, &format!("k{:06}", 2 * i)));
+        }
+    });
+    assert_eq!(moved, [0, 0]);
+    assert!(context.cache.pinned_usage() > 0);
+}
+
+#[test]
+fn a_scan_past_the_cache_leaves_it_alone_and_reads_ahead() {
+    use crate::cursor::Cursor;
+    use crate::table::{ScanOptions, TableCursor};
+    let context = context(1 << 20);
+    let table = table(&keys(3000), options(Compression::None), &context);
+    let reads_of = |scan: ScanOptions| {
+        counted(&context, &[FileReads, BlockCacheDataAdd], || {
+            let mut cursor = TableCursor::new(Arc::clone(&table), scan);
+            cursor.seek_to_first().unwrap();
+            while cursor.valid() {
+                cursor.next().unwrap();
+            }
+        })
+    };
+    let blocks = table.properties().number("rocksdb.num.data.blocks").unwrap();
+    assert!(get(&table, "k000000"));
+    // The first block is resident.
+    assert_eq!(reads_of(ScanOptions { fill_cache: false, read_ahead_bytes: 0 }), [blocks - 1, 0]);
+    let ahead = reads_of(ScanOptions { fill_cache: false, read_ahead_bytes: 64 << 10 });
+    assert!(ahead[0] <= 2 + table.footer().metaindex.offset / (60 << 10), "{ahead:?}");
+    assert_eq!(reads_of(ScanOptions::default()), [blocks - 1, blocks - 1]);
+    assert_eq!(reads_of(ScanOptions::default()), [0, 0]);
+}

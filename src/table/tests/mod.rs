@@ -1,0 +1,113 @@
+//! Tables written here and read back: by this crate, and by RocksDB's own tools.
+
+mod cache;
+mod damage;
+mod round_trip;
+mod tools;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Compression, Dialect, Table, TableBuilder, TableContext, TableOptions, TableSummary};
+use crate::cache::BlockCache;
+use crate::error::Result;
+use crate::filter::FilterSpec;
+use crate::fs::{Fs, MemFs};
+use crate::key::{self, SequenceNumber, internal_key};
+use crate::stats::Counters;
+
+/// Internal keys and values, in the order of a table.
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn sorted(mut entries: Entries) -> Entries {
+    entries.sort_by(|a, b| key::compare(&a.0, &b.0));
+    entries
+}
+
+/// What a tree's table may hold: the empty key, keys that are prefixes of others, binary and long
+/// ones, several versions, tombstones, empty values. Sequence numbers are spread and distinct.
+fn mixed_entries(count: usize) -> Entries {
+    let mut users: Vec<Vec<u8>> = vec![vec![], vec![0], vec![0, 0xff], vec![0xff; 9]];
+    users.push(b"long/".repeat(60));
+    for i in 0..count {
+        users.push(match i % 5 {
+            0 => format!("user{:06}", i * 3).into_bytes(),
+            1 => format!("user{:06}/x", i * 3).into_bytes(),
+            2 => (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
+            3 => format!("user{:06}", i * 3).repeat(3).into_bytes(),
+            _ => vec![b'z'; i % 200 + 1],
+        });
+    }
+    users.sort();
+    users.dedup();
+    let mut entries = Entries::new();
+    for (i, user) in users.iter().enumerate() {
+        for version in 0..1 + (i % 7) / 3 {
+            let kind = u8::from((i + version) % 5 != 0);
+            let value = format!("value {i} {version} ").repeat(i % 9).into_bytes();
+            let value = if kind == 0 { vec![] } else { value };
+            entries.push((internal_key(user, (1 + i + 10_000 * version) as u64, kind), value));
+        }
+    }
+    sorted(entries)
+}
+
+fn options(compression: Compression) -> TableOptions {
+    TableOptions { block_bytes: 700, compression, ..TableOptions::default() }
+}
+
+fn write(
+    fs: &dyn Fs,
+    path: &str,
+    entries: &[(Vec<u8>, Vec<u8>)],
+    options: TableOptions,
+) -> TableSummary {
+    let dialect = Dialect::Database { file_number: 7 };
+    let mut builder =
+        TableBuilder::new(fs.create(Path::new(path)).unwrap(), options, dialect).unwrap();
+    for (key, value) in entries {
+        builder.add(key, value).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+fn context(cache_bytes: usize) -> TableContext {
+    TableContext {
+        cache: BlockCache::new(cache_bytes),
+        counters: Arc::new(Counters::new()),
+        pin_metadata: false,
+        assigned_sequence: None,
+    }
+}
+
+fn open(fs: &dyn Fs, path: &str, context: &TableContext) -> Result<Arc<Table>> {
+    Table::open(fs.open(Path::new(path))?, context.clone())
+}
+
+/// A table over `entries` in a file system of its own.
+fn table(
+    entries: &[(Vec<u8>, Vec<u8>)],
+    options: TableOptions,
+    context: &TableContext,
+) -> Arc<Table> {
+    let fs = MemFs::new();
+    write(&fs, "t.sst", entries, options);
+    open(&fs, "t.sst", context).unwrap()
+}
+
+fn bloom() -> FilterSpec {
+    FilterSpec::bloom(10.0).unwrap()
+}
+
+/// What a lookup must find: sequence, kind and value.
+fn expected_get<'a>(
+    entries: &'a [(Vec<u8>, Vec<u8>)],
+    user_key: &[u8],
+    sequence: SequenceNumber,
+) -> Option<(SequenceNumber, u8, &'a [u8])> {
+    let target = key::seek_key(user_key, sequence);
+    let at = entries.partition_point(|(key, _)| key::compare(key, &target).is_lt());
+    let (found, value) = entries.get(at)?;
+    (key::user_key(found) == user_key)
+        .then(|| (key::sequence(found), key::kind_byte(found), &value[..]))
+}
