@@ -78,10 +78,6 @@ impl Grid {
         [MARKER, seed, b0, b1, b2]
     }
 
-    pub fn blocks(&self) -> u32 {
-        self.blocks
-    }
-
     pub fn slots(&self) -> u32 {
         self.blocks * BLOCK_SLOTS
     }
