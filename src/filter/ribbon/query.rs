@@ -78,14 +78,11 @@ impl RibbonGeometry {
         let (number, bit) = (start / BLOCK_SLOTS, start % BLOCK_SLOTS);
         let columns = self.grid.columns_of(number);
         let bytes = columns as usize * SEGMENT_BYTES;
-        let run = block.get(self.grid.first_segment(number) * SEGMENT_BYTES..)?;
-        let far = if bit == 0 { 0 } else { bytes };
-        if far + bytes > run.len() {
-            return None;
-        }
+        let near = self.grid.first_segment(number) * SEGMENT_BYTES;
+        let far = if bit == 0 { near } else { near + bytes };
         Some(Query {
-            near: &run[..bytes],
-            far: &run[far..far + bytes],
+            near: block.get(near..near + bytes)?,
+            far: block.get(far..far + bytes)?,
             coefficients,
             bit,
             fingerprint: result & ((1u64 << columns) - 1) as u32,
