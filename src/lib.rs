@@ -37,6 +37,6 @@ pub use slice::Slice;
 pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
 pub use table::{
     BlockHandle, ChecksumKind, Compression, FilterInfo, FilterSummary, Footer, PropertyValue,
-    SstEntries, SstEntry, SstReader, SstWriter, TableCheck, TableFilterInfo, TableOptions,
-    TableProperties, TableSummary,
+    RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter, TableCheck, TableFilterInfo,
+    TableOptions, TableProperties, TableSummary,
 };

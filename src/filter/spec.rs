@@ -60,7 +60,7 @@ impl Target {
 
 /// Why a filter cannot be had: one line that names what was given and what is possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpecError(String);
+pub struct SpecError(pub(crate) String);
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

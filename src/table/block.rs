@@ -18,7 +18,7 @@
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
-use crate::coding::{Decoder, fixed32, put_fixed32, put_varint, varint};
+use crate::coding::{fixed32, varint};
 use crate::error::Damage;
 use crate::key::{self, SequenceNumber, TRAILER_BYTES};
 
@@ -94,8 +94,13 @@ impl Block {
         self.bytes.heap_bytes()
     }
 
+    /// How many restart points there are.
+    pub(super) fn restart_count(&self) -> usize {
+        self.restart_count
+    }
+
     /// The offset of restart point `i`, checked to lie on or before the end of the entries.
-    fn restart(&self, i: usize) -> Result<usize, Damage> {
+    pub(super) fn restart(&self, i: usize) -> Result<usize, Damage> {
         let at = self.entries_end + 4 * i;
         let offset = fixed32(&self.bytes[at..]) as usize;
         if offset > self.entries_end {
@@ -106,7 +111,7 @@ impl Block {
     }
 
     /// The whole internal key at restart point `i`.
-    fn restart_key(&self, i: usize) -> Result<&[u8], Damage> {
+    pub(super) fn restart_key(&self, i: usize) -> Result<&[u8], Damage> {
         let offset = self.restart(i)?;
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared != 0 {
@@ -124,14 +129,16 @@ impl Block {
 }
 
 /// Where the parts of one entry lie.
-struct Entry {
-    shared: usize,
-    suffix: Range<usize>,
-    value: Range<usize>,
+pub(super) struct Entry {
+    /// Bytes of the key that are those of the key before.
+    pub shared: usize,
+    pub suffix: Range<usize>,
+    pub value: Range<usize>,
 }
 
 impl Entry {
-    fn decode(entries: &[u8], offset: usize) -> Result<Entry, Damage> {
+    /// The entry at `offset`, which lies within `entries`.
+    pub fn decode(entries: &[u8], offset: usize) -> Result<Entry, Damage> {
         let head = &entries[offset..];
         // Nearly every entry has three lengths below 128.
         let (shared, non_shared, value_bytes, head_bytes) = match head {
@@ -198,6 +205,9 @@ fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
     Ok(())
 }
 
+/// A key that a walk lends until its next step, and a value of the block.
+type KeyAndValue<'k, 'v> = (&'k [u8], &'v [u8]);
+
 /// See [`Block::scan`].
 pub(crate) struct Scan<'a> {
     entries: &'a [u8],
@@ -208,7 +218,7 @@ pub(crate) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     /// The next key and value; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<(&[u8], &'a [u8])>, Damage> {
+    pub fn next(&mut self) -> Result<Option<KeyAndValue<'_, 'a>>, Damage> {
         if self.next == self.entries.len() {
             return Ok(None);
         }
@@ -400,108 +410,12 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
     }
 }
 
-/// Builds a block. Call order: `(add* finish clear)*`, keys in ascending order.
-pub(crate) struct BlockBuilder {
-    out: Vec<u8>,
-    restarts: Vec<u32>,
-    /// Entries from one restart point to the next.
-    restart_interval: usize,
-    since_restart: usize,
-    last_key: Vec<u8>,
-    /// Index entries carry no value length: their values delimit themselves.
-    value_lengths: bool,
-}
-
-impl BlockBuilder {
-    pub fn new(restart_interval: usize) -> BlockBuilder {
-        BlockBuilder {
-            out: Vec::new(),
-            restarts: vec![0],
-            restart_interval,
-            since_restart: 0,
-            last_key: Vec::new(),
-            value_lengths: true,
-        }
-    }
-
-    /// For an index whose values are handles without a length before them. Each entry is a restart
-    /// point, so that each holds a whole key and a whole handle.
-    pub fn for_index() -> BlockBuilder {
-        BlockBuilder { value_lengths: false, ..BlockBuilder::new(1) }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
-    }
-
-    /// Bytes of the block if it were finished now.
-    pub fn estimated_bytes(&self) -> usize {
-        self.out.len() + 4 * self.restarts.len() + 4
-    }
-
-    /// The last key added.
-    pub fn last_key(&self) -> &[u8] {
-        &self.last_key
-    }
-
-    /// The sizes of key and value, and of the block, must stay below 2^32; the table builder sees
-    /// to it.
-    pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        let mut shared = 0;
-        if self.since_restart == self.restart_interval {
-            self.restarts.push(self.out.len() as u32);
-            self.since_restart = 0;
-        } else if !self.out.is_empty() {
-            shared = self.last_key.iter().zip(key).take_while(|(a, b)| a == b).count();
-        }
-        put_varint(&mut self.out, shared as u64);
-        put_varint(&mut self.out, (key.len() - shared) as u64);
-        if self.value_lengths {
-            put_varint(&mut self.out, value.len() as u64);
-        }
-        self.out.extend_from_slice(&key[shared..]);
-        self.out.extend_from_slice(value);
-        self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(&key[shared..]);
-        self.since_restart += 1;
-    }
-
-    /// The finished block, until [`Self::clear`].
-    pub fn finish(&mut self) -> &[u8] {
-        for &restart in &self.restarts {
-            put_fixed32(&mut self.out, restart);
-        }
-        put_fixed32(&mut self.out, self.restarts.len() as u32);
-        &self.out
-    }
-
-    /// Empty, for the next block.
-    pub fn clear(&mut self) {
-        self.out.clear();
-        self.restarts.clear();
-        self.restarts.push(0);
-        self.since_restart = 0;
-        self.last_key.clear();
-    }
-}
-
-/// The key and value lengths in front of an index entry, whose form [`super::index`] knows.
-pub(crate) fn decode_index_head(
-    decoder: &mut Decoder<'_>,
-    value_lengths: bool,
-) -> Result<(usize, usize), Damage> {
-    let shared = decoder.varint32("shared key bytes")? as usize;
-    let non_shared = decoder.varint32("key suffix bytes")? as usize;
-    if value_lengths {
-        decoder.varint32("value bytes")?;
-    }
-    Ok((shared, non_shared))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coding::put_fixed32;
     use crate::key::{internal_key, pack};
+    use crate::table::block_builder::BlockBuilder;
     use std::collections::BTreeMap;
 
     type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -627,7 +541,7 @@ mod tests {
 
     #[test]
     fn damaged_blocks_never_panic_and_never_loop() {
-        let entries: Vec<_> = model().into_iter().step_by(9).collect();
+        let entries: Vec<_> = model().into_iter().step_by(25).collect();
         let good = build(&entries, 4).bytes().to_vec();
         let walk = |bytes: &[u8]| {
             let Ok(block) = Block::new(BlockBytes::copy_from(bytes)) else { return };
@@ -641,7 +555,7 @@ mod tests {
             while cursor.valid() && cursor.prev().is_ok() && steps < 2 * entries.len() {
                 steps += 1;
             }
-            for (key, _) in &entries {
+            for (key, _) in entries.iter().step_by(6) {
                 let _ = cursor.seek(key);
                 let _ = cursor.seek_before(key);
             }

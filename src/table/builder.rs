@@ -22,7 +22,7 @@ use crate::fs::WritableFile;
 use crate::hash::hash64;
 use crate::key::{self, EntryKind, MAX_SEQUENCE, TRAILER_BYTES};
 
-use super::block::BlockBuilder;
+use super::block_builder::BlockBuilder;
 use super::checksum::ChecksumKind;
 use super::compression::{Compression, Compressor};
 use super::filter_block::full_filter_name;

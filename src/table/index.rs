@@ -30,7 +30,7 @@ use crate::coding::Decoder;
 use crate::error::Damage;
 use crate::key::{self, TRAILER_BYTES};
 
-use super::block::{Block, decode_index_head};
+use super::block::Block;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
 use super::properties::IndexForm;
 
@@ -64,7 +64,11 @@ impl IndexParser {
         let mut previous: Option<BlockHandle> = None;
         while !decoder.is_empty() {
             let start = decoder.position();
-            let (shared, non_shared) = decode_index_head(&mut decoder, !self.form.delta_values)?;
+            let shared = decoder.varint32("shared key bytes")? as usize;
+            let non_shared = decoder.varint32("key suffix bytes")? as usize;
+            if !self.form.delta_values {
+                decoder.varint32("value bytes")?;
+            }
             if shared > key.len() {
                 let expected = format!("at most {} shared key bytes", key.len());
                 return Err(Damage::new(start, expected, shared));

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! format      handles, trailers, footer          checksum, compression   what guards and packs blocks
-//! block       sorted entries, both ways          bytes                   a block's memory
+//! block       sorted entries, both ways          block_search            one key in a block
+//! block_builder   writes them                    bytes                   a block's memory
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
 //!
@@ -15,6 +16,8 @@
 //! the newest entry at or before a sequence number, whatever its kind byte.
 
 mod block;
+mod block_builder;
+mod block_search;
 mod builder;
 mod bytes;
 mod checksum;
@@ -48,7 +51,7 @@ pub use info::TableFilterInfo;
 pub use options::{FilterSummary, TableOptions, TableSummary};
 pub use properties::{PropertyValue, TableProperties};
 pub use reader::TableCheck;
-pub use sst::{FilterInfo, SstEntries, SstEntry, SstReader, SstWriter};
+pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 
 /// What is looked up: a user key as a snapshot sees it.
 #[derive(Debug, Clone, Copy)]

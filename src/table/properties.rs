@@ -258,8 +258,7 @@ fn is_text(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::block::BlockBuilder;
-    use crate::table::bytes::BlockBytes;
+    use crate::table::block_builder::BlockBuilder;
 
     fn properties(pairs: &[(&str, &[u8])]) -> TableProperties {
         let mut builder = BlockBuilder::new(usize::MAX);

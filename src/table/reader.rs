@@ -34,6 +34,7 @@ use crate::sync::Guard;
 
 use super::LookupKey;
 use super::block::{Block, BlockCursor};
+use super::block_search::Search;
 use super::file::{BlockFile, StoredBlock};
 use super::filter_block::{PreparedFilter, StoredFilter, TableFilter};
 use super::format::{BlockHandle, Footer, unsupported};
@@ -120,7 +121,7 @@ pub(crate) struct Entry {
     pub value: Slice,
 }
 
-/// What [`Table::verify`] found. Damage is an error instead.
+/// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableCheck {
     /// Entries read.
@@ -296,31 +297,24 @@ impl Table {
         while i < index.index.len() {
             let block = self.data_block(&index, i, guard)?;
             self.count_both(Ticker::DataBlocksExamined, FileTicker::DataBlocksExamined);
-            let mut cursor = BlockCursor::new(&*block, self.overlay);
-            cursor
-                .seek_parts(key.user_key, key.trailer())
-                .map_err(|damage| self.file.damaged(damage, index.index.handle(i)))?;
-            if cursor.valid() {
-                if key::user_key(cursor.key()) != key.user_key {
-                    return Ok(None);
+            let search = block.find(key.user_key, key.trailer(), self.overlay);
+            match search.map_err(|damage| self.file.damaged(damage, index.index.handle(i)))? {
+                Search::Found { trailer, value } => {
+                    if self.stored_filter.is_some() {
+                        let file = FileTicker::FilterFullTruePositive;
+                        self.count_both(Ticker::BloomFullTruePositive, file);
+                    }
+                    return Ok(Some(visit(Found {
+                        sequence: trailer >> 8,
+                        kind: trailer as u8,
+                        value: &block.bytes()[value.clone()],
+                        block: &block,
+                        value_start: value.start,
+                    })));
                 }
-                if self.stored_filter.is_some() {
-                    let file = FileTicker::FilterFullTruePositive;
-                    self.count_both(Ticker::BloomFullTruePositive, file);
-                }
-                let found = Found {
-                    sequence: key::sequence(cursor.key()),
-                    kind: key::kind_byte(cursor.key()),
-                    value: cursor.value(),
-                    block: &block,
-                    value_start: cursor.value_range().start,
-                };
-                return Ok(Some(visit(found)));
+                Search::PastEnd if index.index.may_continue(i, key.user_key) => i += 1,
+                Search::Absent | Search::PastEnd => return Ok(None),
             }
-            if !index.index.may_continue(i, key.user_key) {
-                return Ok(None);
-            }
-            i += 1;
         }
         Ok(None)
     }

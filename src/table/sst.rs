@@ -15,10 +15,10 @@ use crate::stats::Counters;
 use crate::sync::pin;
 
 use super::LookupKey;
-use super::block::Block;
+use super::block::BlockCursor;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
-use super::filter_block::{StoredFilter, TableFilter};
+use super::filter_block::TableFilter;
 use super::format::{BlockHandle, Footer};
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::properties::{TableProperties, names};
@@ -139,6 +139,11 @@ impl SstReader {
         Ok(SstReader { table: Arc::new(table) })
     }
 
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.table.block_file().file().len()
+    }
+
     /// The decoded footer.
     pub fn footer(&self) -> &Footer {
         self.table.footer()
@@ -179,6 +184,7 @@ impl SstReader {
     /// What there is to know of the filter without asking it. `None` without a filter.
     pub fn filter(&self) -> Result<Option<FilterInfo>> {
         let Some(stored) = self.table.stored_filter() else { return Ok(None) };
+        let named = self.metaindex().iter().find(|(_, handle)| *handle == stored.handle());
         let filters = self.filters()?;
         let properties = self.properties();
         let keys = match properties.number(names::FILTER_ENTRIES) {
@@ -195,6 +201,7 @@ impl SstReader {
             filter.predicted_fpr(keys) * share(filter)
         });
         Ok(Some(FilterInfo {
+            name: named.map(|(name, _)| name.clone()).unwrap_or_default(),
             handle: stored.handle(),
             partitions: filters.len(),
             bytes: bytes as u64,
@@ -221,20 +228,23 @@ impl SstReader {
         self.table.verify()
     }
 
-    /// The ranges that the table deletes: start key, sequence number, end key (exclusive).
-    pub fn range_deletions(&self) -> Result<Vec<(Vec<u8>, SequenceNumber, Vec<u8>)>> {
+    /// The ranges that the table deletes.
+    pub fn range_deletions(&self) -> Result<Vec<RangeDeletion>> {
         let Some(handle) = self.table.metaindex_handle("rocksdb.range_del") else {
             return Ok(Vec::new());
         };
         let file = self.table.block_file();
-        let block: Block = file.read_block(handle)?;
+        let block = file.read_block(handle)?;
         let mut ranges = Vec::new();
-        let mut cursor = super::block::BlockCursor::new(&block, self.table.overlay());
+        let mut cursor = BlockCursor::new(&block, self.table.overlay());
         let mut walk = || {
             cursor.seek_to_first()?;
             while cursor.valid() {
-                let start = key::user_key(cursor.key()).to_vec();
-                ranges.push((start, key::sequence(cursor.key()), cursor.value().to_vec()));
+                ranges.push(RangeDeletion {
+                    start: key::user_key(cursor.key()).to_vec(),
+                    end: cursor.value().to_vec(),
+                    sequence: key::sequence(cursor.key()),
+                });
                 cursor.next()?;
             }
             Ok(())
@@ -244,9 +254,22 @@ impl SstReader {
     }
 }
 
+/// A tombstone for the keys from `start` to before `end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeDeletion {
+    /// The first key deleted.
+    pub start: Vec<u8>,
+    /// The first key not deleted.
+    pub end: Vec<u8>,
+    /// Entries written later stay.
+    pub sequence: SequenceNumber,
+}
+
 /// What there is to know of a table's filter.
 #[derive(Debug, Clone)]
 pub struct FilterInfo {
+    /// Its name in the metaindex, which says how its bytes are to be read.
+    pub name: String,
     /// The filter block, or the index of a partitioned filter.
     pub handle: BlockHandle,
     /// 1 unless partitioned.

@@ -29,8 +29,6 @@ pub(crate) struct Record<'a> {
     pub payload: &'a [u8],
     /// Where in the file the payload begins, for errors about what is in it.
     pub payload_offset: u64,
-    /// What the record says of the file: all before this offset was durable.
-    pub synced_to: u64,
 }
 
 /// How a log ends.
@@ -72,7 +70,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// The next record, or `None` at the end of the log; [`LogReader::tail`] then says how it ends.
+    /// The next record, or `None` at the end of the log, be it clean or torn.
     ///
     /// # Errors
     /// [`Error::Corruption`] when bytes that had been durable have changed.
@@ -108,13 +106,15 @@ impl LogReader {
                 // Still in the window: asked for again, since a borrow cannot outlive the loop.
                 let payload = self.window.bytes(payload_offset, header.payload_bytes as usize)?;
                 let payload = payload.unwrap_or_default();
-                return Ok(Some(Record { payload, payload_offset, synced_to: header.synced_to }));
+                return Ok(Some(Record { payload, payload_offset }));
             }
         }
         Ok(None)
     }
 
-    /// How the log ends; `None` before [`LogReader::next`] has returned `None`.
+    /// How the log ends; `None` before `next` has returned `None`. Recovery does not
+    /// ask: it judges the logs together, by their sequence numbers.
+    #[cfg(any(test, fuzzing))]
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }
