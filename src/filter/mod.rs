@@ -51,6 +51,7 @@ mod hashes;
 mod legacy;
 mod lines;
 mod reader;
+mod ribbon;
 pub mod sizing;
 mod spec;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::fmt;
 use super::bloom::{self, BloomGeometry};
 use super::legacy::LegacyGeometry;
 use super::lines::LineBuf;
+use super::ribbon::{self, RibbonGeometry};
 use super::{Family, FilterEncoding, Geometry, HashKind, KeyHash};
 
 /// A stored filter, ready to be asked. Shared freely between threads.
@@ -42,6 +43,7 @@ enum Shape {
     Untrusted(&'static str),
     LegacyBloom(LegacyGeometry),
     Bloom(BloomGeometry),
+    Ribbon(RibbonGeometry),
 }
 
 /// Evaluates `$answer` with `$geometry` bound to the geometry of whichever family it is.
@@ -51,6 +53,7 @@ macro_rules! dispatch {
             Shape::Untrusted(_) => $untrusted,
             Shape::LegacyBloom($geometry) => $answer,
             Shape::Bloom($geometry) => $answer,
+            Shape::Ribbon($geometry) => $answer,
         }
     };
 }
@@ -70,6 +73,7 @@ impl Shape {
                 }
                 match trailer[0] {
                     bloom::MARKER => BloomGeometry::parse(block).map(Shape::Bloom),
+                    ribbon::MARKER => RibbonGeometry::parse(block).map(Shape::Ribbon),
                     1..=0x7f => LegacyGeometry::parse(block).map(Shape::LegacyBloom),
                     0 => Err("a filter that says maybe to everything"),
                     _ => Err("a filter of an unknown family"),
@@ -143,6 +147,7 @@ impl FilterReader {
             Shape::Untrusted(_) => None,
             Shape::LegacyBloom(_) => Some(Family::LegacyBloom),
             Shape::Bloom(_) => Some(Family::Bloom),
+            Shape::Ribbon(_) => Some(Family::Ribbon),
         }
     }
 
