@@ -9,6 +9,7 @@
 use std::fmt;
 
 use super::bloom::{self, BloomGeometry};
+use super::burr::BurrGeometry;
 use super::legacy::LegacyGeometry;
 use super::lines::LineBuf;
 use super::{Family, FilterEncoding, Geometry, HashKind, KeyHash};
@@ -42,6 +43,7 @@ enum Shape {
     Untrusted(&'static str),
     LegacyBloom(LegacyGeometry),
     Bloom(BloomGeometry),
+    Burr(BurrGeometry),
 }
 
 /// Evaluates `$answer` with `$geometry` bound to the geometry of whichever family it is.
@@ -51,6 +53,7 @@ macro_rules! dispatch {
             Shape::Untrusted(_) => $untrusted,
             Shape::LegacyBloom($geometry) => $answer,
             Shape::Bloom($geometry) => $answer,
+            Shape::Burr($geometry) => $answer,
         }
     };
 }
@@ -75,7 +78,7 @@ impl Shape {
                     _ => Err("a filter of an unknown family"),
                 }
             }
-            FilterEncoding::BumpedRibbon => Err("a filter of an unknown family"),
+            FilterEncoding::BumpedRibbon => BurrGeometry::parse(block).map(Shape::Burr),
         }
     }
 }
@@ -143,6 +146,7 @@ impl FilterReader {
             Shape::Untrusted(_) => None,
             Shape::LegacyBloom(_) => Some(Family::LegacyBloom),
             Shape::Bloom(_) => Some(Family::Bloom),
+            Shape::Burr(_) => Some(Family::Burr),
         }
     }
 

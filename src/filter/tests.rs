@@ -8,7 +8,7 @@ use crate::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
 
 /// Every way to ask for a filter, at several sizes.
 const SPECS: &[&str] =
-    &["bloom(1)", "bloom(5)", "bloom(9.9)", "bloom(16)", "bloom(100)", "fpr(0.01)"];
+    &["bloom(1)", "bloom(5)", "bloom(9.9)", "bloom(16)", "bloom(100)", "fpr(0.01)", "burr(1)", "burr(4.5)", "burr(7)", "burr(20)", "fpr(0.01, burr)"];
 
 fn random_hashes(seed: u64, count: usize) -> Vec<KeyHash> {
     let mut rng = StdRng::seed_from_u64(seed);
