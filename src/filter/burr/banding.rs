@@ -26,11 +26,11 @@
 //! right stream has finished; filled earlier, its rows travel through the right stream's slots into
 //! the part that a failing class there rolls back, and keys are lost (see the tests).
 
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
 use super::partition::{CLASSES, Grouping, Window};
 use super::row::{Row, Word, equation, start};
-
-/// Chains of elimination that run interleaved.
-pub(super) const STREAMS: usize = 2;
 
 /// What elimination makes of one layer.
 pub(super) struct Banded<R> {
@@ -56,7 +56,7 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
     // equal and is left with nothing, as a row that cannot stay is: one test finds both.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
-    grouping.for_each_window(chunks, |window| banding.add_window::<STREAMS>(window, &mut rows));
+    grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
     rows.truncate(slots as usize);
     Banded { rows, thresholds: banding.thresholds, bumped: banding.bumped }
 }
@@ -79,13 +79,15 @@ struct Key<R> {
 /// `slot` of a key that needed none.
 const NOWHERE: u32 = u32::MAX;
 
-/// The keys of one bucket.
-struct Bucket<R> {
-    /// Counted from the first of the window.
-    index: u32,
-    /// Where each class begins.
+/// A chain of elimination: some classes of one bucket after the other.
+struct Stream<R> {
+    /// The bucket, counted from the first of the window, and the one to stop before.
+    bucket: u32,
+    end: u32,
+    /// The classes taken, and where each class of the bucket begins among its keys.
+    classes: Range<usize>,
     begins: [usize; CLASSES],
-    /// The keys, then two end records.
+    /// The keys of the classes taken, then two end records.
     keys: Vec<Key<R>>,
 }
 
@@ -94,95 +96,120 @@ struct Bucket<R> {
 struct Cursor<R> {
     row: R,
     slot: u32,
-    /// Index of its key in the bucket.
+    /// Index of its key in the stream.
     key: usize,
 }
 
 impl<R: Row> Banding<R> {
-    fn add_window<const N: usize>(&mut self, window: &Window, rows: &mut [R]) {
-        let border = |i: usize| (window.buckets as usize * i / N) as u32;
-        let mut buckets: [Bucket<R>; N] = std::array::from_fn(|_| Bucket::default());
-        let mut cursors: [Cursor<R>; N] =
-            std::array::from_fn(|i| self.open(window, &mut buckets[i], border(i)));
-        // Where each stream ends for now: before its last bucket, unless it is the last stream.
-        let ends: [u32; N] = std::array::from_fn(|i| {
-            if i + 1 == N { window.buckets } else { (border(i + 1)).saturating_sub(1).max(border(i)) }
-        });
-        while (0..N).all(|i| buckets[i].index < ends[i]) {
-            cursors = run(rows, &mut buckets, cursors);
-            for i in 0..N {
-                if cursors[i].row.is_empty() {
-                    cursors[i] = self.stuck(window, rows, &mut buckets[i], cursors[i]);
-                }
+    fn add_window(&mut self, window: &Window, rows: &mut [R]) {
+        // The first bucket of the right stream; too few buckets are one stream.
+        let seam = if window.buckets < 4 { 0 } else { window.buckets / 2 };
+        let mut left = Stream::new(seam.saturating_sub(1));
+        let mut right = Stream::new(window.buckets);
+        let mut a = self.open(window, &mut left, 0, 0..CLASSES);
+        let classes = if seam == 0 { CLASSES } else { 1 };
+        let mut b = self.open(window, &mut right, seam, 0..classes);
+        while left.bucket < left.end && right.bucket < right.end {
+            [a, b] = run([&mut left.keys, &mut right.keys], [a, b], rows);
+            if a.row.is_empty() {
+                a = self.stuck(window, &mut left, a, rows);
+            }
+            if b.row.is_empty() {
+                b = self.stuck(window, &mut right, b, rows);
             }
         }
-        let borders = std::array::from_fn(|i| border(i + 1));
-        for ends in [ends, borders] {
-            for i in (0..N).rev() {
-                while buckets[i].index < ends[i] {
-                    let [at] = run(rows, std::array::from_mut(&mut buckets[i]), [cursors[i]]);
-                    cursors[i] = self.stuck(window, rows, &mut buckets[i], at);
-                }
+        self.finish(window, &mut left, a, rows);
+        self.finish(window, &mut right, b, rows);
+        if seam > 0 {
+            left.end = seam;
+            let a = self.open(window, &mut left, seam - 1, 0..CLASSES);
+            self.finish(window, &mut left, a, rows);
+            if self.thresholds[(window.first_bucket + seam) as usize] > 0 {
+                left.end = seam + 1;
+                let a = self.open(window, &mut left, seam, 1..CLASSES);
+                self.finish(window, &mut left, a, rows);
             }
         }
     }
 
-    /// Lays out the rows of a bucket and takes up its first key.
-    fn open(&self, window: &Window, bucket: &mut Bucket<R>, index: u32) -> Cursor<R> {
-        bucket.index = index;
-        bucket.keys.clear();
-        if index < window.buckets {
-            let (hashes, begins) = window.bucket(index);
-            bucket.begins = begins;
-            bucket.keys.extend(hashes.iter().map(|&hash| {
+    /// Runs a stream alone to its end.
+    fn finish(
+        &mut self,
+        window: &Window,
+        stream: &mut Stream<R>,
+        mut at: Cursor<R>,
+        rows: &mut [R],
+    ) {
+        while stream.bucket < stream.end {
+            [at] = run([&mut stream.keys], [at], rows);
+            at = self.stuck(window, stream, at, rows);
+        }
+    }
+
+    /// Lays out the rows of some classes of a bucket and takes up the first.
+    fn open(
+        &self,
+        window: &Window,
+        stream: &mut Stream<R>,
+        bucket: u32,
+        classes: Range<usize>,
+    ) -> Cursor<R> {
+        stream.bucket = bucket;
+        stream.keys.clear();
+        if bucket < stream.end {
+            let (hashes, begins) = window.bucket(bucket);
+            let end = begins.get(classes.end).copied().unwrap_or(hashes.len());
+            stream.keys.extend(hashes[begins[classes.start]..end].iter().map(|&hash| {
                 let (coefficients, fingerprint) = equation(hash);
                 let slot = start(hash, self.starts);
-                let row = R::new(coefficients, fingerprint, slot);
-                Key { row, slot }
+                Key { row: R::new(coefficients, fingerprint, slot), slot }
             }));
+            stream.begins = begins.map(|begin| begin.saturating_sub(begins[classes.start]));
+            stream.classes = classes;
         }
         let end = Key { row: self.end, slot: self.starts + R::Word::BITS };
-        bucket.keys.extend([end, end]);
-        bucket.cursor(0)
+        stream.keys.extend([end, end]);
+        stream.cursor(0)
     }
 
-    /// A row was left without coefficients: the bucket is at its end, or the key needs no row of its
-    /// own, or it cannot hold and its class is bumped.
+    /// A row was left without coefficients: the stream is at the end of its bucket, or the key needs
+    /// no row of its own, or it cannot hold and its class is bumped.
     fn stuck(
         &mut self,
         window: &Window,
-        rows: &mut [R],
-        bucket: &mut Bucket<R>,
+        stream: &mut Stream<R>,
         at: Cursor<R>,
+        rows: &mut [R],
     ) -> Cursor<R> {
-        let keys = bucket.keys.len() - 2;
+        let keys = stream.keys.len() - 2;
         if at.key < keys && at.row.fingerprint() == 0 {
-            bucket.keys[at.key].slot = NOWHERE;
-            return bucket.cursor(at.key + 1);
+            stream.keys[at.key].slot = NOWHERE;
+            return stream.cursor(at.key + 1);
         }
         if at.key < keys {
-            let class = bucket.begins.iter().rposition(|&begin| begin <= at.key).unwrap_or(0);
+            let mut class = stream.classes.end - 1;
+            while stream.begins[class] > at.key {
+                class -= 1;
+            }
             // No row came after these, so none was reduced by them, and they can simply go.
-            for key in &bucket.keys[bucket.begins[class]..at.key] {
+            for key in &stream.keys[stream.begins[class]..at.key] {
                 if key.slot != NOWHERE {
                     rows[key.slot as usize] = R::default();
                 }
             }
-            self.thresholds[(window.first_bucket + bucket.index) as usize] = class as u8;
-            let (hashes, begins) = window.bucket(bucket.index);
+            self.thresholds[(window.first_bucket + stream.bucket) as usize] = class as u8;
+            let (hashes, begins) = window.bucket(stream.bucket);
             self.bumped.extend_from_slice(&hashes[begins[class]..]);
         }
-        self.open(window, bucket, bucket.index + 1)
+        self.open(window, stream, stream.bucket + 1, 0..CLASSES)
     }
 }
 
-impl<R: Row> Default for Bucket<R> {
-    fn default() -> Bucket<R> {
-        Bucket { index: 0, begins: [0; CLASSES], keys: Vec::new() }
+impl<R: Row> Stream<R> {
+    fn new(end: u32) -> Stream<R> {
+        Stream { bucket: 0, end, classes: 0..0, begins: [0; CLASSES], keys: Vec::new() }
     }
-}
 
-impl<R: Row> Bucket<R> {
     fn cursor(&self, key: usize) -> Cursor<R> {
         Cursor { row: self.keys[key].row, slot: self.keys[key].slot, key }
     }
@@ -194,26 +221,26 @@ impl<R: Row> Bucket<R> {
 /// added to it and it moves on.
 #[inline(never)]
 fn run<R: Row, const N: usize>(
-    rows: &mut [R],
-    buckets: &mut [Bucket<R>; N],
+    keys: [&mut [Key<R>]; N],
     at: [Cursor<R>; N],
+    rows: &mut [R],
 ) -> [Cursor<R>; N] {
+    // Local arrays, which the compiler keeps in registers.
     let mut row: [R; N] = at.map(|at| at.row);
     let mut slot: [u32; N] = at.map(|at| at.slot);
     let mut key: [usize; N] = at.map(|at| at.key);
-    let keys = buckets.each_mut().map(|bucket| &mut bucket.keys[..]);
     while row.iter().all(|row| !row.is_empty()) {
         for i in 0..N {
             let here = &mut rows[slot[i] as usize];
             let there = *here;
             let empty = there.is_empty();
-            let [this, next, ..] = &mut keys[i][key[i]..] else { unreachable!() };
+            let [this, next, ..] = &mut keys[i][key[i]..] else { unreachable!("two end records") };
             this.slot = slot[i];
             *here = R::select(empty, row[i], there);
             let reduced = row[i].xor(there);
             let distance = reduced.distance(slot[i]);
             row[i] = R::select(empty, next.row, reduced);
-            slot[i] = std::hint::select_unpredictable(empty, next.slot, slot[i] + distance);
+            slot[i] = select_unpredictable(empty, next.slot, slot[i] + distance);
             key[i] += usize::from(empty);
         }
     }
