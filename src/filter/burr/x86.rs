@@ -175,8 +175,7 @@ fn parity64_avx2(x: __m256i) -> __m256i {
 macro_rules! kernels {
     (
         $features:literal, $word:ty, $signed:ty, $matches:ident, $solve:ident, $parity:ident,
-        $set1:ident, $slli:ident, $srlv:ident, $add:ident, $movemask:ident, $cast:ident, $cmpgt:ident,
-        $maskstore:ident, $lane_numbers:expr
+        $set1:ident, $slli:ident, $srlv:ident, $add:ident, $cmpgt:ident, $maskstore:ident, $lane_numbers:expr
     ) => {
         #[inline]
         #[target_feature(enable = $features)]
@@ -193,7 +192,10 @@ macro_rules! kernels {
             let end = at + right_at + registers * REGISTER_BYTES;
             let Some(filter) = filter.get(at..end) else { return true };
             let (left, right) = ($set1(left as $signed), $set1(right as $signed));
-            let mut parities = 0u64;
+            let print = $set1(fingerprint as $signed);
+            let (mut column, step) = ($lane_numbers, $set1(LANES as $signed));
+            let end = $set1(columns as $signed);
+            let mut wrong = _mm256_setzero_si256();
             for register in 0..registers {
                 let start = register * REGISTER_BYTES;
                 // SAFETY: `filter` has the bytes of all registers, behind `right_at` too.
@@ -203,13 +205,16 @@ macro_rules! kernels {
                         _mm256_loadu_si256(filter.as_ptr().add(right_at + start).cast()),
                     )
                 };
-                let x = _mm256_xor_si256(_mm256_and_si256(l, left), _mm256_and_si256(r, right));
-                let sign = $slli::<{ <$word>::BITS as i32 - 1 }>($parity(x));
-                let mask = $movemask($cast(sign)) as u32;
-                parities |= u64::from(mask) << (register as u32 * LANES);
+                // One more bit of the parity: the column's bit of the fingerprint.
+                let bit = _mm256_and_si256($srlv(print, column), $set1(1));
+                let x = _mm256_xor_si256(bit, _mm256_and_si256(l, left));
+                let x = _mm256_xor_si256(x, _mm256_and_si256(r, right));
+                // The lanes behind the last column hold other segments.
+                let counts = $cmpgt(end, column);
+                wrong = _mm256_or_si256(wrong, _mm256_and_si256($parity(x), counts));
+                column = $add(column, step);
             }
-            // The lanes behind the last column hold other segments.
-            (parities ^ u64::from(fingerprint)) & ((1 << columns) - 1) == 0
+            _mm256_testz_si256(wrong, $set1(1)) != 0
         }
 
         #[target_feature(enable = $features)]
@@ -275,8 +280,6 @@ impl Vector for u32 {
         _mm256_slli_epi32,
         _mm256_srlv_epi32,
         _mm256_add_epi32,
-        _mm256_movemask_ps,
-        _mm256_castsi256_ps,
         _mm256_cmpgt_epi32,
         _mm256_maskstore_epi32,
         _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
@@ -292,8 +295,6 @@ impl Vector for u32 {
         _mm256_slli_epi32,
         _mm256_srlv_epi32,
         _mm256_add_epi32,
-        _mm256_movemask_ps,
-        _mm256_castsi256_ps,
         _mm256_cmpgt_epi32,
         _mm256_maskstore_epi32,
         _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
@@ -312,8 +313,6 @@ impl Vector for u64 {
         _mm256_slli_epi64,
         _mm256_srlv_epi64,
         _mm256_add_epi64,
-        _mm256_movemask_pd,
-        _mm256_castsi256_pd,
         _mm256_cmpgt_epi64,
         _mm256_maskstore_epi64,
         _mm256_setr_epi64x(0, 1, 2, 3)
@@ -329,8 +328,6 @@ impl Vector for u64 {
         _mm256_slli_epi64,
         _mm256_srlv_epi64,
         _mm256_add_epi64,
-        _mm256_movemask_pd,
-        _mm256_castsi256_pd,
         _mm256_cmpgt_epi64,
         _mm256_maskstore_epi64,
         _mm256_setr_epi64x(0, 1, 2, 3)
