@@ -68,7 +68,11 @@ pub(super) struct Shape {
 impl Shape {
     /// The class limits are part of the format. Measured: the optimum is flat, and these are in it.
     pub const fn of_width(width: u32) -> Shape {
-        if width == 32 { Shape { width, lo: 45, up: 56 } } else { Shape { width, lo: 103, up: 118 } }
+        if width == 32 {
+            Shape { width, lo: 43, up: 54 }
+        } else {
+            Shape { width, lo: 98, up: 115 }
+        }
     }
 
     /// Start positions of a bucket.

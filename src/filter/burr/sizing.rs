@@ -17,23 +17,20 @@ pub(super) struct Plan {
 
 impl Plan {
     pub fn for_keys(keys: usize) -> Option<Plan> {
-        #[cfg(test)]
-        if let Ok(s) = std::env::var("PLAN") {
-            let (w, e) = s.split_once(',').unwrap();
-            return Some(Plan { width: w.parse().unwrap(), slots_per_key: 1.0 + e.parse::<f64>().unwrap() });
-        }
         match keys {
             ..MIN_KEYS => None,
-            ..4000 => Some(Plan { width: 64, slots_per_key: 1.01 }),
-            _ => Some(Plan { width: 32, slots_per_key: 0.95 }),
+            ..5000 => Some(Plan { width: 64, slots_per_key: 1.0 }),
+            ..50_000 => Some(Plan { width: 32, slots_per_key: 0.94 }),
+            _ => Some(Plan { width: 32, slots_per_key: 0.93 }),
         }
     }
 
-    /// Slots of a layer for `keys` keys.
+    /// Slots of a layer for `keys` keys. A layer of few buckets gets room for all: an overloaded one
+    /// might bump every key, and the next layer again, and so on.
     pub fn slots(self, keys: usize) -> Option<u32> {
-        let slots = (keys as f64 * self.slots_per_key / f64::from(self.width)).round();
-        let slots = (slots as u64).max(2) * u64::from(self.width);
-        u32::try_from(slots).ok()
+        let slots_per_key = if keys < 1000 { 1.03 } else { self.slots_per_key };
+        let blocks = (keys as f64 * slots_per_key / f64::from(self.width)).ceil() as u64;
+        u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
 
     /// Keys that are stored as tags rather than in one more layer.
