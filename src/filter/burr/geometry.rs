@@ -46,6 +46,13 @@ fn threshold_bytes<W: Vector>(starts: u32) -> u32 {
     starts.div_ceil(W::SHAPE.bucket()).div_ceil(4)
 }
 
+#[cfg(test)]
+impl BurrGeometry {
+    pub(super) fn with_kernel(self, kernel: Kernel) -> BurrGeometry {
+        BurrGeometry { kernel, ..self }
+    }
+}
+
 impl BurrGeometry {
     fn first_layer(&self) -> Layer {
         Layer {
