@@ -4,18 +4,18 @@
 //! for it, so that a whole loop over many keys, not only its innermost step, is compiled with those
 //! instructions. The plain code is the oracle of the vector code in `x86`.
 
-use super::row::{Row, Word};
+use super::row::Row;
 use super::solve;
 #[cfg(target_arch = "x86_64")]
-use super::x86::{Avx2, Avx512};
-#[cfg(target_arch = "x86_64")]
 pub(super) use super::x86::Vector;
+#[cfg(target_arch = "x86_64")]
+use super::x86::{Avx2, Avx512};
 
 /// Without vector instructions a word needs nothing more.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) trait Vector: Word {}
+pub(super) trait Vector: super::row::Word {}
 #[cfg(not(target_arch = "x86_64"))]
-impl<W: Word> Vector for W {}
+impl<W: super::row::Word> Vector for W {}
 
 /// The left and the right block of a key: where their segments are.
 #[derive(Clone, Copy)]
@@ -110,6 +110,7 @@ impl Kernel {
 
     /// All that this processor has, the best last.
     pub fn available() -> Vec<Kernel> {
+        #[allow(unused_mut)] // Elsewhere than on x86-64.
         let mut kernels = vec![Kernel::Plain];
         #[cfg(target_arch = "x86_64")]
         {
@@ -157,7 +158,11 @@ mod tests {
             let random = mix(u64::from(slot));
             let (coefficients, fingerprint) = super::super::row::equation(random);
             // One in eight is free.
-            if random % 8 == 0 { R::default() } else { R::new(coefficients, fingerprint, slot) }
+            if random.is_multiple_of(8) {
+                R::default()
+            } else {
+                R::new(coefficients, fingerprint, slot)
+            }
         };
         (0..count).map(row).collect()
     }
@@ -236,7 +241,8 @@ mod tests {
         for kernel in Kernel::available() {
             for at in [37, 100, 101, 1 << 40] {
                 let segments = Segments { at, columns: 8 };
-                let task = Matches { filter: &filter, segments, left: 1u32, right: 1, fingerprint: 1 };
+                let task =
+                    Matches { filter: &filter, segments, left: 1u32, right: 1, fingerprint: 1 };
                 assert!(kernel.run(task), "{kernel:?} at {at}");
             }
         }

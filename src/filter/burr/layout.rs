@@ -68,11 +68,7 @@ pub(super) struct Shape {
 impl Shape {
     /// The class limits are part of the format. Measured: the optimum is flat, and these are in it.
     pub const fn of_width(width: u32) -> Shape {
-        if width == 32 {
-            Shape { width, lo: 43, up: 54 }
-        } else {
-            Shape { width, lo: 98, up: 115 }
-        }
+        if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
     }
 
     /// Start positions of a bucket.
@@ -159,7 +155,8 @@ impl Layout {
 
     /// Bytes of the whole filter.
     pub fn total_bytes(&self) -> u64 {
-        let unpadded = self.tags_at() + (self.tags * tag_bytes(self.columns)) as u64 + self.trailer_bytes();
+        let unpadded =
+            self.tags_at() + (self.tags * tag_bytes(self.columns)) as u64 + self.trailer_bytes();
         unpadded.max(self.thresholds_at() + READABLE_BYTES as u64)
     }
 
@@ -314,7 +311,10 @@ mod tests {
         let thresholds = vec![thresholds, thresholds + 37, thresholds + 37 + 2];
         assert_eq!(layout.tags_at(), thresholds[2] as u64 + 1);
         assert_eq!(layout.parts(), (vec![0, layer_1, layer_2], thresholds));
-        assert_eq!((0..4).map(|i| stored_slots(&filter, i)).collect::<Vec<_>>(), [Some(9504), Some(544), Some(64), None]);
+        assert_eq!(
+            (0..4).map(|i| stored_slots(&filter, i)).collect::<Vec<_>>(),
+            [Some(9504), Some(544), Some(64), None]
+        );
         assert_eq!(filter.len() as u64, layout.tags_at() + 5 * 2 + 3 * 4 + 16);
     }
 

@@ -247,7 +247,10 @@ mod tests {
             let offset = start % R::Word::BITS;
             let (left, right) = coefficients.split(offset);
             assert_eq!(left.parity() ^ right.parity(), coefficients.parity());
-            assert!(R::Word::ONE.split(offset) == (R::new(R::Word::ONE, 0, offset).coefficients(0), R::Word::default()));
+            assert!(
+                R::Word::ONE.split(offset)
+                    == (R::new(R::Word::ONE, 0, offset).coefficients(0), R::Word::default())
+            );
         }
     }
 

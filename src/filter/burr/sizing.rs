@@ -38,8 +38,8 @@ impl Plan {
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,
-            ..5000 => Some(Plan { width: 64, slots_per_key: 1.0, bumped: 0.02 }),
-            ..50_000 => Some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 }),
+            MIN_KEYS..5000 => Some(Plan { width: 64, slots_per_key: 1.0, bumped: 0.02 }),
+            5000..50_000 => Some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 }),
             _ => Some(Plan { width: 32, slots_per_key: 0.93, bumped: 0.077 }),
         }
     }
@@ -131,7 +131,10 @@ mod tests {
             for millibits in [2500, 7000, 7100, 12_345, 20_000] {
                 let target = Target::MillibitsPerKey(millibits);
                 let (bits, fpr) = expected(keys, target).unwrap();
-                assert!((bits * 1000.0 / f64::from(millibits) - 1.0).abs() < 0.01, "{keys} {millibits}: {bits}");
+                assert!(
+                    (bits * 1000.0 / f64::from(millibits) - 1.0).abs() < 0.01,
+                    "{keys} {millibits}: {bits}"
+                );
                 // A rate asked for is reached, with at most a fiftieth of the bits to spare.
                 let (bits_again, fpr_again) = expected(keys, Target::Fpr(fpr)).unwrap();
                 assert!((0.999..1.02).contains(&(bits_again / bits)), "{bits_again} {bits}");

@@ -16,11 +16,7 @@ use super::row::{Row, Word};
 /// Byte offset of a block's segments, and how many it has, in a layer whose first `low_blocks` blocks
 /// have one column fewer.
 #[inline(always)]
-pub(super) fn block_segments<W: Word>(
-    block: u32,
-    columns: u32,
-    low_blocks: u32,
-) -> (usize, u32) {
+pub(super) fn block_segments<W: Word>(block: u32, columns: u32, low_blocks: u32) -> (usize, u32) {
     let segment = block as usize * columns as usize - block.min(low_blocks) as usize;
     (segment * W::BYTES, columns - u32::from(block < low_blocks))
 }

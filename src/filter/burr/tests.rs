@@ -195,6 +195,37 @@ fn damage_behind_the_trailers_check_is_harmless_or_refused() {
     }
 }
 
+#[test]
+fn no_trailer_makes_a_reader_panic() {
+    let hashes = hashes(10, 100);
+    let mut found = vec![false; hashes.len()];
+    let mut random = (0u64..).map(mix);
+    let mut below = |limit: u64| (random.next().unwrap() >> 16) % limit;
+    let mut trusted = 0;
+    for _ in 0..20_000 {
+        let width = [32, 64][below(2) as usize];
+        let layers = 1 + below(4) as usize;
+        let slots: Vec<u32> = (0..layers).map(|_| width * (2 + below(30) as u32)).collect();
+        let (columns, low, tags) = (1 + below(32) as u32, below(32) as u32, below(256) as usize);
+        let low_blocks = low.min(slots[0] / width);
+        let layout = Layout::new(layout::Shape::of_width(width), columns, low_blocks, tags, &slots);
+        // Random bytes under a trailer that is right, or right for another size.
+        let change = [0, 0, 0, 1, 64][below(5) as usize];
+        let mut block = LineBuf::zeroed((layout.total_bytes() + change) as usize);
+        block.fill_with(|| below(256) as u8);
+        layout.encode(&mut block);
+        let Ok(geometry) = BurrGeometry::parse(&block) else { continue };
+        trusted += 1;
+        geometry.may_contain_many(&block, &hashes, &mut found);
+        for (&hash, &found) in hashes.iter().zip(&found) {
+            assert_eq!(geometry.may_contain(&block, hash), found);
+            geometry.finish(&block, hash, below(1 << 32) as u32);
+        }
+        assert!(geometry.predicted_fpr(&block, 100) <= 1.0);
+    }
+    assert!((10_000..15_000).contains(&trusted), "{trusted}");
+}
+
 /// Files outlive programs: these are the bytes of version 1, whatever builds them.
 #[test]
 fn the_bytes_of_the_format_stay_what_they_are() {

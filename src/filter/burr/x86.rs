@@ -228,9 +228,8 @@ macro_rules! kernels {
             let lanes = $lane_numbers;
             let one = $set1(1);
             // In register i, lane j: the number of its column.
-            let column: [__m256i; N] = std::array::from_fn(|i| {
-                $add(lanes, $set1((first + i as u32 * LANES) as $signed))
-            });
+            let column: [__m256i; N] =
+                std::array::from_fn(|i| $add(lanes, $set1((first + i as u32 * LANES) as $signed)));
             let mut window = [_mm256_setzero_si256(); N];
             for (block, rows) in rows.chunks_exact(WIDTH).enumerate().rev() {
                 for (pair, rows) in rows.as_chunks::<2>().0.iter().enumerate().rev() {
