@@ -135,7 +135,7 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::{MAX_COLUMNS, Row32, Row64, mix};
+    use super::super::row::{MAX_COLUMNS, Row32, Row64, Word, equation, mix};
     use super::*;
 
     struct Solve<'a, R> {
@@ -156,7 +156,7 @@ mod tests {
     fn random_rows<R: Row>(count: u32) -> Vec<R> {
         let row = |slot| {
             let random = mix(u64::from(slot));
-            let (coefficients, fingerprint) = super::super::row::equation(random);
+            let (coefficients, fingerprint) = equation(random);
             // One in eight is free.
             if random.is_multiple_of(8) {
                 R::default()
@@ -206,7 +206,7 @@ mod tests {
         for columns in 0..=MAX_COLUMNS {
             let segments = Segments { at: 3 + columns as usize, columns };
             for seed in 0..100 {
-                let (all, _) = super::super::row::equation::<W>(mix(seed));
+                let (all, _) = equation::<W>(mix(seed));
                 let (left, right) = all.split(seed as u32 % W::BITS);
                 let parity = |column: u32| {
                     let at = |column| segments.at + column as usize * W::BYTES;
