@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::reader::FilterReader;
 
 use super::{
-    Family, FilterEncoding, FilterSpec, HashList, KeyHash, LineBuf, Target, bloom, ribbon,
+    Family, FilterEncoding, FilterSpec, HashList, KeyHash, LineBuf, Target, bloom, burr, ribbon,
 };
 
 /// Collects the key hashes of one table.
@@ -116,7 +116,8 @@ fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, 
             Some((bloom::build(hashes, target.bloom_millibits()), FilterEncoding::RocksDb))
         }
         Family::Ribbon => Some((ribbon::build(hashes, target)?, FilterEncoding::RocksDb)),
-        Family::LegacyBloom | Family::Burr => None,
+        Family::Burr => Some((burr::build(hashes, target)?, FilterEncoding::BumpedRibbon)),
+        Family::LegacyBloom => None,
     }
 }
 

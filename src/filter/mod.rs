@@ -47,6 +47,7 @@
 
 mod bloom;
 mod builder;
+mod burr;
 mod hashes;
 mod legacy;
 mod lines;

@@ -9,6 +9,7 @@
 use std::fmt;
 
 use super::bloom::{self, BloomGeometry};
+use super::burr::BurrGeometry;
 use super::legacy::LegacyGeometry;
 use super::lines::LineBuf;
 use super::ribbon::{self, RibbonGeometry};
@@ -44,6 +45,7 @@ enum Shape {
     LegacyBloom(LegacyGeometry),
     Bloom(BloomGeometry),
     Ribbon(RibbonGeometry),
+    Burr(BurrGeometry),
 }
 
 /// Evaluates `$answer` with `$geometry` bound to the geometry of whichever family it is.
@@ -54,6 +56,7 @@ macro_rules! dispatch {
             Shape::LegacyBloom($geometry) => $answer,
             Shape::Bloom($geometry) => $answer,
             Shape::Ribbon($geometry) => $answer,
+            Shape::Burr($geometry) => $answer,
         }
     };
 }
@@ -79,7 +82,7 @@ impl Shape {
                     _ => Err("a filter of an unknown family"),
                 }
             }
-            FilterEncoding::BumpedRibbon => Err("a filter of an unknown family"),
+            FilterEncoding::BumpedRibbon => BurrGeometry::parse(block).map(Shape::Burr),
         }
     }
 }
@@ -148,6 +151,7 @@ impl FilterReader {
             Shape::LegacyBloom(_) => Some(Family::LegacyBloom),
             Shape::Bloom(_) => Some(Family::Bloom),
             Shape::Ribbon(_) => Some(Family::Ribbon),
+            Shape::Burr(_) => Some(Family::Burr),
         }
     }
 

@@ -21,6 +21,12 @@ const SPECS: &[&str] = &[
     "ribbon(32)",
     "ribbon_like_bloom(10)",
     "fpr(0.01, ribbon)",
+    "burr(1)",
+    "burr(4.5)",
+    "burr(7)",
+    "burr(20)",
+    "burr(32)",
+    "fpr(0.01, burr)",
 ];
 
 fn random_hashes(seed: u64, count: usize) -> Vec<KeyHash> {
@@ -113,6 +119,11 @@ fn observed_false_positive_rates_are_the_predicted_ones() {
         ("ribbon(7)", 3_000_000),
         ("ribbon(10.5)", 12_000_000),
         ("ribbon_like_bloom(10)", 3_000_000),
+        ("burr(2)", 200_000),
+        ("burr(4.5)", 500_000),
+        ("burr(7)", 1_500_000),
+        ("burr(10)", 12_000_000),
+        ("fpr(0.01, burr)", 1_500_000),
     ] {
         let block = block_of(spec, &random_hashes(7, 100_000));
         let predicted = block.predicted_fpr();
@@ -141,6 +152,9 @@ fn stored_bits_are_the_bits_asked_for() {
             ("ribbon(1)", 1.0),
             ("ribbon(7)", 7.0),
             ("ribbon(19.3)", 19.3),
+            ("burr(3.3)", 3.3),
+            ("burr(7)", 7.0),
+            ("burr(20)", 20.0),
         ] {
             let stored = block_of(spec, &hashes).bits_per_key();
             assert!((stored / bits - 1.0).abs() < 0.02, "{spec}, {keys} keys: {stored}");
@@ -151,7 +165,15 @@ fn stored_bits_are_the_bits_asked_for() {
 #[test]
 fn a_rate_asked_for_is_reached() {
     let hashes = random_hashes(9, 20_000);
-    for (spec, rate) in [("fpr(0.1)", 0.1), ("fpr(0.01)", 0.01), ("fpr(0.0001)", 1e-4)] {
+    for (spec, rate) in [
+        ("fpr(0.1)", 0.1),
+        ("fpr(0.01)", 0.01),
+        ("fpr(0.0001)", 1e-4),
+        ("fpr(0.6, burr)", 0.6),
+        ("fpr(0.1, burr)", 0.1),
+        ("fpr(0.01, burr)", 0.01),
+        ("fpr(0.0001, burr)", 1e-4),
+    ] {
         let predicted = block_of(spec, &hashes).predicted_fpr();
         assert!((0.9..=1.0).contains(&(predicted / rate)), "{spec}: {predicted}");
     }
