@@ -206,6 +206,10 @@ tickers! {
     /// Microseconds that writes waited for flush or compaction.
     StallMicros = "stall.micros",
 
+    /// Keys in the filters that were built. (Ours.)
+    FilterBuildKeys = "filter.build.keys",
+    /// Nanoseconds spent building them from the key hashes, checking included. (Ours.)
+    FilterBuildNanos = "filter.build.nanos",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",
     /// Bytes written by flushes.
@@ -420,4 +424,118 @@ pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
     let spread = Z * (rate * (1.0 - rate) / n + Z * Z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + Z * Z / n;
     Some((((center - spread) / scale).max(0.0), ((center + spread) / scale).min(1.0)))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_addition_of_every_thread_is_counted_also_beyond_the_rows() {
+        let counters = Counters::new();
+        let threads = GROUPS * GROUP_ROWS + 8;
+        // All live at one time, so that some have no row of their own.
+        let alive = std::sync::Barrier::new(threads);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    alive.wait();
+                    for _ in 0..1000 {
+                        counters.add(Ticker::BloomUseful, 2);
+                        counters.add(Ticker::CompactWriteBytes, 1);
+                    }
+                    alive.wait();
+                });
+            }
+        });
+        let tickers = counters.snapshot();
+        assert_eq!(tickers.get(Ticker::BloomUseful), 2000 * threads as u64);
+        assert_eq!(tickers.get(Ticker::CompactWriteBytes), 1000 * threads as u64);
+        assert_eq!(tickers.get(Ticker::BloomFullPositive), 0);
+        counters.add(Ticker::StallMicros, 5);
+        let since = &counters.snapshot() - &tickers;
+        let moved: Vec<_> = since.iter().filter(|&(_, n)| n > 0).collect();
+        assert_eq!(moved, [(Ticker::StallMicros, 5)]);
+    }
+
+    #[test]
+    fn a_thread_continues_the_row_of_one_that_ended() {
+        let counters = FileCounters::new();
+        for _ in 0..200 {
+            let add = || counters.add(FileTicker::Reads, 1);
+            std::thread::scope(|scope| scope.spawn(add).join()).unwrap();
+        }
+        assert_eq!(counters.snapshot().reads, 200);
+    }
+
+    #[test]
+    fn ticker_names_are_distinct() {
+        let names: std::collections::HashSet<_> = Ticker::ALL.map(Ticker::name).into();
+        assert_eq!(names.len(), Ticker::ALL.len());
+        assert_eq!(Ticker::BloomFullTruePositive.name(), "bloom.filter.full.true.positive");
+        assert!(Ticker::ALL.iter().enumerate().all(|(i, &ticker)| ticker as usize == i));
+    }
+
+    #[test]
+    fn the_observed_rate_counts_absent_keys_only() {
+        assert_eq!(FilterCounts::default().observed_fpr(), None);
+        let present_only =
+            FilterCounts { full_positive: 9, full_true_positive: 9, ..Default::default() };
+        assert_eq!(present_only.observed_fpr(), None);
+        let file =
+            FilterCounts { useful: 97, full_positive: 13, full_true_positive: 10, untrusted: 0 };
+        assert_eq!(file.observed_fpr(), Some(0.03));
+        let level = file + file;
+        assert_eq!((level.probed(), level.false_positive()), (220, 6));
+        assert_eq!(level.observed_fpr(), Some(0.03));
+    }
+
+    #[test]
+    fn wilson_intervals_end_where_the_observed_rate_is_1_96_deviations_off() {
+        for (hits, trials) in [(0, 10), (1, 10), (15, 50), (1_000, 100_000)] {
+            let (low, high) = wilson_interval_95(hits, trials).unwrap();
+            let rate = hits as f64 / trials as f64;
+            assert!(low <= rate && rate < high);
+            for bound in [low, high] {
+                let deviation = (bound * (1.0 - bound) / trials as f64).sqrt();
+                let off = (rate - bound).abs();
+                assert!((off - 1.959964 * deviation).abs() < 1e-6, "{hits} {trials} {bound}");
+            }
+        }
+        // A published value, for the scale.
+        let (low, high) = wilson_interval_95(1, 10).unwrap();
+        assert!((low - 0.0179).abs() < 1e-4 && (high - 0.4042).abs() < 1e-4);
+        assert_eq!(wilson_interval_95(0, 0), None);
+        assert_eq!(wilson_interval_95(7, 7).unwrap().1, 1.0);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use std::sync::Arc;
+
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::check_model;
+
+    #[test]
+    fn loom_no_addition_is_lost_with_and_without_a_row() {
+        check_model(|| {
+            // Three threads, rows for two.
+            let counters = Arc::new(Sharded::<1>::new());
+            let threads = [1, 10].map(|n| {
+                let counters = counters.clone();
+                thread::spawn(move || {
+                    counters.add(0, n);
+                    counters.add(0, n);
+                })
+            });
+            counters.add(0, 100);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert_eq!(counters.sum(), [122]);
+        });
+    }
 }

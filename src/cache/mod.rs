@@ -8,7 +8,7 @@
 //!   table ── Slots [ p | · | p | p ]          a reader: guard, load p, done
 //!                    │       │   │
 //!   BlockCache   ring Data      ⟲ hand        evicted first
-//!                ring Metadata  ⟲ hand        evicted when no data is left
+//!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
 //!                ring Pinned                  never evicted, but charged
 //! ```
 //!
@@ -23,8 +23,12 @@
 //! Only misses, evictions and the closing of tables take the mutex. A hit writes at most one
 //! reference bit, and only when it is not set.
 
+#[cfg(all(test, loom))]
+mod models;
 mod ring;
 pub(crate) mod slots;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::sync::Arc;
 
@@ -37,9 +41,13 @@ pub(crate) use slots::{Lease, Resident, Slots};
 /// Locks that keep two threads from loading one value. More than threads that load at one time.
 const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Metadata entries that one data block may look at in search of room. A data block displaces
-/// only metadata that nobody asked for during a whole turn of the hand; when it finds none here
-/// it stays out of the cache: losing a block is cheaper than losing a filter that is in use.
+/// The part of the capacity that data may take from metadata. Below it a data block displaces
+/// metadata that nobody asked for during a whole turn of the hand, so that the filters of cold
+/// tables cannot keep all data out; above it data displaces data only.
+const DATA_SHARE: usize = 8;
+
+/// Metadata entries that one data block may look at. A block that finds no room among them stays
+/// out of the cache: losing it is cheaper than losing a filter that is in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
 /// The part of the capacity that garbage may take away from residents. A reader that holds its
@@ -185,25 +193,29 @@ impl State {
         if self.pinned_bytes > target_bytes {
             return false;
         }
-        while self.usage_bytes > target_bytes {
-            let Some(victim) = self.rings[Priority::Data as usize].sweep() else { break };
-            self.evict(victim, victims);
+        let is_data = matches!(header.priority, Priority::Data);
+        let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
+        if is_data && data_bytes < room_bytes / DATA_SHARE {
+            let mut steps = METADATA_STEPS_FOR_DATA;
+            while self.usage_bytes > target_bytes {
+                let ring = &mut self.rings[Priority::Metadata as usize];
+                let Some(victim) = ring.next_unused(&mut steps) else { break };
+                self.evict(victim, victims);
+            }
         }
-        let mut steps = match header.priority {
-            Priority::Data => METADATA_STEPS_FOR_DATA,
-            Priority::Metadata | Priority::Pinned => usize::MAX,
-        };
-        while self.usage_bytes > target_bytes {
-            let ring = &mut self.rings[Priority::Metadata as usize];
-            let victim = if steps == usize::MAX { ring.sweep() } else { ring.peek(&mut steps) };
-            let Some(victim) = victim else { return false };
-            self.evict(victim, victims);
+        let evictable = [Priority::Data, Priority::Metadata];
+        for priority in &evictable[..if is_data { 1 } else { 2 }] {
+            while self.usage_bytes > target_bytes {
+                let Some(victim) = self.rings[*priority as usize].sweep() else { break };
+                self.evict(victim, victims);
+            }
         }
-        true
+        self.usage_bytes <= target_bytes
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>, victims: &mut Vec<Arc<dyn Entry>>) {
-        victim.header().empty_slot();
+        // SAFETY: `self` is what the mutex guards, and the victim came out of its ring just now.
+        unsafe { victim.empty_slot() };
         self.uncharge(&*victim);
         victims.push(victim);
     }

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{BlockKind, Priority};
 
@@ -29,33 +29,31 @@ pub(super) struct Header {
     pub priority: Priority,
     /// The place in its ring. Written under the cache's mutex.
     position: AtomicU32,
-    slot: u32,
     /// Heap bytes of the value and its bookkeeping.
     pub charge_bytes: usize,
-    slots: Arc<[AtomicPtr<()>]>,
 }
 
 /// A value the cache owns, of whatever type.
 pub(super) trait Entry: Send + Sync {
     fn header(&self) -> &Header;
+
+    /// Lets no new reader find the value.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the cache's mutex, and a ring owned the value when it took the mutex or
+    /// later.
+    unsafe fn empty_slot(&self);
 }
 
 impl Header {
-    pub fn new(
-        kind: BlockKind,
-        priority: Priority,
-        charge_bytes: usize,
-        slots: Arc<[AtomicPtr<()>]>,
-        slot: u32,
-    ) -> Header {
+    pub fn new(kind: BlockKind, priority: Priority, charge_bytes: usize) -> Header {
         Header {
             referenced: AtomicBool::new(false),
             kind,
             priority,
             position: AtomicU32::new(NOWHERE),
-            slot,
             charge_bytes,
-            slots,
         }
     }
 
@@ -71,11 +69,6 @@ impl Header {
     /// Whether the cache has ever taken the value in.
     pub fn was_cached(&self) -> bool {
         self.position.load(Ordering::Relaxed) != NOWHERE
-    }
-
-    /// Lets no new reader find the value. Under the cache's mutex, while the slot holds it.
-    pub fn empty_slot(&self) {
-        self.slots[self.slot as usize].store(std::ptr::null_mut(), Ordering::Release);
     }
 
     /// Whether it was used since the last call.
@@ -123,7 +116,7 @@ impl Ring {
     /// were, the next one. `None` when the ring is empty.
     pub fn sweep(&mut self) -> Option<Arc<dyn Entry>> {
         let mut steps = MAX_SECOND_CHANCES;
-        match self.peek(&mut steps) {
+        match self.next_unused(&mut steps) {
             Some(entry) => Some(entry),
             None if self.len() == 0 => None,
             None => {
@@ -134,7 +127,7 @@ impl Ring {
     }
 
     /// Looks at up to `steps` entries for one that was not used, and takes it out.
-    pub fn peek(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
+    pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
         if self.len() == 0 {
             return None;
         }

@@ -19,6 +19,11 @@
 //! An index that is evicted goes through the garbage like any other value; when it is dropped its
 //! own `Slots` goes, and with it the data blocks that were reached through it: a deleted file
 //! leaves nothing behind.
+//!
+//! Why the cache may write to a slot. A resident names its slot by address, not through a count
+//! on the row: a value that a user keeps would keep the whole row. The address is followed only
+//! under the cache's mutex while a ring owns the resident, and `Slots::drop` takes its residents
+//! out of the rings under that mutex before the row is freed.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -38,8 +43,17 @@ const REMOVED_AT_ONCE: usize = 64;
 /// A value that came through the cache. It lives as long as anyone holds it, also after eviction.
 pub(crate) struct Resident<T> {
     header: Header,
+    slot: SlotAddress<T>,
     value: T,
 }
+
+/// Where the pointer to a resident stands.
+struct SlotAddress<T>(*const AtomicPtr<Resident<T>>);
+
+// SAFETY: the address is followed only as the module comment says, and what it leads to is atomic.
+unsafe impl<T> Send for SlotAddress<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for SlotAddress<T> {}
 
 impl<T> Resident<T> {
     /// Heap bytes charged, bookkeeping included.
@@ -65,6 +79,12 @@ impl<T> Deref for Resident<T> {
 impl<T: Send + Sync> Entry for Resident<T> {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    unsafe fn empty_slot(&self) {
+        // SAFETY: by the caller's promise the row is still there (module comment). It holds this
+        // resident: a slot is filled only when it is empty, together with the ring.
+        unsafe { &*self.slot.0 }.store(ptr::null_mut(), Ordering::Release);
     }
 }
 
@@ -123,20 +143,18 @@ impl<T> Deref for Lease<'_, T> {
 
 /// A fixed row of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Send + Sync + 'static> {
-    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Untyped, because the
-    /// cache empties slots of every type; shared, because an evicted resident still names it.
-    array: Arc<[AtomicPtr<()>]>,
+    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving one
+    /// claims it for the mover alone, and residents hold addresses into it.
+    array: Arc<[AtomicPtr<Resident<T>>]>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
     priority: Priority,
-    _values: PhantomData<Arc<Resident<T>>>,
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
     /// `count` empty slots for values of one kind. Those of a `pinned` row are never evicted, but
     /// charged. Whoever holds the row charges [`Slots::heap_bytes`] for it.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
-        assert!(count <= u32::MAX as usize, "a table has fewer than 2^32 blocks");
         let priority = match kind {
             _ if pinned => Priority::Pinned,
             BlockKind::Data => Priority::Data,
@@ -147,13 +165,12 @@ impl<T: Send + Sync + 'static> Slots<T> {
             cache: Arc::clone(cache),
             kind,
             priority,
-            _values: PhantomData,
         }
     }
 
     /// Heap bytes of a row of `count` slots, itself excluded.
     pub const fn heap_bytes(count: usize) -> usize {
-        2 * size_of::<usize>() + count * size_of::<AtomicPtr<()>>()
+        2 * size_of::<usize>() + count * size_of::<AtomicPtr<T>>()
     }
 
     /// How many slots there are.
@@ -165,7 +182,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// not used for a while.
     #[inline]
     pub fn get<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<Lease<'g, T>> {
-        let pointer = NonNull::new(self.array[i].load(Ordering::Acquire).cast::<Resident<T>>())?;
+        let pointer = NonNull::new(self.array[i].load(Ordering::Acquire))?;
         let lease = Lease { pointer, owned: None, _guard: PhantomData };
         lease.resident().header.mark_used();
         Some(lease)
@@ -189,7 +206,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
             }
             let (value, heap_bytes) = read()?;
             let resident = Arc::new(self.resident(i, value, heap_bytes));
-            let pointer = Arc::as_ptr(&resident).cast_mut().cast::<()>();
+            let pointer = Arc::as_ptr(&resident).cast_mut();
             // Release: a reader that loads the pointer sees the value.
             let publish = || self.array[i].store(pointer, Ordering::Release);
             let entry: Arc<dyn Entry> = resident.clone();
@@ -207,14 +224,15 @@ impl<T: Send + Sync + 'static> Slots<T> {
         let counts_bytes = 2 * size_of::<usize>();
         let charge_bytes =
             heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES);
-        let slots = Arc::clone(&self.array);
-        let header = Header::new(self.kind, self.priority, charge_bytes, slots, i as u32);
-        Resident { header, value }
+        let header = Header::new(self.kind, self.priority, charge_bytes);
+        Resident { header, slot: SlotAddress(&raw const self.array[i]), value }
     }
 
     /// The lock for slot `i`. Different rows use different locks for equal slots.
     fn stripe(&self, i: usize) -> usize {
-        let address = self.array.as_ptr().addr() as u64 + i as u64;
+        // Models must repeat themselves exactly, and addresses do not.
+        let row = if cfg!(loom) { 0 } else { self.array.as_ptr().addr() as u64 };
+        let address = row.wrapping_add(i as u64);
         // Fibonacci hashing: the high bits of a product with 2^64 over the golden ratio.
         (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % LOAD_STRIPES
     }
@@ -227,8 +245,7 @@ impl<T: Send + Sync + 'static> Drop for Slots<T> {
             let mut state = lock(&self.cache.state);
             for slot in slots {
                 // SAFETY: under the mutex a full slot's resident is owned by a ring.
-                let resident =
-                    unsafe { slot.load(Ordering::Relaxed).cast::<Resident<T>>().as_ref() };
+                let resident = unsafe { slot.load(Ordering::Relaxed).as_ref() };
                 removed.extend(resident.map(|resident| state.remove(resident)));
             }
             // The values are dropped after the mutex: they may hold slots of their own.

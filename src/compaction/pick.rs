@@ -128,10 +128,14 @@ fn pick_file(
         .iter()
         .filter(|file| !busy.contains(&file.number))
         .map(|file| {
-            let below: u64 = overlapping(&levels[output_level], user_key(&file.smallest), user_key(&file.largest))
-                .iter()
-                .map(|f| f.file_bytes)
-                .sum();
+            let below: u64 = overlapping(
+                &levels[output_level],
+                user_key(&file.smallest),
+                user_key(&file.largest),
+            )
+            .iter()
+            .map(|f| f.file_bytes)
+            .sum();
             (below as f64 / file.file_bytes.max(1) as f64, file.number)
         })
         .collect();
@@ -165,9 +169,9 @@ pub(crate) fn plan(
         return None;
     }
     // A file that overlaps much of the level after next would be expensive to move from there.
-    let grandparent_bytes: u64 = levels
-        .get(output_level + 1)
-        .map_or(0, |level| overlapping(level, smallest, largest).iter().map(|f| f.file_bytes).sum());
+    let grandparent_bytes: u64 = levels.get(output_level + 1).map_or(0, |level| {
+        overlapping(level, smallest, largest).iter().map(|f| f.file_bytes).sum()
+    });
     Some(Plan {
         level,
         output_level,

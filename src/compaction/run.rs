@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::key::{SequenceNumber, user_key};
 use crate::merge::MergingCursor;
-use crate::version::{COMPACTION_SCAN, LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version};
+use crate::version::{
+    COMPACTION_SCAN, LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version,
+};
 
 /// What a compaction needs to know beside its plan.
 pub(crate) struct Job<'a> {

@@ -87,12 +87,13 @@ impl Inner {
         };
         let file = flush::flush(&self.store, &memtable, filter)?;
         let mut edit = VersionEdit {
-            flushed_sequence: memtable.largest_sequence(),
+            flushed_sequence: Some(memtable.largest_sequence()),
             oldest_wal: Some(next_wal),
             ..VersionEdit::default()
         };
         if let Some(file) = &file {
             edit.added.push((0, file.meta.clone()));
+            self.counters.add(Ticker::FlushCount, 1);
             self.counters.add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
         self.install(edit, file.into_iter().collect(), |state| {
@@ -224,6 +225,7 @@ impl Inner {
             cancelled: &self.closing,
         };
         let outcome = run::run(&job, plan)?;
+        self.counters.add(Ticker::CompactionCount, 1);
         self.counters.add(Ticker::CompactReadBytes, outcome.bytes_read);
         self.counters.add(Ticker::CompactWriteBytes, outcome.bytes_written);
         edit.added
@@ -236,7 +238,10 @@ impl Inner {
     }
 
     /// Waits until `done` holds of the state, or the database is closed or latched.
-    pub(super) fn wait_until(&self, done: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>> {
+    pub(super) fn wait_until(
+        &self,
+        done: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock_state();
         while !done(&state) {
             self.check_writable()?;

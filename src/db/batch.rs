@@ -215,7 +215,7 @@ mod tests {
         record.extend_from_slice(batch.encoded());
         for cut in 0..record.len() {
             if let Ok((_, _, operations)) = parse_record(&record[..cut]) {
-                assert!(operations.filter(|operation| operation.is_ok()).count() < 2 );
+                assert!(operations.filter(|operation| operation.is_ok()).count() < 2);
             }
         }
         for position in 0..record.len() {

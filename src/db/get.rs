@@ -54,7 +54,11 @@ impl ValueRef<'_> {
 }
 
 impl Inner {
-    pub(super) fn get(&self, key: &[u8], snapshot: Option<SequenceNumber>) -> Result<Option<Slice>> {
+    pub(super) fn get(
+        &self,
+        key: &[u8],
+        snapshot: Option<SequenceNumber>,
+    ) -> Result<Option<Slice>> {
         self.lookup(key, snapshot, |value| value.to_slice())
     }
 

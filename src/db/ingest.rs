@@ -13,7 +13,9 @@ use crate::fs::{self, Fs};
 use crate::key::{SequenceNumber, user_key};
 use crate::sync::pin;
 use crate::table::TableCursor;
-use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
+use crate::version::{
+    COMPACTION_SCAN, FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names,
+};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -110,7 +112,7 @@ impl Inner {
             number,
             file_bytes,
             entries: properties.entries(),
-            tombstones: properties.deletions,
+            tombstones: properties.number("rocksdb.deleted.keys").unwrap_or(0),
             least_sequence: sequence,
             largest_sequence: sequence,
             global_sequence: Some(sequence),

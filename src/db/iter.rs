@@ -526,7 +526,7 @@ mod tests {
 
     #[test]
     fn bounds_become_inclusive_below_and_exclusive_above() {
-        let bounds = Bounds::of((Bound::Excluded("a"), Bound::Included("c")));
+        let bounds = Bounds::of::<&str>((Bound::Excluded("a"), Bound::Included("c")));
         assert_eq!((&bounds.lower[..], bounds.upper.as_deref()), (&b"a\0"[..], Some(&b"c\0"[..])));
         let all = Bounds::of::<&str>(..);
         assert_eq!((all.lower.len(), all.upper), (0, None));

@@ -31,9 +31,7 @@ use crate::policy::FilterContext;
 use crate::stats::Counters;
 use crate::sync::ArcCell;
 use crate::table::{TableContext, TableOptions};
-use crate::version::{
-    Manifest, Recovered, TableStore, Version, VersionEdit, names, read_current,
-};
+use crate::version::{Manifest, Recovered, TableStore, Version, VersionEdit, names, read_current};
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 pub(super) fn recover(options: Builder) -> Result<Inner> {
@@ -49,9 +47,9 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
     let Recovered { next_file, flushed_sequence, oldest_wal, files: tables, .. } =
         recovered.unwrap_or_default();
 
-    let cache = match options.cache {
-        CacheChoice::Own(bytes) => BlockCache::new(bytes),
-        CacheChoice::Shared(cache) => cache,
+    let cache = match &options.cache {
+        CacheChoice::Own(bytes) => BlockCache::new(*bytes),
+        CacheChoice::Shared(cache) => Arc::clone(cache),
     };
     let counters = Arc::new(Counters::new());
     // Files that a crash left behind may have higher numbers than the MANIFEST knows.
@@ -144,11 +142,7 @@ fn no_database(dir: &Path) -> Error {
 
 /// A directory without `CURRENT` is a new database, or one whose creation a crash cut short. One
 /// that holds tables was a database: creating another over it would lose them.
-fn refuse_lost_current(
-    files: &[(u64, names::FileKind)],
-    dir: &Path,
-    create: bool,
-) -> Result<()> {
+fn refuse_lost_current(files: &[(u64, names::FileKind)], dir: &Path, create: bool) -> Result<()> {
     if files.iter().any(|(_, kind)| matches!(kind, names::FileKind::Table(_))) {
         return Err(Error::Corruption {
             file: names::current_path(dir),
@@ -193,11 +187,7 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     /// Replays the WALs from `oldest_wal` on into tables; answers the last sequence number.
-    fn run(
-        &mut self,
-        files: &[(u64, names::FileKind)],
-        oldest_wal: u64,
-    ) -> Result<SequenceNumber> {
+    fn run(&mut self, files: &[(u64, names::FileKind)], oldest_wal: u64) -> Result<SequenceNumber> {
         let wals: Vec<u64> = files
             .iter()
             .filter(|&&(number, kind)| {
@@ -304,4 +294,3 @@ fn remove_unlisted(
     }
     Ok(())
 }
-

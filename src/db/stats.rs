@@ -89,14 +89,13 @@ impl Stats {
 }
 
 fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> Option<f64> {
-    let absent_probes = |file: &FileStats| {
-        (file.counts.filter.useful + file.counts.filter.false_positive()) as f64
-    };
+    let absent_probes =
+        |file: &FileStats| (file.counts.filter.useful + file.counts.filter.false_positive()) as f64;
     let mean = |weight: &dyn Fn(&FileStats) -> f64| {
         let (mut sum, mut total) = (0.0, 0.0);
         for file in files.clone() {
-            if let Some(filter) = &file.filter {
-                sum += weight(file) * filter.predicted_fpr;
+            if let Some(predicted_fpr) = file.filter.as_ref().and_then(|f| f.predicted_fpr) {
+                sum += weight(file) * predicted_fpr;
                 total += weight(file);
             }
         }
@@ -122,13 +121,17 @@ impl Inner {
             .collect();
         let history = self.store.history.counts();
         let levels = (0..LEVELS).map(|level| level_stats(level, &files, history[level]));
-        let levels = levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
+        let levels =
+            levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
         let cache = &self.store.context.cache;
         let memtables = || std::iter::once(&view.memtable).chain(&view.frozen).map(Arc::as_ref);
         Stats {
             levels: levels.collect(),
             tickers: self.counters.snapshot(),
-            cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter].iter().map(|&kind| (kind, cache.usage_of(kind))).collect(),
+            cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter]
+                .iter()
+                .map(|&kind| (kind, cache.usage_of(kind)))
+                .collect(),
             cache_capacity_bytes: cache.capacity(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: memtables().map(|memtable| memtable.len()).sum(),
@@ -156,8 +159,17 @@ impl fmt::Display for Stats {
         writeln!(
             f,
             "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9} {:>12} {:>10} {:>10} {:>9} {:>9}",
-            "level", "files", "size", "entries", "filters", "bits/key", "useful", "positive",
-            "true", "observed", "predicted"
+            "level",
+            "files",
+            "size",
+            "entries",
+            "filters",
+            "bits/key",
+            "useful",
+            "positive",
+            "true",
+            "observed",
+            "predicted"
         )?;
         for level in &self.levels {
             let row = Row {
@@ -262,4 +274,3 @@ fn bytes(count: u64) -> String {
         _ => format!("{value:.1} {}", UNITS[unit]),
     }
 }
-

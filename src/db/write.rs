@@ -213,8 +213,8 @@ impl Inner {
                 continue;
             }
             let state = self.lock_state();
-            let must_wait = Brake::needed(&state) == Brake::Stop
-                || (full && state.frozen.len() >= MAX_FROZEN);
+            let must_wait =
+                Brake::needed(&state) == Brake::Stop || (full && state.frozen.len() >= MAX_FROZEN);
             if must_wait {
                 self.stalled(|| {
                     // Woken by every change of the state; the timeout only guards against a

@@ -117,7 +117,8 @@ fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, 
     }
 }
 
-fn misses_a_key(reader: &FilterReader, hashes: &HashList) -> bool {
+/// Whether a hash would be lost.
+pub(super) fn misses_a_key(reader: &FilterReader, hashes: &HashList) -> bool {
     if reader.untrusted().is_some() {
         return true;
     }

@@ -13,9 +13,14 @@
 //! Invariant of [`LegacyGeometry`]: `lines << log2_line_bytes` bytes of the block are lines.
 //! Format: table format, section 3.8.
 
+use std::ops::RangeInclusive;
+
 use super::bloom::TRAILER_BYTES;
 use super::lines::LineBuf;
 use super::{Geometry, KeyHash, sizing};
+
+/// Cache lines that machines have had.
+const LINE_BYTES: RangeInclusive<usize> = 16..=1024;
 
 /// A legacy Bloom filter's shape.
 #[derive(Clone, Copy)]
@@ -56,8 +61,8 @@ impl Geometry for LegacyGeometry {
             return Err("a legacy Bloom filter whose length is not a number of lines");
         }
         let line_bytes = payload.len() / lines as usize;
-        if !line_bytes.is_power_of_two() || line_bytes > 1 << 20 {
-            return Err("a legacy Bloom filter whose lines are not a power of two");
+        if !line_bytes.is_power_of_two() || !LINE_BYTES.contains(&line_bytes) {
+            return Err("a legacy Bloom filter whose lines are no cache lines");
         }
         Ok(LegacyGeometry { lines, log2_line_bytes: line_bytes.trailing_zeros() as u8, probes })
     }

@@ -66,15 +66,22 @@ impl LineBuf {
     /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
     #[inline(always)]
     pub fn prefetch(&self, offset: usize) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().wrapping_add(offset).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = offset;
+        prefetch(self.start.as_ptr().wrapping_add(offset));
     }
+}
+
+/// Starts to fetch the line at `address`, which may be any address. Does nothing where the
+/// processor's instruction is not at hand.
+#[inline(always)]
+pub(super) fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 impl Deref for LineBuf {

@@ -53,6 +53,8 @@ mod lines;
 mod reader;
 pub mod sizing;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -27,6 +27,14 @@ pub struct Probe {
     place: u32,
 }
 
+#[cfg(test)]
+impl Probe {
+    /// A probe that no reader prepared.
+    pub(super) fn at(hash: KeyHash, place: u32) -> Probe {
+        Probe { hash, place }
+    }
+}
+
 /// What was found at the end of the block.
 #[derive(Clone, Copy)]
 enum Shape {

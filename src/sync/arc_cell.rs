@@ -63,3 +63,74 @@ impl<T: Send + Sync> Drop for ArcCell<T> {
         drop(unsafe { Arc::from_raw(self.pointer.load(Ordering::Relaxed)) });
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{collect, pin, probe::Probe};
+
+    #[test]
+    fn an_arc_taken_under_the_guard_outlives_the_cell() {
+        let cell = ArcCell::new(Arc::new(Probe::new(7)));
+        let kept = cell.load_arc(&pin());
+        cell.replace(Arc::new(Probe::new(8)));
+        assert_eq!(cell.load(&pin()).id, 8);
+        drop(cell);
+        collect();
+        kept.touch();
+        assert_eq!(kept.id, 7);
+    }
+
+    #[test]
+    fn readers_meet_only_live_values_while_a_writer_replaces_them() {
+        let cell = ArcCell::new(Arc::new(Probe::new(0)));
+        let rounds = if cfg!(miri) { 50 } else { 20_000 };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut newest = 0;
+                    while newest < rounds {
+                        let guard = pin();
+                        let probe = cell.load(&guard);
+                        probe.touch();
+                        assert!(probe.id >= newest);
+                        newest = probe.id;
+                        cell.load_arc(&guard).touch();
+                    }
+                });
+            }
+            for id in 1..=rounds {
+                cell.replace(Arc::new(Probe::new(id)));
+                collect();
+            }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::{check_model, collect, pin, probe::Probe};
+
+    #[test]
+    fn loom_an_arc_taken_under_the_guard_keeps_the_value() {
+        check_model(|| {
+            collect();
+            let cell = Arc::new(ArcCell::new(Arc::new(Probe::new(0))));
+            let reader = thread::spawn({
+                let cell = cell.clone();
+                move || {
+                    let kept = cell.load_arc(&pin());
+                    kept.touch();
+                    kept
+                }
+            });
+            cell.replace(Arc::new(Probe::new(1)));
+            collect();
+            // Its drop is ordered after the reader by this join.
+            reader.join().unwrap().touch();
+        });
+    }
+}

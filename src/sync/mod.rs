@@ -31,3 +31,65 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// 128 bytes, since processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub T);
+
+/// Runs `model` under every interleaving that preempts threads at most three times, and every
+/// value that each load may return.
+#[cfg(all(test, loom))]
+pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// A value for tests that knows whether it was dropped. Reading it after its drop, or without an
+/// order between the two, is caught: by loom in a model, by the assertion elsewhere.
+#[cfg(test)]
+pub(crate) mod probe {
+    use std::sync::Arc;
+
+    #[cfg(loom)]
+    use loom::cell::UnsafeCell;
+
+    #[cfg(loom)]
+    pub type Alive = UnsafeCell<bool>;
+    #[cfg(not(loom))]
+    pub type Alive = std::sync::atomic::AtomicBool;
+
+    pub struct Probe {
+        pub id: u64,
+        alive: Arc<Alive>,
+    }
+
+    // SAFETY: loom's cell checks every access; elsewhere the flag is atomic.
+    #[cfg(loom)]
+    unsafe impl Send for Probe {}
+    // SAFETY: as above.
+    #[cfg(loom)]
+    unsafe impl Sync for Probe {}
+
+    impl Probe {
+        pub fn new(id: u64) -> Probe {
+            Probe { id, alive: Arc::new(Alive::new(true)) }
+        }
+
+        /// Asserts that the value was not dropped.
+        pub fn touch(&self) {
+            #[cfg(loom)]
+            // SAFETY: loom reports any unordered access.
+            self.alive.with(|alive| assert!(unsafe { *alive }, "used after its drop"));
+            #[cfg(not(loom))]
+            assert!(self.alive.load(std::sync::atomic::Ordering::Relaxed), "used after its drop");
+        }
+    }
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            self.touch();
+            #[cfg(loom)]
+            // SAFETY: loom reports any unordered access.
+            self.alive.with_mut(|alive| unsafe { *alive = false });
+            #[cfg(not(loom))]
+            self.alive.store(false, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}

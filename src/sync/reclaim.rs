@@ -271,3 +271,175 @@ impl Drop for ReleaseAtExit {
         leave_thread();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    /// Counts its drops.
+    struct Dropped(Arc<AtomicUsize>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Other tests of the process hold guards too, each for a moment.
+    fn collect_until(done: impl Fn() -> bool) {
+        while !done() {
+            collect();
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn retired_objects_wait_for_the_outermost_guard_of_another_thread() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let (pinned, wait_pinned) = mpsc::channel();
+        let (unpin, wait_unpin) = mpsc::channel::<()>();
+        let reader = thread::spawn(move || {
+            let outer = pin();
+            drop(pin());
+            pinned.send(()).unwrap();
+            wait_unpin.recv().unwrap();
+            drop(outer);
+        });
+        wait_pinned.recv().unwrap();
+        retire(Arc::new(Dropped(drops.clone())), 1, 0);
+        for _ in 0..10 {
+            assert!(collect() >= 1);
+            assert_eq!(drops.load(Ordering::SeqCst), 0);
+        }
+        unpin.send(()).unwrap();
+        reader.join().unwrap();
+        collect_until(|| drops.load(Ordering::SeqCst) == 1);
+    }
+
+    #[test]
+    fn a_guard_keeps_only_what_was_retired_while_it_was_held() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        retire(Arc::new(Dropped(drops.clone())), 1, usize::MAX);
+        collect();
+        let guard = pin();
+        // This thread's own guard came after the bag was sealed.
+        collect_until(|| drops.load(Ordering::SeqCst) == 1);
+        drop(guard);
+    }
+
+    #[test]
+    fn garbage_is_collected_when_its_bytes_exceed_the_limit() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        for _ in 0..100_000 {
+            retire(Arc::new(Dropped(drops.clone())), 100, 1000);
+            if drops.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+        }
+        panic!("nothing was dropped");
+    }
+
+    #[test]
+    fn live_threads_have_distinct_indexes_and_ended_threads_give_theirs_back() {
+        let alive = std::sync::Barrier::new(8);
+        let round = || {
+            let indexes: Vec<usize> = thread::scope(|scope| {
+                let index = || {
+                    let index = thread_index();
+                    alive.wait();
+                    index
+                };
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(index)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let distinct: std::collections::HashSet<_> = indexes.iter().collect();
+            assert_eq!(distinct.len(), 8);
+            *indexes.iter().max().unwrap()
+        };
+        let highest = (0..100).map(|_| round()).max().unwrap();
+        // The other tests' threads take some; a hundred rounds would take 800.
+        assert!(highest < 400, "{highest}");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::{ArcCell, check_model, probe::Probe};
+
+    /// A cell of one probe, with the process-wide state made before the threads start.
+    fn probe_cell() -> Arc<ArcCell<Probe>> {
+        collect();
+        Arc::new(ArcCell::new(Arc::new(Probe::new(0))))
+    }
+
+    fn read(cell: &ArcCell<Probe>) -> u64 {
+        let guard = pin();
+        let probe = cell.load(&guard);
+        probe.touch();
+        probe.id
+    }
+
+    #[test]
+    fn loom_a_reader_never_meets_a_dropped_value() {
+        check_model(|| {
+            let cell = probe_cell();
+            let reader = thread::spawn({
+                let cell = cell.clone();
+                move || {
+                    let first = read(&cell);
+                    assert!(read(&cell) >= first);
+                }
+            });
+            cell.replace(Arc::new(Probe::new(1)));
+            collect();
+            reader.join().unwrap();
+            assert_eq!(read(&cell), 1);
+            assert_eq!(collect(), 0);
+        });
+    }
+
+    #[test]
+    fn loom_two_collectors_drop_each_value_once_and_none_too_early() {
+        check_model(|| {
+            let cell = probe_cell();
+            let writers = [1, 2].map(|id| {
+                let cell = cell.clone();
+                thread::spawn(move || {
+                    cell.replace(Arc::new(Probe::new(id)));
+                    collect();
+                })
+            });
+            read(&cell);
+            for writer in writers {
+                writer.join().unwrap();
+            }
+            assert_eq!(collect(), 0);
+        });
+    }
+
+    #[test]
+    fn loom_a_thread_that_takes_over_a_record_is_seen_by_collectors() {
+        check_model(|| {
+            let cell = probe_cell();
+            let readers = thread::spawn({
+                let cell = cell.clone();
+                move || {
+                    read(&cell);
+                    leave_thread();
+                    let next = thread::spawn(move || read(&cell));
+                    next.join().unwrap();
+                }
+            });
+            cell.replace(Arc::new(Probe::new(1)));
+            collect();
+            readers.join().unwrap();
+        });
+    }
+}

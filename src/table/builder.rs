@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::coding::{put_fixed32, put_fixed64, put_varint};
 use crate::error::{Error, Result};
-use crate::filter::{Family, FilterBlock, FilterBuilder};
+use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
 use crate::hash::hash64;
 use crate::key::{self, EntryKind, MAX_SEQUENCE, TRAILER_BYTES};
@@ -28,6 +28,7 @@ use super::compression::{Compression, Compressor};
 use super::filter_block::full_filter_name;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
 use super::index::shortest_separator;
+use super::info::policy_name;
 use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
 use super::properties::{BYTEWISE_COMPARATOR, names};
 
@@ -332,15 +333,6 @@ fn write_block(
     file.append(&trailer)?;
     *offset += (payload.len() + BLOCK_TRAILER_BYTES) as u64;
     Ok(handle)
-}
-
-/// The value of RocksDB's informational property.
-fn policy_name(family: Family) -> &'static str {
-    match family {
-        Family::Bloom | Family::LegacyBloom => "bloomfilter",
-        Family::Ribbon => "ribbonfilter",
-        _ => "maypole.burr",
-    }
 }
 
 /// The index, kept in one piece of memory until its form is known.

@@ -39,6 +39,7 @@ use super::file::{BlockFile, StoredBlock};
 use super::filter_block::{PreparedFilter, StoredFilter, TableFilter};
 use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
+use super::info::TableFilterInfo;
 use super::properties::{BYTEWISE_COMPARATOR, IndexForm, TableProperties, names};
 
 /// What a table shares with the rest of a database, and how it is to be read.
@@ -212,6 +213,24 @@ impl Table {
     /// Whether point lookups can ask a filter.
     pub fn has_filter(&self) -> bool {
         self.stored_filter.is_some()
+    }
+
+    /// What the table says of its filter; nothing is read for it.
+    pub fn filter_info(&self) -> Option<TableFilterInfo> {
+        self.stored_filter.and_then(|_| TableFilterInfo::of(&self.properties))
+    }
+
+    /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
+    /// nothing here.
+    pub fn check_external(&self) -> Result<()> {
+        match self.properties.raw(names::EXTERNAL_VERSION) {
+            Some(_) => Ok(()),
+            None => Err(unsupported(
+                self.file.path(),
+                "ingesting a table that was not written for it; write it with SstWriter, or with \
+                 RocksDB's SstFileWriter",
+            )),
+        }
     }
 
     pub fn stored_filter(&self) -> Option<StoredFilter> {

@@ -55,9 +55,8 @@ impl Version {
             levels[*level].push(Arc::clone(file));
         }
         // Newest first; numbers break the tie between empty sequence ranges.
-        levels[0].sort_by_key(|file| {
-            std::cmp::Reverse((file.meta.largest_sequence, file.meta.number))
-        });
+        levels[0]
+            .sort_by_key(|file| std::cmp::Reverse((file.meta.largest_sequence, file.meta.number)));
         for level in &mut levels[1..] {
             level.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
         }
@@ -70,7 +69,10 @@ impl Version {
     }
 
     pub fn files(&self) -> impl Iterator<Item = (usize, &Arc<TableFile>)> {
-        self.levels.iter().enumerate().flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
+        self.levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
     /// The one file of a level from 1 on that may hold `key`.

@@ -74,7 +74,8 @@ mod tests {
             assert_eq!(parse(&file_name(wal_path(dir, number))), Some(FileKind::Wal(number)));
             assert_eq!(parse(&manifest_name(number)), Some(FileKind::Manifest(number)));
         }
-        for stranger in ["CURRENT", "LOCK", "notes.txt", "x1.sst", "-1.sst", "MANIFEST-", "+5.wal"] {
+        for stranger in ["CURRENT", "LOCK", "notes.txt", "x1.sst", "-1.sst", "MANIFEST-", "+5.wal"]
+        {
             assert_eq!(parse(stranger), None, "{stranger}");
         }
         assert_eq!(parse("CURRENT.tmp"), Some(FileKind::Temporary));

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::Fs;
 use crate::key::SequenceNumber;
+use crate::stats::Ticker;
 use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
 
 pub(crate) struct TableStore {
@@ -84,6 +85,11 @@ impl NewTable<'_> {
     pub fn finish(mut self) -> Result<Arc<TableFile>> {
         let builder = self.builder.take().expect("the table is not finished");
         let finished = builder.finish().and_then(|summary| {
+            if let Some(filter) = &summary.filter {
+                let nanos = filter.build_time.as_nanos() as u64;
+                self.store.context.counters.add(Ticker::FilterBuildKeys, filter.keys);
+                self.store.context.counters.add(Ticker::FilterBuildNanos, nanos);
+            }
             self.store.open(FileMeta {
                 number: self.number,
                 file_bytes: summary.file_bytes,
@@ -115,4 +121,3 @@ impl Drop for NewTable<'_> {
         }
     }
 }
-

@@ -4,8 +4,8 @@
 //! dropped, the file is deleted. Until then readers go on using it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{FileMeta, LEVELS};
 use crate::fs::Fs;

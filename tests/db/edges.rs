@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{Db, Durability, Error, SstWriter, WriteBatch};
+use maypole::{Db, Durability, Error, SstWriter, TableOptions, WriteBatch};
 
 fn open(dir: &Path) -> maypole::Result<Db> {
     Db::builder(dir).memtable_bytes(64 << 10).open()
@@ -197,11 +197,7 @@ fn a_full_disk_is_a_clear_error_and_what_was_written_stays() {
     let shared: Arc<dyn Fs> = fs.clone();
     let db = Db::builder("/db").fs(shared).memtable_bytes(8 << 10).open().unwrap();
     let mut acknowledged = 0;
-    fs.fail_from(
-        Target::Operation(Operation::Append),
-        fs.calls(Target::Operation(Operation::Append)) + 500,
-        Fault::NoSpace,
-    );
+    fs.fail_from(Target::Only(Operation::Append), 500, Fault::NoSpace);
     let error = loop {
         match db.put(format!("key{acknowledged:05}"), "v".repeat(50)) {
             Ok(()) => acknowledged += 1,
@@ -228,8 +224,7 @@ fn a_failed_sync_makes_the_database_read_only() {
     let shared: Arc<dyn Fs> = fs.clone();
     let db = Db::builder("/db").fs(shared).open().unwrap();
     db.put("before", "1").unwrap();
-    let sync = Target::Operation(Operation::Sync);
-    fs.fail_once(sync, fs.calls(sync) + 1, Fault::Error);
+    fs.fail_once(Target::Only(Operation::Sync), 0, Fault::Io);
     let mut batch = WriteBatch::new();
     batch.put("during", "1");
     assert!(db.write_opt(batch, Durability::Sync).is_err());
@@ -257,7 +252,7 @@ fn ingested_tables_are_newer_than_all_before_and_survive_reopening() {
     db.put("z", "old").unwrap();
     let before = db.snapshot();
     let file = dir.path().join("outside.sst");
-    let mut writer = SstWriter::create(&file).unwrap();
+    let mut writer = SstWriter::create(&file, TableOptions::default()).unwrap();
     writer.put(b"a", b"new").unwrap();
     writer.put(b"m", b"new").unwrap();
     writer.finish().unwrap();

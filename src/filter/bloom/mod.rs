@@ -13,14 +13,19 @@
 //! len + 3   2     0, reserved
 //! ```
 //!
-//! Invariant of [`BloomGeometry`]: `64 * lines` bytes of the block are lines.
-//!
 //! Why one line: a filter is larger than the caches, so every line touched costs a trip to memory;
 //! the price is 3 to 8 % more bits for the same rate (`sizing`). Format: table format, section 3.
+//!
+//! Three ways to do the same, chosen when the program starts ([`Kernel`]). What was measured (AMD
+//! Zen 5): a *single* query is fastest as plain code unrolled by `k`, without a branch that depends
+//! on data (half of all absent keys would mispredict it); vectors win when many keys are asked or
+//! added together. The plain code is the oracle of the vector code.
 
-use super::hashes::HashList;
-use super::lines::{LINE_BYTES, LineBuf};
-use super::{Geometry, KeyHash, sizing};
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::lines::LINE_BYTES;
+use super::{BATCH, Geometry, HashList, KeyHash, LineBuf, sizing};
 
 /// Marks the filters that are not legacy.
 pub(super) const MARKER: u8 = 0xff;
@@ -28,8 +33,11 @@ pub(super) const MARKER: u8 = 0xff;
 /// Bytes after the lines, in every filter of RocksDB's.
 pub(super) const TRAILER_BYTES: usize = 5;
 
-/// The golden ratio as a fraction of 2^32.
-const GOLDEN: u32 = 0x9e37_79b9;
+/// The most probes the format has room for.
+const MAX_PROBES: usize = 30;
+
+/// One cache line of the filter.
+type Line = [u8; LINE_BYTES];
 
 /// The line of a key: its hash's low half, scaled to `lines` (Lemire's multiply-shift).
 #[inline(always)]
@@ -37,37 +45,161 @@ fn line_of(hash: KeyHash, lines: u32) -> u32 {
     ((u64::from(hash as u32) * u64::from(lines)) >> 32) as u32
 }
 
-/// What the bits of a key are drawn from.
+/// What the bits of a key are drawn from: `bit i = (seed * GOLDEN_POWERS[i]) >> 23`.
 #[inline(always)]
 fn bit_seed(hash: KeyHash) -> u32 {
     (hash >> 32) as u32
 }
 
-/// A filter of `millibits_per_key / 1000` bits for each of `hashes`, of which there is at least one.
-pub(super) fn build(hashes: &HashList, millibits_per_key: u32) -> LineBuf {
-    let payload_bytes = sizing::bloom_bytes(hashes.len(), millibits_per_key);
-    let probes = sizing::bloom_probes(millibits_per_key);
-    let lines = (payload_bytes / LINE_BYTES) as u32;
-    let mut block = LineBuf::zeroed(payload_bytes + TRAILER_BYTES);
-    for hash in hashes.iter() {
-        let at = line_of(hash, lines) as usize * LINE_BYTES;
-        let line = &mut block[at..at + LINE_BYTES];
-        let mut x = bit_seed(hash);
-        for _ in 0..probes {
-            let bit = x >> 23;
-            line[(bit >> 3) as usize] |= 1 << (bit & 7);
-            x = x.wrapping_mul(GOLDEN);
+/// The powers of the golden ratio (as a fraction of 2^32): the probes of a key do not wait for each
+/// other.
+const GOLDEN_POWERS: [u32; MAX_PROBES] = {
+    let mut powers = [1u32; MAX_PROBES];
+    let mut i = 1;
+    while i < MAX_PROBES {
+        powers[i] = powers[i - 1].wrapping_mul(0x9e37_79b9);
+        i += 1;
+    }
+    powers
+};
+
+/// Whether the first `K` bits are all set. No branch depends on the data.
+#[inline(always)]
+fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
+    let mut all = 1;
+    for power in &GOLDEN_POWERS[..K] {
+        let x = seed.wrapping_mul(*power);
+        all &= line[(x >> 26) as usize] >> ((x >> 23) & 7);
+    }
+    all & 1 != 0
+}
+
+/// Whether the first `probes` bits are all set: plain code, unrolled where filters are common.
+#[inline(always)]
+fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
+    match probes {
+        1 => has_bits::<1>(line, seed),
+        2 => has_bits::<2>(line, seed),
+        3 => has_bits::<3>(line, seed),
+        4 => has_bits::<4>(line, seed),
+        5 => has_bits::<5>(line, seed),
+        6 => has_bits::<6>(line, seed),
+        7 => has_bits::<7>(line, seed),
+        8 => has_bits::<8>(line, seed),
+        9 => has_bits::<9>(line, seed),
+        10 => has_bits::<10>(line, seed),
+        _ => GOLDEN_POWERS[..usize::from(probes)].iter().all(|power| {
+            let x = seed.wrapping_mul(*power);
+            line[(x >> 26) as usize] >> ((x >> 23) & 7) & 1 != 0
+        }),
+    }
+}
+
+/// Sets the first `probes` bits.
+#[inline(always)]
+fn set_bits(line: &mut Line, seed: u32, probes: u8) {
+    for power in &GOLDEN_POWERS[..usize::from(probes)] {
+        let x = seed.wrapping_mul(*power);
+        line[(x >> 26) as usize] |= 1 << ((x >> 23) & 7);
+    }
+}
+
+/// How many keys at once are served. A vector kernel exists only where the processor has it.
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(x86::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(x86::Avx512),
+}
+
+impl Kernel {
+    /// The best this processor has.
+    fn detect() -> Kernel {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(kernel) = x86::Avx512::detect() {
+                return Kernel::Avx512(kernel);
+            }
+            if let Some(kernel) = x86::Avx2::detect() {
+                return Kernel::Avx2(kernel);
+            }
+        }
+        Kernel::Plain
+    }
+
+    /// Adds `hashes` to the filter. `probes <= MAX_PROBES`.
+    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(kernel) => kernel.add(lines, hashes, probes),
+            // With AVX2 a key's line is two registers, and making its mask costs more than setting
+            // its bits one by one: 4.0 against 2.5 ns.
+            _ => add_plain(lines, hashes, probes),
         }
     }
-    block[payload_bytes..].copy_from_slice(&[MARKER, 0, probes as u8, 0, 0]);
+
+    /// Asks for hashes whose lines are known (`places`) and on their way.
+    fn finish(
+        self,
+        lines: &[Line],
+        hashes: &[KeyHash],
+        places: &[u32],
+        answers: &mut [bool],
+        probes: u8,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(kernel) => kernel.finish(lines, hashes, places, answers, probes),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(kernel) => kernel.finish(lines, hashes, places, answers, probes),
+            Kernel::Plain => {
+                for ((answer, &hash), &place) in answers.iter_mut().zip(hashes).zip(places) {
+                    *answer = has_all_bits(&lines[place as usize], bit_seed(hash), probes);
+                }
+            }
+        }
+    }
+}
+
+/// Keys between fetching a line and writing it.
+const FETCH_AHEAD: usize = 16;
+
+fn add_plain(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+    let count = lines.len() as u32;
+    for (i, &hash) in hashes.iter().enumerate() {
+        if let Some(&ahead) = hashes.get(i + FETCH_AHEAD) {
+            super::lines::prefetch(&lines[line_of(ahead, count) as usize]);
+        }
+        set_bits(&mut lines[line_of(hash, count) as usize], bit_seed(hash), probes);
+    }
+}
+
+/// A filter of `millibits_per_key / 1000` bits for each of `hashes`, of which there is at least one.
+pub(super) fn build(hashes: &HashList, millibits_per_key: u32) -> LineBuf {
+    build_with(Kernel::detect(), hashes, millibits_per_key)
+}
+
+fn build_with(kernel: Kernel, hashes: &HashList, millibits_per_key: u32) -> LineBuf {
+    let payload_bytes = sizing::bloom_bytes(hashes.len(), millibits_per_key);
+    let probes = sizing::bloom_probes(millibits_per_key) as u8;
+    let mut block = LineBuf::zeroed(payload_bytes + TRAILER_BYTES);
+    let (lines, trailer) = block.as_chunks_mut();
+    for chunk in hashes.chunks() {
+        kernel.add(lines, chunk, probes);
+    }
+    trailer.copy_from_slice(&[MARKER, 0, probes, 0, 0]);
     block
 }
 
-/// A Bloom filter's shape.
+/// A Bloom filter's shape. Invariants: the block begins with `lines` lines, at least one;
+/// `1 <= probes <= MAX_PROBES`.
 #[derive(Clone, Copy)]
 pub(super) struct BloomGeometry {
     lines: u32,
     probes: u8,
+    kernel: Kernel,
 }
 
 impl BloomGeometry {
@@ -75,23 +207,25 @@ impl BloomGeometry {
         u32::from(self.probes)
     }
 
-    fn payload<'a>(&self, block: &'a LineBuf) -> &'a [u8] {
-        &block[..self.lines as usize * LINE_BYTES]
-    }
-
     /// The part of all bits that is set.
     pub fn fill(&self, block: &LineBuf) -> f64 {
-        let ones: u64 = self.payload(block).iter().map(|byte| u64::from(byte.count_ones())).sum();
-        ones as f64 / (self.lines as f64 * 8.0 * LINE_BYTES as f64)
+        let lines = lines_of(block);
+        let ones: u64 = lines.as_flattened().iter().map(|byte| u64::from(byte.count_ones())).sum();
+        ones as f64 / (lines.len() * LINE_BYTES * 8) as f64
     }
+}
+
+/// The lines of a block that `parse` has accepted.
+#[inline(always)]
+fn lines_of(block: &LineBuf) -> &[Line] {
+    block.as_chunks().0
 }
 
 impl Geometry for BloomGeometry {
     fn parse(block: &LineBuf) -> Result<BloomGeometry, &'static str> {
-        let Some((payload, &[_, kind, packed, reserved_0, reserved_1])) =
-            block.split_last_chunk::<TRAILER_BYTES>()
+        let (lines, &[_, kind, packed, reserved_0, reserved_1]) = block.as_chunks::<LINE_BYTES>()
         else {
-            return Err("shorter than a filter's trailer");
+            return Err("a Bloom filter whose length is not a number of lines");
         };
         let probes = packed & 0x1f;
         if kind != 0 {
@@ -100,18 +234,18 @@ impl Geometry for BloomGeometry {
         if packed >> 5 != 0 {
             return Err("a Bloom filter whose lines are not 64 bytes");
         }
-        if !(1..=30).contains(&probes) {
+        if !(1..=MAX_PROBES as u8).contains(&probes) {
             return Err("a Bloom filter with an impossible number of probes");
         }
         if reserved_0 != 0 || reserved_1 != 0 {
             return Err("a Bloom filter with unknown extensions");
         }
-        if payload.is_empty() || !payload.len().is_multiple_of(LINE_BYTES) {
-            return Err("a Bloom filter whose length is not a number of lines");
+        if lines.is_empty() {
+            return Err("a Bloom filter without lines");
         }
-        let lines = u32::try_from(payload.len() / LINE_BYTES)
+        let lines = u32::try_from(lines.len())
             .map_err(|_| "a Bloom filter larger than its format allows")?;
-        Ok(BloomGeometry { lines, probes })
+        Ok(BloomGeometry { lines, probes, kernel: Kernel::detect() })
     }
 
     #[inline]
@@ -123,20 +257,124 @@ impl Geometry for BloomGeometry {
 
     #[inline]
     fn finish(&self, block: &LineBuf, hash: KeyHash, line: u32) -> bool {
-        let payload = self.payload(block);
-        let at = line as usize * LINE_BYTES;
-        let Some(line) = payload.get(at..at + LINE_BYTES) else {
-            return true;
-        };
-        let mut x = bit_seed(hash);
-        (0..self.probes).all(|_| {
-            let bit = x >> 23;
-            x = x.wrapping_mul(GOLDEN);
-            line[(bit >> 3) as usize] & (1 << (bit & 7)) != 0
-        })
+        match lines_of(block).get(line as usize) {
+            Some(line) => has_all_bits(line, bit_seed(hash), self.probes),
+            None => true,
+        }
+    }
+
+    #[inline]
+    fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
+        self.finish(block, hash, line_of(hash, self.lines))
+    }
+
+    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            let mut places = [0; BATCH];
+            for (place, &hash) in places.iter_mut().zip(hashes) {
+                *place = self.prepare(block, hash);
+            }
+            self.kernel.finish(lines_of(block), hashes, &places, answers, self.probes);
+        }
     }
 
     fn predicted_fpr(&self, _block: &LineBuf, keys: u64) -> f64 {
         sizing::cache_line_bloom_fpr(keys as f64 / f64::from(self.lines), self.probes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    fn kernels() -> Vec<Kernel> {
+        #[cfg(not(target_arch = "x86_64"))]
+        let vector = [];
+        #[cfg(target_arch = "x86_64")]
+        let vector =
+            [x86::Avx2::detect().map(Kernel::Avx2), x86::Avx512::detect().map(Kernel::Avx512)];
+        std::iter::once(Kernel::Plain).chain(vector.into_iter().flatten()).collect()
+    }
+
+    /// The format's text, word for word: nothing shared with the code above but the layout.
+    fn build_by_the_book(hashes: &[KeyHash], bytes: usize, probes: u8) -> Vec<u8> {
+        let mut data = vec![0u8; bytes];
+        let lines = (bytes / 64) as u64;
+        for &hash in hashes {
+            let base = 64 * (((hash & 0xffff_ffff) * lines) >> 32) as usize;
+            let mut x = (hash >> 32) as u32;
+            for _ in 0..probes {
+                let bit = x >> 23;
+                data[base + (bit >> 3) as usize] |= 1 << (bit & 7);
+                x = x.wrapping_mul(0x9e3779b9);
+            }
+        }
+        data.extend_from_slice(&[0xff, 0, probes, 0, 0]);
+        data
+    }
+
+    #[test]
+    fn every_kernel_builds_what_the_format_says_at_every_number_of_probes() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for millibits in (1000..=60_000).step_by(900) {
+            let count = rng.random_range(1..300);
+            let hashes: Vec<u64> = (0..count).map(|_| rng.random()).collect();
+            let bytes = sizing::bloom_bytes(count, millibits);
+            let expected = build_by_the_book(&hashes, bytes, sizing::bloom_probes(millibits) as u8);
+            let list: HashList = hashes.into_iter().collect();
+            for kernel in kernels() {
+                let block = build_with(kernel, &list, millibits);
+                assert_eq!(*block, expected[..], "{kernel:?} {count} keys, {millibits} millibits");
+            }
+        }
+    }
+
+    #[test]
+    fn every_kernel_answers_alike_at_every_number_of_probes() {
+        let mut rng = StdRng::seed_from_u64(2);
+        let hashes: Vec<u64> = (0..3000).map(|_| rng.random()).collect();
+        for probes in 1..=MAX_PROBES as u8 {
+            // Bits at random, most of them set, so that all answers occur at every depth.
+            let fill = 0.5f64.powf(1.0 / f64::from(probes));
+            let lines: Vec<Line> = (0..40)
+                .map(|_| {
+                    let mut line = [0; LINE_BYTES];
+                    (0..512).filter(|_| rng.random_bool(fill)).for_each(|b| {
+                        line[b / 8] |= 1 << (b % 8);
+                    });
+                    line
+                })
+                .collect();
+            let places: Vec<u32> = hashes.iter().map(|&hash| line_of(hash, 40)).collect();
+            let mut expected = vec![false; hashes.len()];
+            Kernel::Plain.finish(&lines, &hashes, &places, &mut expected, probes);
+            let yes = expected.iter().filter(|&&answer| answer).count();
+            assert!((1000..2000).contains(&yes), "{probes} probes: {yes} of 3000");
+            for kernel in kernels() {
+                let mut answers = vec![false; hashes.len()];
+                kernel.finish(&lines, &hashes, &places, &mut answers, probes);
+                assert_eq!(answers, expected, "{kernel:?}, {probes} probes");
+            }
+        }
+    }
+
+    #[test]
+    fn unrolled_and_looped_probes_agree() {
+        let mut rng = StdRng::seed_from_u64(3);
+        for probes in 1..=MAX_PROBES as u8 {
+            let mut line = [0; LINE_BYTES];
+            let seed = rng.random();
+            set_bits(&mut line, seed, probes);
+            assert!(has_all_bits(&line, seed, probes));
+            // Each bit counts: without any one of them the answer is no.
+            for byte in 0..LINE_BYTES {
+                for bit in 0..8 {
+                    let mut less = line;
+                    less[byte] &= !(1 << bit);
+                    assert_eq!(has_all_bits(&less, seed, probes), less == line);
+                }
+            }
+        }
     }
 }

@@ -1,12 +1,5 @@
 //! A file system in memory that can lose power.
 //!
-//! ```text
-//! Tree (one mutex: every change happens under it, so that an image is one moment)
-//!   directories, by id; 0 is the root
-//!     Directory   now: name → node     durable: name → node     pending: changes since sync_dir
-//!   File          bytes, of which the first synced_bytes are durable
-//! ```
-//!
 //! [`MemFs::crash`] makes an image that a power loss may leave. It is as bad as POSIX permits:
 //!
 //! * Of the unsynced bytes of a file each block of 4 KiB survives or not, independently of the
@@ -18,7 +11,9 @@
 //!
 //! Bytes that were appended but not flushed are in the buffer of the process: they are in no image.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod power_loss;
+mod tree;
+
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
 
-/// What survives a power loss as a whole.
-const BLOCK_BYTES: usize = 4 << 10;
+use power_loss::PowerLoss;
+use tree::{Change, Directory, FileNode, Node, Tree};
 
 /// A file system in memory. Clones share it.
 ///
@@ -60,7 +55,7 @@ impl MemFs {
     }
 
     fn from_directories(directories: Vec<Directory>) -> MemFs {
-        MemFs { tree: Arc::new(Mutex::new(Tree { directories, held_locks: BTreeSet::new() })) }
+        MemFs { tree: Arc::new(Mutex::new(Tree::from(directories))) }
     }
 
     /// Runs `body` on the tree and the names in `path`; what fails names the path and the operation.
@@ -213,206 +208,6 @@ impl Fs for MemFs {
         })?;
         let key = key.ok_or_else(|| Error::Locked { path: parent(path).to_owned() })?;
         Ok(Box::new(MemFileLock { key, tree: Arc::clone(&self.tree) }))
-    }
-}
-
-#[derive(Debug)]
-struct Tree {
-    directories: Vec<Directory>,
-    held_locks: BTreeSet<String>,
-}
-
-impl Default for Tree {
-    fn default() -> Tree {
-        Tree { directories: vec![Directory::default()], held_locks: BTreeSet::new() }
-    }
-}
-
-impl Tree {
-    fn node(&self, names: &[&str]) -> io::Result<Node> {
-        let mut node = Node::Directory(0);
-        for &name in names {
-            let Node::Directory(id) = node else { return Err(ErrorKind::NotADirectory.into()) };
-            node = self.directories[id].now.get(name).ok_or(ErrorKind::NotFound)?.clone();
-        }
-        Ok(node)
-    }
-
-    fn directory(&mut self, names: &[&str]) -> io::Result<&mut Directory> {
-        match self.node(names)? {
-            Node::Directory(id) => Ok(&mut self.directories[id]),
-            Node::File(_) => Err(ErrorKind::NotADirectory.into()),
-        }
-    }
-
-    /// The directory that holds the last of `names`, and that name.
-    fn parent<'a>(&mut self, names: &[&'a str]) -> io::Result<(&mut Directory, &'a str)> {
-        let (name, dirs) = names.split_last().ok_or(ErrorKind::IsADirectory)?;
-        Ok((self.directory(dirs)?, name))
-    }
-}
-
-type Entries = BTreeMap<String, Node>;
-
-#[derive(Debug, Default)]
-struct Directory {
-    now: Entries,
-    durable: Entries,
-    /// What leads from `durable` to `now`, in order.
-    pending: Vec<Change>,
-}
-
-impl Directory {
-    fn change(&mut self, change: Change) {
-        change.apply(&mut self.now);
-        self.pending.push(change);
-    }
-
-    fn sync(&mut self) {
-        self.pending.drain(..).for_each(|change| change.apply(&mut self.durable));
-    }
-
-    /// A copy that shares no file with this one.
-    fn detached(&self) -> Directory {
-        let entries = |entries: &Entries| {
-            entries.iter().map(|(name, node)| (name.clone(), node.detached())).collect()
-        };
-        Directory {
-            now: entries(&self.now),
-            durable: entries(&self.durable),
-            pending: self.pending.iter().map(Change::detached).collect(),
-        }
-    }
-}
-
-#[derive(Debug)]
-enum Change {
-    Link(String, Node),
-    Unlink(String),
-    Rename { from: String, to: String, node: Node },
-}
-
-impl Change {
-    fn apply(&self, entries: &mut Entries) {
-        match self {
-            Change::Link(name, node) => {
-                entries.insert(name.clone(), node.clone());
-            }
-            Change::Unlink(name) => {
-                entries.remove(name);
-            }
-            Change::Rename { from, to, node } => {
-                entries.remove(from);
-                entries.insert(to.clone(), node.clone());
-            }
-        }
-    }
-
-    fn detached(&self) -> Change {
-        match self {
-            Change::Link(name, node) => Change::Link(name.clone(), node.detached()),
-            Change::Unlink(name) => Change::Unlink(name.clone()),
-            Change::Rename { from, to, node } => {
-                Change::Rename { from: from.clone(), to: to.clone(), node: node.detached() }
-            }
-        }
-    }
-}
-
-#[derive(Debug, Clone)]
-enum Node {
-    File(FileNode),
-    Directory(usize),
-}
-
-impl Node {
-    fn detached(&self) -> Node {
-        match self {
-            Node::File(file) => Node::File(Arc::new(Mutex::new(lock(file).clone()))),
-            Node::Directory(id) => Node::Directory(*id),
-        }
-    }
-}
-
-/// Outlives its names: open handles hold it. Its mutex is taken after the tree's.
-type FileNode = Arc<Mutex<File>>;
-
-#[derive(Debug, Clone, Default)]
-struct File {
-    /// Images share it until the file grows.
-    bytes: Arc<Vec<u8>>,
-    synced_bytes: usize,
-}
-
-/// Decides what a power loss leaves.
-struct PowerLoss {
-    random: u64,
-    block_survival_tenths: u64,
-    change_survival_tenths: u64,
-}
-
-impl PowerLoss {
-    fn new(seed: u64) -> PowerLoss {
-        let mut loss =
-            PowerLoss { random: seed, block_survival_tenths: 0, change_survival_tenths: 0 };
-        // Losing all and losing nothing are cases of their own: a coin a block rarely finds them.
-        let odds = [0, 2, 5, 8, 10];
-        loss.block_survival_tenths = odds[loss.below(odds.len())];
-        loss.change_survival_tenths = odds[loss.below(odds.len())];
-        loss
-    }
-
-    fn directory(&mut self, directory: &Directory) -> Directory {
-        let mut entries = directory.durable.clone();
-        for change in &directory.pending {
-            if self.happens(self.change_survival_tenths) {
-                change.apply(&mut entries);
-            }
-        }
-        for node in entries.values_mut() {
-            if let Node::File(file) = node {
-                let left = self.file(&lock(file));
-                *node = Node::File(Arc::new(Mutex::new(left)));
-            }
-        }
-        Directory { now: entries.clone(), durable: entries, pending: Vec::new() }
-    }
-
-    fn file(&mut self, file: &File) -> File {
-        let mut len = file.bytes.len();
-        if len == file.synced_bytes {
-            return file.clone();
-        }
-        if self.happens(5) {
-            len = file.synced_bytes + self.below(len - file.synced_bytes + 1);
-        }
-        let mut bytes = file.bytes[..len].to_vec();
-        let mut start = file.synced_bytes;
-        while start < len {
-            let end = ((start / BLOCK_BYTES + 1) * BLOCK_BYTES).min(len);
-            if !self.happens(self.block_survival_tenths) {
-                bytes[start..end].fill(0);
-                if self.happens(2) {
-                    let stale = self.below(start + 1);
-                    bytes[start..end].copy_from_slice(&file.bytes[stale..stale + end - start]);
-                }
-            }
-            start = end;
-        }
-        File { bytes: Arc::new(bytes), synced_bytes: len }
-    }
-
-    fn happens(&mut self, tenths: u64) -> bool {
-        (self.below(10) as u64) < tenths
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), reduced to `0..bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
     }
 }
 

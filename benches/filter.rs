@@ -1,0 +1,217 @@
+//! Filters side by side: Maypole's families and three crates that a Rust program might use instead.
+//!
+//! ```text
+//! cargo bench --bench filter                     everything (a few minutes)
+//! cargo bench --bench filter -- hot/10000        one group
+//! ```
+//!
+//! Groups: `build/KEYS` (from ready hashes), `hot-absent/KEYS` and `hot-present/KEYS` (one filter, each
+//! query waits for the answer of the one before), `hot-many/KEYS` (one filter, all queries at hand),
+//! `memory-one/KEYS` and `memory-batched/KEYS` (a random one of 100 MB of filters, one after the other
+//! and 32 at a time). Sizes and rates differ between the peers: a query of a larger filter with more
+//! false positives is not the same thing done faster.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use maypole::filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec, Probe};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+const SPECS: &[&str] = &["bloom(10)", "ribbon(7)", "burr(7)"];
+const KEYS: &[usize] = &[10_000, 1_000_000];
+/// Too many for a branch predictor to learn the answers.
+const QUERIES: usize = 1 << 18;
+const BATCH: usize = 32;
+const FILTERS_BYTES: usize = 100 << 20;
+
+/// What a filter under test can do, each with the best means of its crate.
+trait Subject: Sized {
+    fn ask(&self, hash: u64) -> bool;
+    /// Many queries of one filter.
+    fn ask_many(&self, hashes: &[u64], answers: &mut [bool]) {
+        for (answer, &hash) in answers.iter_mut().zip(hashes) {
+            *answer = self.ask(hash);
+        }
+    }
+    /// A query of each of several filters; how many answered "maybe".
+    fn ask_each(filters: &[&Self; BATCH], hashes: &[u64; BATCH]) -> usize {
+        filters.iter().zip(hashes).filter(|(filter, hash)| filter.ask(**hash)).count()
+    }
+    fn bytes(&self) -> usize;
+    fn copy(&self) -> Self;
+}
+
+struct Maypole(FilterReader, FilterEncoding);
+
+impl Subject for Maypole {
+    #[inline]
+    fn ask(&self, hash: u64) -> bool {
+        self.0.may_contain(hash)
+    }
+
+    fn ask_many(&self, hashes: &[u64], answers: &mut [bool]) {
+        self.0.may_contain_many(hashes, answers);
+    }
+
+    #[inline]
+    fn ask_each(filters: &[&Self; BATCH], hashes: &[u64; BATCH]) -> usize {
+        let probes: [Probe; BATCH] = std::array::from_fn(|i| filters[i].0.prepare(hashes[i]));
+        filters.iter().zip(probes).filter(|(filter, probe)| filter.0.finish(*probe)).count()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes().len()
+    }
+
+    fn copy(&self) -> Self {
+        Maypole(FilterReader::from_bytes(self.0.bytes(), self.1), self.1)
+    }
+}
+
+impl Subject for fastbloom::BloomFilter {
+    #[inline]
+    fn ask(&self, hash: u64) -> bool {
+        self.contains_hash(hash)
+    }
+
+    fn bytes(&self) -> usize {
+        self.num_bits() / 8
+    }
+
+    fn copy(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Subject for sbbf_rs_safe::Filter {
+    #[inline]
+    fn ask(&self, hash: u64) -> bool {
+        self.contains_hash(hash)
+    }
+
+    fn bytes(&self) -> usize {
+        self.as_bytes().len()
+    }
+
+    fn copy(&self) -> Self {
+        sbbf_rs_safe::Filter::from_bytes(self.as_bytes()).expect("its own bytes")
+    }
+}
+
+impl Subject for xorf::BinaryFuse8 {
+    #[inline]
+    fn ask(&self, hash: u64) -> bool {
+        xorf::Filter::contains(self, &hash)
+    }
+
+    fn bytes(&self) -> usize {
+        xorf::Filter::len(self)
+    }
+
+    fn copy(&self) -> Self {
+        self.clone()
+    }
+}
+
+fn random(seed: u64, count: usize) -> Vec<u64> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    (0..count).map(|_| rng.random()).collect()
+}
+
+/// Each query waits for the answers before it, through a zero that the compiler cannot see.
+fn in_a_chain(hashes: &[u64], mut ask: impl FnMut(u64) -> bool) -> u64 {
+    let zero = black_box(0);
+    hashes
+        .iter()
+        .fold(0, |found: u64, &hash| found.wrapping_add(u64::from(ask(hash ^ (found & zero)))))
+}
+
+fn bench<S: Subject>(c: &mut Criterion, name: &str, build: impl Fn(&[u64]) -> S) {
+    for &keys in KEYS {
+        let hashes = random(keys as u64, keys);
+        let mut group = c.benchmark_group(format!("build/{keys}"));
+        group.throughput(Throughput::Elements(keys as u64));
+        let mut run = 0;
+        group.bench_function(BenchmarkId::from_parameter(name), |b| {
+            // Fresh keys every time: a repeated set trains the branch predictor.
+            let fresh = || {
+                run += 1;
+                random(run, keys)
+            };
+            b.iter_batched(fresh, |hashes| build(&hashes), criterion::BatchSize::LargeInput);
+        });
+        group.finish();
+
+        let filter = build(&hashes);
+        let absent = random(0xab5e, QUERIES);
+        let mut rng = StdRng::seed_from_u64(1);
+        let present: Vec<u64> = (0..QUERIES).map(|_| hashes[rng.random_range(0..keys)]).collect();
+        let mut measure = |group: &str, work: &mut dyn FnMut() -> u64| {
+            let mut group = c.benchmark_group(format!("{group}/{keys}"));
+            group.throughput(Throughput::Elements(QUERIES as u64));
+            group.bench_function(BenchmarkId::from_parameter(name), |b| b.iter(&mut *work));
+            group.finish();
+        };
+        measure("hot-absent", &mut || in_a_chain(&absent, |hash| filter.ask(hash)));
+        measure("hot-present", &mut || in_a_chain(&present, |hash| filter.ask(hash)));
+        let mut answers = vec![false; QUERIES];
+        measure("hot-many", &mut || {
+            filter.ask_many(&absent, &mut answers);
+            u64::from(answers[0])
+        });
+        let filters: Vec<S> =
+            (0..FILTERS_BYTES.div_ceil(filter.bytes())).map(|_| filter.copy()).collect();
+        // Any bits that the filters themselves do not look at much.
+        let pick = |hash: u64| {
+            let mixed = u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93));
+            &filters[((mixed * filters.len() as u128) >> 64) as usize]
+        };
+        measure("memory-one", &mut || in_a_chain(&absent, |hash| pick(hash).ask(hash)));
+        measure("memory-batched", &mut || {
+            let batches = absent.as_chunks().0.iter();
+            batches.map(|batch| S::ask_each(&batch.map(pick), batch) as u64).sum()
+        });
+    }
+}
+
+fn filters(c: &mut Criterion) {
+    for text in SPECS {
+        let spec: FilterSpec = text.parse().expect("a spec of this file");
+        bench(c, text, |hashes| {
+            let mut builder = FilterBuilder::new(spec).verify(false);
+            hashes.iter().for_each(|&hash| builder.add(hash));
+            let block = builder.finish().expect("keys were added");
+            let encoding = block.encoding();
+            Maypole(block.into_reader(), encoding)
+        });
+    }
+    bench(c, "fastbloom, 10 bits", |hashes| {
+        let mut filter =
+            fastbloom::BloomFilter::with_num_bits(10 * hashes.len()).expected_items(hashes.len());
+        hashes.iter().for_each(|&hash| {
+            filter.insert_hash(hash);
+        });
+        filter
+    });
+    bench(c, "sbbf-rs-safe, 10 bits", |hashes| {
+        let mut filter = sbbf_rs_safe::Filter::new(10, hashes.len());
+        hashes.iter().for_each(|&hash| {
+            filter.insert_hash(hash);
+        });
+        filter
+    });
+    bench(c, "xorf BinaryFuse8", |hashes| {
+        xorf::BinaryFuse8::try_from(hashes).expect("distinct hashes")
+    });
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(800));
+    targets = filters
+}
+criterion_main!(benches);

@@ -1,0 +1,245 @@
+//! Measures filters and prints a Markdown table: the rows of `docs/filters.md`.
+//!
+//! ```text
+//! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [SPEC …]
+//! ```
+//!
+//! What the columns mean, and how each is measured, on one thread:
+//!
+//! * stored bits a key; ÷ bound: that over `log2(1/ε)` of the predicted rate ε.
+//! * predicted and observed ε: absent keys are asked until 10,000 false positives were seen (1,000
+//!   with `--quick`), or 10^9 keys (10^8).
+//! * build: 24-byte keys are made, hashed and added, and the filter is finished, without the probing
+//!   of every key after the build, which is the next column. Fresh keys at every repetition, since a
+//!   repeated set trains the branch predictor; ÷: without making and hashing keys.
+//! * hot: one filter, each query waits for the answer of the one before (latency), half of the keys
+//!   present; batched: 32 at a time. Hashes are ready.
+//! * random: a random one of 100 MB of filters, one by one (each waits for the last), and batched by
+//!   32 through `prepare` and `finish`. For filters of 100 MB and more: one filter.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use maypole::filter::{
+    FilterBlock, FilterBuilder, FilterReader, FilterSpec, KeyHash, Probe, sizing,
+};
+use maypole::hash64;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+const SPECS: &[&str] = &[
+    "bloom(4)",
+    "bloom(7)",
+    "bloom(10)",
+    "bloom(12.5)",
+    "bloom(16)",
+    "bloom(20)",
+    "ribbon(4)",
+    "ribbon(7)",
+    "ribbon(7.5)",
+    "ribbon(10)",
+    "ribbon(14)",
+    "burr(4)",
+    "burr(7)",
+    "burr(7.5)",
+    "burr(10)",
+    "burr(14)",
+];
+const KEYS: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+const BATCH: usize = 32;
+const FILTERS_BYTES: usize = 100 << 20;
+
+/// Makes the `i`-th key of a run: 24 bytes, none of them constant over a run.
+#[inline]
+fn key(run: u64, i: u64) -> [u8; 24] {
+    let mut key = [0; 24];
+    key[..8].copy_from_slice(&(i.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ run).to_le_bytes());
+    key[8..16].copy_from_slice(&run.to_le_bytes());
+    key[16..].copy_from_slice(&i.to_le_bytes());
+    key
+}
+
+fn build(spec: FilterSpec, run: u64, keys: usize, verify: bool) -> FilterBlock {
+    let mut builder = FilterBuilder::new(spec).verify(verify);
+    for i in 0..keys as u64 {
+        builder.add(hash64(&key(run, i)));
+    }
+    builder.finish().expect("keys were added")
+}
+
+/// The lower quartile: whatever else the machine does only adds to a time.
+fn typical(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 4]
+}
+
+/// Nanoseconds for each of `count` things done by `work`.
+fn nanoseconds(count: usize, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64 / count as f64
+}
+
+struct Row {
+    block: FilterBlock,
+    observed: Option<f64>,
+    build: f64,
+    build_net: f64,
+    verify: f64,
+    hot: f64,
+    hot_batched: f64,
+    random: f64,
+    random_batched: f64,
+}
+
+fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
+    let repetitions = (if quick { 3_000_000 } else { 10_000_000 } / keys).clamp(3, 200);
+    let mut run = keys as u64;
+    let (mut all, mut make, mut verify) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..repetitions {
+        run += 1;
+        all.push(nanoseconds(keys, || {
+            black_box(build(spec, run, keys, false));
+        }));
+        make.push(nanoseconds(keys, || {
+            let hashed = (0..keys as u64).fold(0, |sum, i| sum ^ hash64(&key(run, i)));
+            black_box(hashed);
+        }));
+        let time = build(spec, run, keys, true).verify_time().expect("verification is on");
+        verify.push(time.as_nanos() as f64 / keys as f64);
+    }
+    let block = build(spec, run, keys, false);
+    let stored = block.bytes().to_vec();
+    let encoding = block.encoding();
+    let filter = FilterReader::from_bytes(&stored, encoding);
+
+    let mut rng = StdRng::seed_from_u64(1);
+    let asked: Vec<KeyHash> = (0..1 << 18)
+        .map(|_| match rng.random_bool(0.5) {
+            true => hash64(&key(run, rng.random_range(0..keys as u64))),
+            false => rng.random(),
+        })
+        .collect();
+    let copies = (FILTERS_BYTES / stored.len()).max(1);
+    // Copies of one filter: to memory, different filters.
+    let filters: Vec<FilterReader> =
+        (0..copies).map(|_| FilterReader::from_bytes(&stored, encoding)).collect();
+
+    let (mut hot, mut hot_batched, mut random, mut random_batched) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..if quick { 5 } else { 15 } {
+        hot.push(nanoseconds(asked.len(), || in_a_chain(&asked, |hash| filter.may_contain(hash))));
+        let mut answers = vec![false; asked.len()];
+        hot_batched
+            .push(nanoseconds(asked.len(), || filter.may_contain_many(&asked, &mut answers)));
+        black_box(&answers);
+        random.push(nanoseconds(asked.len(), || {
+            in_a_chain(&asked, |hash| filters[pick(hash, filters.len())].may_contain(hash));
+        }));
+        random_batched.push(nanoseconds(asked.len(), || random_in_batches(&filters, &asked)));
+    }
+    Row {
+        observed: observed_fpr(&filter, quick),
+        build_net: typical(all.clone()) - typical(make),
+        build: typical(all),
+        verify: typical(verify),
+        hot: typical(hot),
+        hot_batched: typical(hot_batched),
+        random: typical(random),
+        random_batched: typical(random_batched),
+        block,
+    }
+}
+
+/// Asks one query after the other: each hash depends on the answers before it, through a zero that
+/// the compiler cannot see. (The answers are summed first: a single one would become a branch.)
+fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
+    let zero = black_box(0);
+    let mut found = 0u64;
+    for &hash in asked {
+        found = found.wrapping_add(u64::from(ask(hash ^ (found & zero))));
+    }
+    black_box(found);
+}
+
+/// Which of `filters` a query goes to: any bits that the filter itself does not look at much.
+fn pick(hash: KeyHash, filters: usize) -> usize {
+    let mixed = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    ((u128::from(mixed) * filters as u128) >> 64) as usize
+}
+
+fn random_in_batches(filters: &[FilterReader], asked: &[KeyHash]) {
+    let mut found = 0;
+    for batch in asked.chunks_exact(BATCH) {
+        let picked: [&FilterReader; BATCH] =
+            std::array::from_fn(|i| &filters[pick(batch[i], filters.len())]);
+        let probes: [Probe; BATCH] = std::array::from_fn(|i| picked[i].prepare(batch[i]));
+        for (filter, probe) in picked.iter().zip(probes) {
+            found += usize::from(filter.finish(probe));
+        }
+    }
+    black_box(found);
+}
+
+/// `None` when hardly any false positive was seen.
+fn observed_fpr(filter: &FilterReader, quick: bool) -> Option<f64> {
+    let (enough, most) = if quick { (1_000, 100_000_000) } else { (10_000, 1_000_000_000) };
+    let mut rng = StdRng::seed_from_u64(2);
+    let (mut positives, mut absent) = (0, 0);
+    let mut hashes = vec![0; 1 << 16];
+    let mut answers = vec![false; hashes.len()];
+    while positives < enough && absent < most {
+        hashes.iter_mut().for_each(|hash| *hash = rng.random());
+        filter.may_contain_many(&hashes, &mut answers);
+        positives += answers.iter().filter(|&&answer| answer).count();
+        absent += hashes.len();
+    }
+    (positives >= 10).then(|| positives as f64 / absent as f64)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (mut specs, mut keys, mut quick) = (Vec::new(), KEYS.to_vec(), false);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => quick = true,
+            "--keys" => {
+                let list = arguments.next().ok_or("--keys wants numbers")?;
+                keys = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
+            spec => specs.push(spec.parse::<FilterSpec>()?),
+        }
+    }
+    if specs.is_empty() {
+        specs = SPECS.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
+    }
+    println!(
+        "| filter | keys | stored bits/key | ÷ bound | predicted ε % | observed ε % | build ns/key | \
+         net of key and hash | verify | hot ns | batched | random ns | batched |"
+    );
+    println!("|---|{}", "---:|".repeat(12));
+    for spec in specs {
+        for &keys in &keys {
+            let row = measure(spec, keys, quick);
+            let predicted = row.block.predicted_fpr();
+            let bits = row.block.bits_per_key();
+            let name = match spec.family() == Some(row.block.family()) {
+                true => spec.to_string(),
+                false => format!("{spec}: {}", row.block.family()),
+            };
+            println!(
+                "| {name} | {keys} | {bits:.3} | {:.3} | {:.4} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} |",
+                bits / sizing::lower_bound_bits_per_key(predicted),
+                100.0 * predicted,
+                row.observed.map_or("-".into(), |fpr| format!("{:.4}", 100.0 * fpr)),
+                row.build,
+                row.build_net,
+                row.verify,
+                row.hot,
+                row.hot_batched,
+                row.random,
+                row.random_batched,
+            );
+        }
+    }
+    Ok(())
+}

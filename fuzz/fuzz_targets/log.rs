@@ -1,0 +1,5 @@
+//! Any bytes, read as a WAL.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole::fuzzing::log(data));

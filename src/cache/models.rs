@@ -1,0 +1,103 @@
+//! loom models: readers, loaders, evictions and closing, in every order.
+
+use std::convert::Infallible;
+
+use loom::thread;
+
+use super::*;
+use crate::sync::{check_model, collect, pin, probe::Probe};
+
+/// The cache holds one value of this size.
+const VALUE_BYTES: usize = 1 << 20;
+
+fn cache_for_one() -> Arc<BlockCache> {
+    // Makes the process-wide state before the threads start.
+    collect();
+    BlockCache::new(VALUE_BYTES * 3 / 2)
+}
+
+fn slots(cache: &Arc<BlockCache>, count: usize) -> Arc<Slots<Probe>> {
+    Arc::new(Slots::new(cache, count, BlockKind::Data, false))
+}
+
+fn load(slots: &Slots<Probe>, i: usize) -> Lease<'static, Probe> {
+    slots.load(i, || Ok::<_, Infallible>((Probe::new(i as u64), VALUE_BYTES))).unwrap()
+}
+
+fn get(slots: &Slots<Probe>, i: usize) {
+    let guard = pin();
+    if let Some(lease) = slots.get(i, &guard) {
+        lease.touch();
+        assert_eq!(lease.id, i as u64);
+    }
+}
+
+#[test]
+fn loom_a_reader_never_meets_a_value_that_eviction_dropped() {
+    check_model(|| {
+        let cache = cache_for_one();
+        let slots = slots(&cache, 2);
+        load(&slots, 0);
+        let reader = thread::spawn({
+            let slots = slots.clone();
+            move || get(&slots, 0)
+        });
+        load(&slots, 1);
+        reader.join().unwrap();
+        assert!(slots.get(0, &pin()).is_none());
+    });
+}
+
+#[test]
+fn loom_two_threads_that_miss_read_once() {
+    check_model(|| {
+        let cache = cache_for_one();
+        let slots = slots(&cache, 1);
+        let reads = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let read = |slots: &Slots<Probe>, reads: &std::sync::atomic::AtomicUsize| {
+            let lease = slots.load(0, || {
+                reads.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Infallible>((Probe::new(0), VALUE_BYTES))
+            });
+            lease.unwrap().touch();
+        };
+        let other = thread::spawn({
+            let (slots, reads) = (slots.clone(), reads.clone());
+            move || read(&slots, &reads)
+        });
+        read(&slots, &reads);
+        other.join().unwrap();
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn loom_eviction_and_the_closing_of_the_same_slots_free_a_value_once() {
+    check_model(|| {
+        let cache = cache_for_one();
+        let (closing, staying) = (slots(&cache, 1), slots(&cache, 1));
+        load(&closing, 0);
+        let closer = thread::spawn(move || drop(closing));
+        load(&staying, 0);
+        closer.join().unwrap();
+        assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
+        drop(staying);
+        assert_eq!(cache.usage(), 0);
+    });
+}
+
+#[test]
+fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
+    check_model(|| {
+        let cache = cache_for_one();
+        let slots = slots(&cache, 2);
+        let loader = thread::spawn({
+            let slots = slots.clone();
+            move || drop(load(&slots, 0))
+        });
+        load(&slots, 1);
+        get(&slots, 0);
+        loader.join().unwrap();
+        assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
+    });
+}

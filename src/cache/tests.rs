@@ -1,0 +1,335 @@
+//! The contract of cache and slots, with values that know whether they are alive.
+
+use std::convert::Infallible;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+
+use super::*;
+use crate::sync::{collect, pin};
+
+/// A value that pretends to own `bytes` of heap, and is counted while it lives.
+struct Block {
+    id: usize,
+    bytes: usize,
+    alive_bytes: Arc<AtomicUsize>,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.alive_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.id = usize::MAX;
+    }
+}
+
+/// Makes blocks and counts them.
+#[derive(Clone, Default)]
+struct Disk {
+    alive_bytes: Arc<AtomicUsize>,
+    reads: Arc<AtomicUsize>,
+}
+
+impl Disk {
+    fn read(&self, id: usize, bytes: usize) -> Result<(Block, usize), Infallible> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.alive_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok((Block { id, bytes, alive_bytes: self.alive_bytes.clone() }, bytes))
+    }
+
+    fn load(&self, slots: &Slots<Block>, i: usize, bytes: usize) -> Arc<Resident<Block>> {
+        let lease = slots.load(i, || self.read(i, bytes)).unwrap();
+        assert_eq!(lease.id, i);
+        lease.to_arc()
+    }
+
+    fn reads(&self) -> usize {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    fn alive_bytes(&self) -> usize {
+        self.alive_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Other tests of the process hold guards too, each for a moment.
+    fn wait_until_nothing_is_alive(&self) {
+        while self.alive_bytes() > 0 {
+            collect();
+            thread::yield_now();
+        }
+    }
+}
+
+fn data(cache: &Arc<BlockCache>, count: usize) -> Slots<Block> {
+    Slots::new(cache, count, BlockKind::Data, false)
+}
+
+fn filters(cache: &Arc<BlockCache>, count: usize) -> Slots<Block> {
+    Slots::new(cache, count, BlockKind::Filter, false)
+}
+
+fn resident(slots: &Slots<Block>) -> Vec<usize> {
+    // Reads the slots as a reader would, so all that is found counts as used.
+    (0..slots.len()).filter(|&i| slots.get(i, &pin()).is_some()).collect()
+}
+
+#[test]
+fn a_loaded_value_is_found_again_and_charged() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let slots = data(&cache, 3);
+    assert!(slots.get(1, &pin()).is_none());
+    let loaded = disk.load(&slots, 1, 4000);
+    assert!(loaded.was_cached());
+    let guard = pin();
+    let found = slots.get(1, &guard).unwrap();
+    assert!(Arc::ptr_eq(&found.to_arc(), &loaded));
+    disk.load(&slots, 1, 4000);
+    assert_eq!(disk.reads(), 1);
+    assert_eq!(cache.usage(), loaded.charge_bytes());
+    assert!((4000..4300).contains(&cache.usage()), "{}", cache.usage());
+    let usage = KindUsage { entries: 1, bytes: cache.usage() };
+    assert_eq!(cache.usage_of(BlockKind::Data), usage);
+    assert_eq!(cache.usage_of(BlockKind::Filter), KindUsage::default());
+}
+
+#[test]
+fn usage_never_exceeds_the_capacity() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let slots = data(&cache, 1000);
+    for i in 0..1000 {
+        disk.load(&slots, i, 100 + i);
+        assert!(cache.usage() <= cache.capacity());
+    }
+    assert!(cache.usage() > 80_000, "{}", cache.usage());
+    assert_eq!(cache.usage_of(BlockKind::Data).entries, resident(&slots).len());
+}
+
+#[test]
+fn memory_of_evicted_values_is_counted_until_readers_let_go() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let slots = data(&cache, 4000);
+    let mut peak_bytes = 0;
+    for i in 0..4000 {
+        // Every lookup pins, as the engine does, so no eviction is free at once.
+        let guard = pin();
+        assert!(slots.get(i, &guard).is_none());
+        disk.load(&slots, i, 4096);
+        peak_bytes = peak_bytes.max(disk.alive_bytes());
+    }
+    assert!(peak_bytes <= (1 << 20) + (1 << 20) / 20, "{peak_bytes}");
+    assert!(cache.usage() > (1 << 20) * 9 / 10, "{}", cache.usage());
+}
+
+#[test]
+fn a_value_in_use_gets_a_second_chance() {
+    let (cache, disk) = (BlockCache::new(50_000), Disk::default());
+    let slots = data(&cache, 1000);
+    disk.load(&slots, 0, 1000);
+    for i in 1..1000 {
+        assert!(slots.get(0, &pin()).is_some(), "evicted before load {i}");
+        disk.load(&slots, i, 1000);
+    }
+}
+
+#[test]
+fn metadata_outlives_data() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let (data, filters) = (data(&cache, 200), filters(&cache, 8));
+    for i in 0..8 {
+        disk.load(&filters, i, 5000);
+    }
+    for i in 0..200 {
+        disk.load(&data, i, 4000);
+    }
+    assert_eq!(resident(&filters).len(), 8);
+    // More metadata pushes out all data first, then other metadata.
+    let more = self::filters(&cache, 30);
+    for i in 0..11 {
+        disk.load(&more, i, 5000);
+    }
+    assert_eq!((resident(&filters).len(), resident(&more).len()), (8, 11));
+    for i in 11..30 {
+        disk.load(&more, i, 5000);
+    }
+    assert_eq!(cache.usage_of(BlockKind::Data).entries, 0);
+    assert!(cache.usage() <= cache.capacity());
+}
+
+#[test]
+fn data_displaces_metadata_that_nobody_uses_and_only_that() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let (data, filters) = (data(&cache, 1000), filters(&cache, 18));
+    for i in 0..18 {
+        disk.load(&filters, i, 5000);
+    }
+    // Half of the filters are in use between any two misses.
+    for i in 0..1000 {
+        for used in 0..9 {
+            assert!(filters.get(used, &pin()).is_some(), "filter {used} left at miss {i}");
+        }
+        disk.load(&data, i, 8000);
+    }
+    // Data got its share from the other half, and no more.
+    assert!((12..18).contains(&cache.usage_of(BlockKind::Filter).entries));
+    assert!((2..6).contains(&cache.usage_of(BlockKind::Data).entries));
+}
+
+#[test]
+fn what_does_not_fit_is_used_and_not_kept() {
+    for capacity in [0, 3000] {
+        let (cache, disk) = (BlockCache::new(capacity), Disk::default());
+        let slots = data(&cache, 1);
+        let value = disk.load(&slots, 0, 4000);
+        assert!(!value.was_cached());
+        assert!(slots.get(0, &pin()).is_none());
+        assert_eq!((cache.usage(), disk.alive_bytes()), (0, 4000));
+        drop(value);
+        assert_eq!(disk.alive_bytes(), 0);
+    }
+}
+
+#[test]
+fn pinned_values_stay_and_what_they_leave_no_room_for_is_not_kept() {
+    let (cache, disk) = (BlockCache::new(20_000), Disk::default());
+    let pinned = Slots::new(&cache, 3, BlockKind::Index, true);
+    let data = data(&cache, 100);
+    for i in 0..3 {
+        disk.load(&pinned, i, 8000);
+    }
+    assert_eq!(resident(&pinned), [0, 1]);
+    for i in 0..100 {
+        disk.load(&data, i, 1000);
+    }
+    assert_eq!(resident(&pinned), [0, 1]);
+    assert!(cache.pinned_usage() > 16_000);
+    assert!(!resident(&data).is_empty());
+    drop(pinned);
+    assert_eq!((cache.pinned_usage(), cache.usage_of(BlockKind::Index).entries), (0, 0));
+}
+
+#[test]
+fn a_failed_load_leaves_the_slot_empty_and_the_next_one_tries_again() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let slots = data(&cache, 1);
+    let failed: Result<Lease<'_, Block>, &str> = slots.load(0, || Err("damaged"));
+    assert_eq!(failed.err(), Some("damaged"));
+    assert!(slots.get(0, &pin()).is_none());
+    disk.load(&slots, 0, 10);
+    assert!(slots.get(0, &pin()).is_some());
+}
+
+#[test]
+fn a_panic_while_loading_does_not_block_later_loads() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let slots = data(&cache, 1);
+    let load = || slots.load(0, || -> Result<(Block, usize), Infallible> { panic!("planned") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err());
+    disk.load(&slots, 0, 10);
+}
+
+#[test]
+fn concurrent_misses_on_one_slot_read_once() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let slots = data(&cache, 50);
+    let together = std::sync::Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for i in 0..50 {
+                    together.wait();
+                    disk.load(&slots, i, 100);
+                }
+            });
+        }
+    });
+    assert_eq!(disk.reads(), 50);
+}
+
+#[test]
+fn dropping_slots_frees_and_uncharges_their_values_at_once() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let (dropped, other) = (data(&cache, 200), data(&cache, 1));
+    for i in 0..200 {
+        disk.load(&dropped, i, 1000);
+    }
+    disk.load(&other, 0, 1000);
+    let kept = disk.load(&dropped, 7, 1000);
+    drop(dropped);
+    // A handle that was kept outlives the cache's interest.
+    assert_eq!((disk.alive_bytes(), kept.id), (2000, 7));
+    assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
+    drop((kept, other));
+    assert_eq!((disk.alive_bytes(), cache.usage()), (0, 0));
+}
+
+/// A parsed index: it holds the slots of the data blocks it points to.
+struct Index {
+    data: Slots<Block>,
+}
+
+#[test]
+fn an_evicted_index_takes_its_data_blocks_along() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let indexes: Slots<Index> = Slots::new(&cache, 1, BlockKind::Index, false);
+    let index =
+        indexes.load(0, || Ok::<_, Infallible>((Index { data: data(&cache, 10) }, 1000))).unwrap();
+    for i in 0..10 {
+        disk.load(&index.data, i, 1000);
+    }
+    drop(index);
+    let filters = filters(&cache, 1);
+    disk.load(&filters, 0, 99_000);
+    assert!(indexes.get(0, &pin()).is_none());
+    drop(filters);
+    disk.wait_until_nothing_is_alive();
+    assert_eq!(cache.usage(), 0);
+}
+
+#[test]
+fn threads_that_read_load_evict_and_close_meet_only_live_values() {
+    const CAPACITY: usize = 200_000;
+    let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
+    let rounds = if cfg!(miri) { 100 } else { 30_000 };
+    let indexes: Slots<Index> = Slots::new(&cache, 8, BlockKind::Index, false);
+    let filters = filters(&cache, 8);
+    let worker = |seed: usize| {
+        let mut random = seed;
+        let mut kept = None;
+        for _ in 0..rounds {
+            // Knuth's MMIX generator; its high bits are good enough here.
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (table, block) = (random >> 33 & 7, random >> 36 & 31);
+            let guard = pin();
+            if filters.get(table, &guard).is_none_or(|filter| filter.id != table) {
+                disk.load(&filters, table, 12_000);
+            }
+            let index = match indexes.get(table, &guard) {
+                Some(index) => index,
+                None => indexes
+                    .load(table, || Ok::<_, Infallible>((Index { data: data(&cache, 32) }, 500)))
+                    .unwrap(),
+            };
+            match index.data.get(block, &guard) {
+                Some(found) => {
+                    assert_eq!(found.id, block);
+                    kept = Some(found.to_arc());
+                }
+                None => assert_eq!(disk.load(&index.data, block, 4000).id, block),
+            }
+            assert!(kept.as_ref().is_none_or(|kept| kept.id < 32));
+            if random >> 40 & 1023 == 0 {
+                // A table is opened, used and closed.
+                let short_lived = data(&cache, 32);
+                disk.load(&short_lived, block, 3000);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for seed in 1..=3 {
+            scope.spawn(move || worker(seed));
+        }
+    });
+    assert!(cache.usage() <= CAPACITY);
+    assert!(disk.reads() > rounds / 10, "the cache was too large to evict");
+    drop((indexes, filters));
+    disk.wait_until_nothing_is_alive();
+    assert_eq!(cache.usage(), 0);
+}

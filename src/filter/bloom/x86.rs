@@ -1,0 +1,239 @@
+//! Vector kernels of the Bloom filter for x86-64: many keys at a time.
+//!
+//! A value of [`Avx2`] or [`Avx512`] exists only where the processor has the instructions, so the
+//! safe methods need no further check. All memory is reached through references to whole lines:
+//! indexes are checked as anywhere else.
+//!
+//! Asking (one key): the probes side by side in the lanes of a register.
+//!
+//! ```text
+//! x      = seed * powers            lane i: probe i
+//! words  = line[x >> 28]            one permutation of the line's sixteen 32-bit words
+//! bit    = words >> (x >> 23 & 31)  then bit 0 of the first k lanes must all be 1
+//! ```
+//!
+//! Adding (AVX-512, 16 keys): the other way round, the *keys* side by side for the multiplications;
+//! then for each key the 512-bit mask of its line, one probe after the other: 1 shifted left by
+//! `bit - 32 * lane` in every lane, which is zero in every lane but one, since shifts by 32 and
+//! more (negative ones wrap) give 0. Then one load, one or, one store for the whole line.
+
+use std::arch::x86_64::*;
+
+use super::super::KeyHash;
+use super::super::lines::prefetch;
+use super::{GOLDEN_POWERS, Line, MAX_PROBES, add_plain, bit_seed};
+
+/// [`GOLDEN_POWERS`], filled up with zeros to whole registers.
+const POWERS: [u32; 32] = {
+    let mut powers = [0; 32];
+    let mut i = 0;
+    while i < MAX_PROBES {
+        powers[i] = GOLDEN_POWERS[i];
+        i += 1;
+    }
+    powers
+};
+
+/// Proof that the processor has AVX-512 F.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx512(());
+
+impl Avx512 {
+    pub fn detect() -> Option<Avx512> {
+        is_x86_feature_detected!("avx512f").then_some(Avx512(()))
+    }
+
+    /// Adds `hashes`.
+    pub fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+        let (batches, rest) = hashes.as_chunks::<KEYS>();
+        // SAFETY: `self` proves that the processor has AVX-512 F.
+        unsafe { add_avx512(lines, batches, probes) };
+        add_plain(lines, rest, probes);
+    }
+
+    /// Asks for `hashes` at the lines `places`.
+    pub fn finish(
+        self,
+        lines: &[Line],
+        hashes: &[KeyHash],
+        places: &[u32],
+        answers: &mut [bool],
+        probes: u8,
+    ) {
+        // SAFETY: `self` proves that the processor has AVX-512 F.
+        unsafe { finish_avx512(lines, hashes, places, answers, probes) }
+    }
+}
+
+/// Keys of a batch: the 32-bit lanes of a 512-bit register.
+const KEYS: usize = 16;
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_512<T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
+    const { assert!(size_of::<[T; N]>() == 64) };
+    // SAFETY: `from` has 64 initialised bytes (integers without padding, everywhere here), and the
+    // load asks for no alignment.
+    unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store_512<T: Copy, const N: usize>(to: &mut [T; N], value: __m512i) {
+    const { assert!(size_of::<[T; N]>() == 64) };
+    // SAFETY: `to` has 64 bytes that may hold any bits (integers, everywhere here), and the store
+    // asks for no alignment.
+    unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
+}
+
+/// The line numbers of a batch; starts to fetch the lines.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn prepare_batch(lines: &[Line], batch: &[KeyHash; KEYS]) -> [u64; KEYS] {
+    let count = _mm512_set1_epi64(lines.len() as i64);
+    let mut places = [0; KEYS];
+    for (hashes, places) in batch.as_chunks::<8>().0.iter().zip(places.as_chunks_mut::<8>().0) {
+        store_512(places, _mm512_srli_epi64::<32>(_mm512_mul_epu32(load_512(hashes), count)));
+    }
+    for &place in &places {
+        prefetch(&lines[place as usize]);
+    }
+    places
+}
+
+#[target_feature(enable = "avx512f")]
+fn add_avx512(lines: &mut [Line], batches: &[[KeyHash; KEYS]], probes: u8) {
+    let ones = _mm512_set1_epi32(1);
+    let first_bit_of_lane = _mm512_setr_epi32(
+        0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480,
+    );
+    // The high halves of two registers of 64-bit lanes.
+    let high_halves = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    // bits[i][key]: bit number of probe i.
+    let mut bits = [[0u32; KEYS]; MAX_PROBES];
+    let bits = &mut bits[..usize::from(probes)];
+
+    let Some(first) = batches.first() else { return };
+    let mut places = prepare_batch(lines, first);
+    for (i, batch) in batches.iter().enumerate() {
+        let next_places = prepare_batch(lines, batches.get(i + 1).unwrap_or(batch));
+        let [front, back] = batch.as_chunks::<8>().0 else { unreachable!("16 keys") };
+        let seeds = _mm512_permutex2var_epi32(load_512(front), high_halves, load_512(back));
+        for (bits, &power) in bits.iter_mut().zip(&POWERS) {
+            let x = _mm512_mullo_epi32(seeds, _mm512_set1_epi32(power as i32));
+            store_512(bits, _mm512_srli_epi32::<23>(x));
+        }
+        for (key, &place) in places.iter().enumerate() {
+            let line = &mut lines[place as usize];
+            let mut mask = load_512(line);
+            for bits in &*bits {
+                let shift =
+                    _mm512_sub_epi32(_mm512_set1_epi32(bits[key] as i32), first_bit_of_lane);
+                mask = _mm512_or_si512(mask, _mm512_sllv_epi32(ones, shift));
+            }
+            store_512(line, mask);
+        }
+        places = next_places;
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+fn finish_avx512(
+    lines: &[Line],
+    hashes: &[KeyHash],
+    places: &[u32],
+    answers: &mut [bool],
+    probes: u8,
+) {
+    let ones = _mm512_set1_epi32(1);
+    let [powers_front, powers_back] = POWERS.as_chunks::<16>().0 else { unreachable!("32 powers") };
+    let lanes = (1u32 << probes) - 1;
+    // The first lanes whose bit is 0.
+    let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
+        let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
+        let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
+        // A rotation takes its count modulo 32 and brings the bit to place 0.
+        let turned = _mm512_rorv_epi32(words, _mm512_srli_epi32::<23>(x));
+        _mm512_mask_testn_epi32_mask(lanes as __mmask16, turned, ones)
+    };
+    for ((answer, &hash), &place) in answers.iter_mut().zip(hashes).zip(places) {
+        let line = load_512(&lines[place as usize]);
+        let mut missing = unset(line, bit_seed(hash), powers_front, lanes);
+        if probes > 16 {
+            missing |= unset(line, bit_seed(hash), powers_back, lanes >> 16);
+        }
+        *answer = missing == 0;
+    }
+}
+
+/// Proof that the processor has AVX2.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx2(());
+
+impl Avx2 {
+    pub fn detect() -> Option<Avx2> {
+        is_x86_feature_detected!("avx2").then_some(Avx2(()))
+    }
+
+    /// Asks for `hashes` at the lines `places`.
+    pub fn finish(
+        self,
+        lines: &[Line],
+        hashes: &[KeyHash],
+        places: &[u32],
+        answers: &mut [bool],
+        probes: u8,
+    ) {
+        // SAFETY: `self` proves that the processor has AVX2.
+        unsafe { finish_avx2(lines, hashes, places, answers, probes) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_256<T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
+    const { assert!(size_of::<[T; N]>() == 32) };
+    // SAFETY: `from` has 32 initialised bytes (integers without padding, everywhere here), and the
+    // load asks for no alignment.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx2")]
+fn finish_avx2(
+    lines: &[Line],
+    hashes: &[KeyHash],
+    places: &[u32],
+    answers: &mut [bool],
+    probes: u8,
+) {
+    let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    for ((answer, &hash), &place) in answers.iter_mut().zip(hashes).zip(places) {
+        let [low, high] = lines[place as usize].as_chunks::<32>().0 else {
+            unreachable!("64 bytes")
+        };
+        let (low, high) = (load_256(low), load_256(high));
+        let seed = _mm256_set1_epi32(bit_seed(hash) as i32);
+        let mut all = 1;
+        let mut left = i32::from(probes);
+        for powers in POWERS.as_chunks::<8>().0 {
+            let x = _mm256_mullo_epi32(seed, load_256(powers));
+            // Of the word's number, the permutations take the low three bits and the blend the
+            // fourth, the sign of `x`.
+            let word = _mm256_srli_epi32::<28>(x);
+            let words = _mm256_blendv_ps(
+                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, word)),
+                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, word)),
+                _mm256_castsi256_ps(x),
+            );
+            // Lanes past the last probe ask for no bit.
+            let wanted = _mm256_srli_epi32::<31>(_mm256_cmpgt_epi32(_mm256_set1_epi32(left), lane));
+            let bit = _mm256_srli_epi32::<27>(_mm256_slli_epi32::<4>(x));
+            all &= _mm256_testc_si256(_mm256_castps_si256(words), _mm256_sllv_epi32(wanted, bit));
+            left -= 8;
+            if left <= 0 {
+                break;
+            }
+        }
+        *answer = all != 0;
+    }
+}

@@ -1,0 +1,149 @@
+//! Files and directories in memory, as they are and as the disk has them.
+//!
+//! ```text
+//! Tree (one mutex: every change happens under it, so that an image is one moment)
+//!   directories, by id; 0 is the root
+//!     Directory   now: name → node     durable: name → node     pending: changes since sync_dir
+//!   File          bytes, of which the first synced_bytes are durable
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex};
+
+use super::lock;
+
+#[derive(Debug)]
+pub struct Tree {
+    pub directories: Vec<Directory>,
+    pub held_locks: BTreeSet<String>,
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        Tree::from(vec![Directory::default()])
+    }
+}
+
+impl From<Vec<Directory>> for Tree {
+    /// No image of a file system holds a lock: its holder is gone.
+    fn from(directories: Vec<Directory>) -> Tree {
+        Tree { directories, held_locks: BTreeSet::new() }
+    }
+}
+
+impl Tree {
+    pub fn node(&self, names: &[&str]) -> io::Result<Node> {
+        let mut node = Node::Directory(0);
+        for &name in names {
+            let Node::Directory(id) = node else { return Err(ErrorKind::NotADirectory.into()) };
+            node = self.directories[id].now.get(name).ok_or(ErrorKind::NotFound)?.clone();
+        }
+        Ok(node)
+    }
+
+    pub fn directory(&mut self, names: &[&str]) -> io::Result<&mut Directory> {
+        match self.node(names)? {
+            Node::Directory(id) => Ok(&mut self.directories[id]),
+            Node::File(_) => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    /// The directory that holds the last of `names`, and that name.
+    pub fn parent<'a>(&mut self, names: &[&'a str]) -> io::Result<(&mut Directory, &'a str)> {
+        let (name, dirs) = names.split_last().ok_or(ErrorKind::IsADirectory)?;
+        Ok((self.directory(dirs)?, name))
+    }
+}
+
+pub type Entries = BTreeMap<String, Node>;
+
+#[derive(Debug, Default)]
+pub struct Directory {
+    pub now: Entries,
+    pub durable: Entries,
+    /// What leads from `durable` to `now`, in order.
+    pub pending: Vec<Change>,
+}
+
+impl Directory {
+    pub fn change(&mut self, change: Change) {
+        change.apply(&mut self.now);
+        self.pending.push(change);
+    }
+
+    pub fn sync(&mut self) {
+        self.pending.drain(..).for_each(|change| change.apply(&mut self.durable));
+    }
+
+    /// A copy that shares no file with this one.
+    pub fn detached(&self) -> Directory {
+        let entries = |entries: &Entries| {
+            entries.iter().map(|(name, node)| (name.clone(), node.detached())).collect()
+        };
+        Directory {
+            now: entries(&self.now),
+            durable: entries(&self.durable),
+            pending: self.pending.iter().map(Change::detached).collect(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub enum Change {
+    Link(String, Node),
+    Unlink(String),
+    Rename { from: String, to: String, node: Node },
+}
+
+impl Change {
+    pub fn apply(&self, entries: &mut Entries) {
+        match self {
+            Change::Link(name, node) => {
+                entries.insert(name.clone(), node.clone());
+            }
+            Change::Unlink(name) => {
+                entries.remove(name);
+            }
+            Change::Rename { from, to, node } => {
+                entries.remove(from);
+                entries.insert(to.clone(), node.clone());
+            }
+        }
+    }
+
+    fn detached(&self) -> Change {
+        match self {
+            Change::Link(name, node) => Change::Link(name.clone(), node.detached()),
+            Change::Unlink(name) => Change::Unlink(name.clone()),
+            Change::Rename { from, to, node } => {
+                Change::Rename { from: from.clone(), to: to.clone(), node: node.detached() }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub enum Node {
+    File(FileNode),
+    Directory(usize),
+}
+
+impl Node {
+    fn detached(&self) -> Node {
+        match self {
+            Node::File(file) => Node::File(Arc::new(Mutex::new(lock(file).clone()))),
+            Node::Directory(id) => Node::Directory(*id),
+        }
+    }
+}
+
+/// Outlives its names: open handles hold it. Its mutex is taken after the tree's.
+pub type FileNode = Arc<Mutex<File>>;
+
+#[derive(Debug, Clone, Default)]
+pub struct File {
+    /// Images share it until the file grows.
+    pub bytes: Arc<Vec<u8>>,
+    pub synced_bytes: usize,
+}

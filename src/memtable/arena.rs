@@ -1,0 +1,161 @@
+//! The memory of a skip list: handed out piece by piece, given back all at once.
+//!
+//! ```text
+//! chunks   [ 1 KiB ][  2 KiB  ][    4 KiB    ] … [ largest ][ largest ]      [ one large piece ]
+//!                                                             ▲
+//!                                            Bump: next ──────┘
+//! ```
+//!
+//! Chunks double until they reach the largest size, so that a small list stays small and a large
+//! one asks the allocator seldom. A piece that would waste much of a chunk gets its own.
+//!
+//! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are disjoint;
+//! every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all chunks.
+//!
+//! Why chunks and not one reservation: a reservation has to be as large as the largest batch that
+//! could still come, and entries then need an offset and a base instead of one pointer.
+//!
+//! Absent on purpose: freeing a piece. The list only grows.
+
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
+
+/// Every piece starts at a multiple of it.
+pub(super) const ALIGNMENT: usize = size_of::<Word>();
+
+const FIRST_CHUNK_BYTES: usize = 1 << 10;
+const MOST_CHUNK_BYTES: usize = 1 << 20;
+
+/// The unit of chunks: their allocator then aligns them.
+type Word = u64;
+
+/// Owns the chunks. Shared by the one writer, which holds the [`Bump`], and all readers.
+pub(super) struct Arena {
+    /// Locked once a chunk. Raw, since moving a box would end the validity of pointers into it.
+    chunks: Mutex<Vec<NonNull<[MaybeUninit<Word>]>>>,
+    allocated_bytes: AtomicUsize,
+}
+
+// SAFETY: the arena itself never reads or writes what its chunks hold; it only frees them.
+unsafe impl Send for Arena {}
+// SAFETY: as above; the list of chunks is behind a mutex.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    pub fn new() -> Arena {
+        Arena { chunks: Mutex::new(Vec::new()), allocated_bytes: AtomicUsize::new(0) }
+    }
+
+    /// Bytes taken from the allocator, unused tails of chunks included.
+    pub fn allocated_bytes(&self) -> usize {
+        self.allocated_bytes.load(Ordering::Relaxed)
+    }
+
+    fn new_chunk(&self, bytes: usize) -> (*mut u8, usize) {
+        let words = bytes.div_ceil(ALIGNMENT);
+        let chunk = NonNull::from(Box::leak(Box::new_uninit_slice(words)));
+        lock(&self.chunks).push(chunk);
+        self.allocated_bytes.fetch_add(words * ALIGNMENT, Ordering::Relaxed);
+        (chunk.as_ptr().cast(), words * ALIGNMENT)
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in lock(&self.chunks).drain(..) {
+            // SAFETY: the pointer came from a leaked box and is dropped from the list here.
+            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+        }
+    }
+}
+
+/// Where the next piece of an arena comes from.
+pub(super) struct Bump {
+    next: *mut u8,
+    left_bytes: usize,
+    next_chunk_bytes: usize,
+    largest_chunk_bytes: usize,
+}
+
+// SAFETY: a `Bump` is the only handle on the unused rest of its chunk, as a `Vec` on its own.
+unsafe impl Send for Bump {}
+
+impl Bump {
+    /// For an arena that is expected to grow to `arena_bytes`; a chunk is at most 1/64 of it, which
+    /// bounds what is allocated and not used.
+    pub fn new(arena_bytes: usize) -> Bump {
+        Bump {
+            next: std::ptr::null_mut(),
+            left_bytes: 0,
+            next_chunk_bytes: FIRST_CHUNK_BYTES,
+            largest_chunk_bytes: (arena_bytes / 64).clamp(FIRST_CHUNK_BYTES, MOST_CHUNK_BYTES),
+        }
+    }
+
+    /// `bytes` of uninitialised memory that belong to nobody else while `arena` lives.
+    #[inline]
+    pub fn allocate(&mut self, arena: &Arena, bytes: usize) -> *mut u8 {
+        let bytes = bytes.next_multiple_of(ALIGNMENT);
+        if bytes > self.left_bytes {
+            if bytes > self.largest_chunk_bytes / 4 {
+                return arena.new_chunk(bytes).0;
+            }
+            let chunk_bytes = self.next_chunk_bytes.max(4 * bytes);
+            self.next_chunk_bytes = (2 * chunk_bytes).min(self.largest_chunk_bytes);
+            (self.next, self.left_bytes) = arena.new_chunk(chunk_bytes);
+        }
+        let piece = self.next;
+        self.left_bytes -= bytes;
+        // SAFETY: `next` has `left_bytes` of its chunk after it, and `bytes` is no more than that.
+        self.next = unsafe { piece.add(bytes) };
+        piece
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Fills pieces of all kinds of sizes with their own number, then looks for trampled ones.
+    #[test]
+    fn pieces_are_aligned_and_disjoint_and_the_account_is_the_sum_of_the_chunks() {
+        for arena_bytes in [0, 1 << 20, usize::MAX] {
+            let arena = Arena::new();
+            let mut bump = Bump::new(arena_bytes);
+            let mut pieces = Vec::new();
+            let mut asked = 0;
+            for i in 0..3000usize {
+                let bytes = match i % 100 {
+                    0 => 5000 + i,
+                    7 => 0,
+                    _ => i * 31 % 600,
+                };
+                let piece = bump.allocate(&arena, bytes);
+                assert_eq!(piece as usize % ALIGNMENT, 0);
+                // SAFETY: the piece has `bytes` bytes.
+                unsafe { piece.write_bytes(i as u8, bytes) };
+                pieces.push((piece, bytes));
+                asked += bytes;
+            }
+            for (i, &(piece, bytes)) in pieces.iter().enumerate() {
+                // SAFETY: written above, and the arena lives.
+                let held = unsafe { std::slice::from_raw_parts(piece, bytes) };
+                assert!(held.iter().all(|&byte| byte == i as u8), "piece {i} was trampled");
+            }
+            let chunks: usize = lock(&arena.chunks).iter().map(|c| c.len() * ALIGNMENT).sum();
+            assert_eq!(arena.allocated_bytes(), chunks);
+            assert!(asked <= chunks && chunks < 2 * asked, "{asked} asked, {chunks} allocated");
+        }
+    }
+
+    #[test]
+    fn an_arena_starts_small_whatever_it_may_become() {
+        let arena = Arena::new();
+        assert_eq!(arena.allocated_bytes(), 0);
+        Bump::new(1 << 30).allocate(&arena, 100);
+        assert_eq!(arena.allocated_bytes(), FIRST_CHUNK_BYTES);
+    }
+}

@@ -1,0 +1,175 @@
+//! The record log: the file format of both the WAL and the MANIFEST.
+//!
+//! ```text
+//! log = file header | record | record | …
+//!
+//! OFFSET  SIZE  MEANING (file header, 28 bytes; all integers little-endian)
+//!      0     8  magic: 8d "Maypole"
+//!      8     4  format version: 1
+//!     12     4  kind: 1 = WAL, 2 = MANIFEST
+//!     16     8  file number, as in the file's name
+//!     24     4  CRC-32 of bytes 0 to 23
+//!
+//! OFFSET  SIZE  MEANING (record)
+//!      0     4  CRC-32 of: file number (8) | offset of this record in the file (8) | bytes 4 to 19
+//!      4     4  CRC-32 of the payload
+//!      8     4  payload bytes; 0 = a mark
+//!     12     8  synced_to: all bytes of the file before this offset were durable when the record
+//!               was written; at most the offset of the record
+//!     20     …  payload
+//! ```
+//!
+//! A **mark** has no payload: the writer leaves one after each sync, and its `synced_to` is its own
+//! offset. So a stretch of zeros is never a record header.
+//!
+//! Why each field is there:
+//!
+//! * The header has a CRC of its own, so that a length is never believed before it is checked, and
+//!   so that a header whose payload was lost still counts as a witness.
+//! * The header's CRC covers the file number and the offset, so that stale bytes of another file,
+//!   or of another place in this one, are no record.
+//! * `synced_to` tells a **torn tail** from **rot**. Both look the same where they begin: a record
+//!   is bad. If a header anywhere behind it says that the bad place had been durable, then the
+//!   bytes were good once and rotted: an error. Otherwise they never were durable, nobody was
+//!   promised them, and the log ends before them. (The idea is Pebble's, `record/record.go`, whose
+//!   chunks carry a sync offset.)
+//! * The mark makes the last sync of a log its own witness: without it, rot in the last synced
+//!   records would be taken for a torn tail, until some later append.
+//!
+//! Records are not cut into blocks as LevelDB's are: blocks let a reader skip damage and go on, and
+//! going on after a hole is what recovery must not do.
+
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+mod reader;
+mod writer;
+
+use std::path::Path;
+
+use byteorder::{ByteOrder, LittleEndian};
+
+use crate::coding::{fixed32, fixed64};
+use crate::error::{Damage, Error};
+
+pub(crate) use reader::{LogReader, Tail};
+pub(crate) use writer::LogWriter;
+
+const MAGIC: [u8; 8] = *b"\x8dMaypole";
+const FORMAT_VERSION: u32 = 1;
+
+/// Bytes of a log without any record.
+pub(crate) const FILE_HEADER_BYTES: usize = 28;
+
+/// Bytes of a record before its payload.
+pub(crate) const RECORD_HEADER_BYTES: usize = 20;
+
+/// What a log is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum LogKind {
+    /// Write batches that are not in tables yet.
+    Wal = 1,
+    /// Version edits.
+    Manifest = 2,
+}
+
+fn encode_file_header(kind: LogKind, number: u64) -> [u8; FILE_HEADER_BYTES] {
+    let mut bytes = [0; FILE_HEADER_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC);
+    LittleEndian::write_u32(&mut bytes[8..], FORMAT_VERSION);
+    LittleEndian::write_u32(&mut bytes[12..], kind as u32);
+    LittleEndian::write_u64(&mut bytes[16..], number);
+    let crc32 = crc32fast::hash(&bytes[..24]);
+    LittleEndian::write_u32(&mut bytes[24..], crc32);
+    bytes
+}
+
+/// Checks that `bytes` begin a log of this kind and number.
+fn check_file_header(
+    path: &Path,
+    bytes: &[u8; FILE_HEADER_BYTES],
+    kind: LogKind,
+    number: u64,
+) -> Result<(), Error> {
+    let damage = |offset, expected: String, found: String| {
+        Err(Damage::new(offset, expected, found).in_file(path, 0))
+    };
+    if bytes[..8] != MAGIC {
+        return damage(0, format!("a Maypole log: {MAGIC:02x?}"), format!("{:02x?}", &bytes[..8]));
+    }
+    // Before the version: the header keeps its shape in every version, so that a newer file can be
+    // told from a damaged one.
+    let (crc32, found) = (crc32fast::hash(&bytes[..24]), fixed32(&bytes[24..]));
+    if found != crc32 {
+        return damage(0, format!("file header checksum {crc32:#010x}"), format!("{found:#010x}"));
+    }
+    let version = fixed32(&bytes[8..]);
+    if version != FORMAT_VERSION {
+        let what = format!(
+            "log format version {version}; this build reads version {FORMAT_VERSION}: \
+             open the database with the version of Maypole that wrote it"
+        );
+        return Err(Error::Unsupported { file: path.to_owned(), what });
+    }
+    let found = fixed32(&bytes[12..]);
+    if found != kind as u32 {
+        return damage(12, format!("log kind {} ({kind:?})", kind as u32), found.to_string());
+    }
+    let found = fixed64(&bytes[16..]);
+    if found != number {
+        return damage(16, format!("file number {number}"), found.to_string());
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RecordHeader {
+    payload_crc32: u32,
+    /// 0 in a mark.
+    payload_bytes: u32,
+    synced_to: u64,
+}
+
+impl RecordHeader {
+    fn encode(&self, number: u64, offset: u64) -> [u8; RECORD_HEADER_BYTES] {
+        let mut bytes = [0; RECORD_HEADER_BYTES];
+        LittleEndian::write_u32(&mut bytes[4..], self.payload_crc32);
+        LittleEndian::write_u32(&mut bytes[8..], self.payload_bytes);
+        LittleEndian::write_u64(&mut bytes[12..], self.synced_to);
+        let crc32 = record_header_crc32(&bytes, number, offset);
+        LittleEndian::write_u32(&mut bytes[..4], crc32);
+        bytes
+    }
+
+    /// The header in `bytes`, if they are one that was written at this place of this file.
+    fn decode(bytes: &[u8; RECORD_HEADER_BYTES], number: u64, offset: u64) -> Option<RecordHeader> {
+        let header = RecordHeader {
+            payload_crc32: fixed32(&bytes[4..]),
+            payload_bytes: fixed32(&bytes[8..]),
+            synced_to: fixed64(&bytes[12..]),
+        };
+        // The cheap checks come first: a search for headers asks at every byte.
+        let plausible = match header.payload_bytes {
+            0 => header.synced_to == offset,
+            _ => header.synced_to <= offset,
+        };
+        let genuine = plausible && record_header_crc32(bytes, number, offset) == fixed32(bytes);
+        genuine.then_some(header)
+    }
+
+    /// The offset of whatever follows the record.
+    fn end(&self, offset: u64) -> u64 {
+        offset + RECORD_HEADER_BYTES as u64 + u64::from(self.payload_bytes)
+    }
+}
+
+fn record_header_crc32(bytes: &[u8; RECORD_HEADER_BYTES], number: u64, offset: u64) -> u32 {
+    let mut covered = [0; 32];
+    LittleEndian::write_u64(&mut covered, number);
+    LittleEndian::write_u64(&mut covered[8..], offset);
+    covered[16..].copy_from_slice(&bytes[4..]);
+    crc32fast::hash(&covered)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Reads a log front to back and decides where it ends.
+//!
+//! A bad record is one whose header or payload fails its CRC, or which the file is too short for.
+//! Nothing behind a bad record is ever returned. What it means is decided by searching every byte
+//! behind it for a record header that claims the bad place had been durable:
+//!
+//! ```text
+//!            bad                        claim: synced_to > offset of bad
+//! | record | ~~~~~~ | … | record | … | record |   → rot:  Error::Corruption at bad
+//! | record | ~~~~~~ | … | record | … end          → torn: the log ends at bad
+//! ```
+//!
+//! The payload behind a claiming header need not be whole: the header alone proves what had been
+//! synced when it was written.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, RecordHeader, check_file_header};
+use crate::error::{Error, Result};
+use crate::fs::{Fs, RandomAccessFile};
+
+/// Bytes read at a time, where a record does not need more.
+const READ_BYTES: u64 = 64 << 10;
+
+/// One record. The payload borrows the reader's buffer.
+#[derive(Debug)]
+pub(crate) struct Record<'a> {
+    pub payload: &'a [u8],
+    /// Where in the file the payload begins, for errors about what is in it.
+    pub payload_offset: u64,
+    /// What the record says of the file: all before this offset was durable.
+    pub synced_to: u64,
+}
+
+/// How a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// With its last record.
+    Clean,
+    /// With something that was never made durable, from this offset on.
+    Torn { offset: u64 },
+}
+
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    window: Window,
+    number: u64,
+    /// Where the next record is expected.
+    position: u64,
+    synced_to: u64,
+    tail: Option<Tail>,
+}
+
+impl LogReader {
+    /// Opens the log and checks its file header. A file that ends within its header, or whose
+    /// header is zeros, was torn when it was created: it is an empty log, and no error.
+    pub fn open(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
+        let mut reader = LogReader {
+            window: Window::new(fs.open(path)?),
+            number,
+            position: FILE_HEADER_BYTES as u64,
+            synced_to: 0,
+            tail: None,
+        };
+        match reader.window.array::<FILE_HEADER_BYTES>(0)? {
+            Some(header) if header != [0; FILE_HEADER_BYTES] => {
+                check_file_header(path, &header, kind, number)?;
+            }
+            _ => reader.end_at(0, FILE_HEADER_BYTES as u64, "no file header".into())?,
+        }
+        Ok(reader)
+    }
+
+    /// The next record, or `None` at the end of the log; [`LogReader::tail`] then says how it ends.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when bytes that had been durable have changed.
+    pub fn next(&mut self) -> Result<Option<Record<'_>>> {
+        while self.tail.is_none() {
+            let offset = self.position;
+            if offset == self.window.file.len() {
+                self.tail = Some(Tail::Clean);
+                break;
+            }
+            let Some(header) = self.header_at(offset)? else {
+                self.end_at(offset, offset + 1, "no valid record header".into())?;
+                break;
+            };
+            let payload_offset = offset + RECORD_HEADER_BYTES as u64;
+            let Some(payload) = self.window.bytes(payload_offset, header.payload_bytes as usize)?
+            else {
+                self.end_at(offset, header.end(offset), "the end of the file".into())?;
+                break;
+            };
+            let crc32 = crc32fast::hash(payload);
+            if crc32 != header.payload_crc32 {
+                let found = format!(
+                    "payload checksum {crc32:#010x} instead of {:#010x}",
+                    header.payload_crc32
+                );
+                self.end_at(offset, header.end(offset), found)?;
+                break;
+            }
+            self.position = header.end(offset);
+            self.synced_to = self.synced_to.max(header.synced_to);
+            if header.payload_bytes > 0 {
+                // Still in the window: asked for again, since a borrow cannot outlive the loop.
+                let payload = self.window.bytes(payload_offset, header.payload_bytes as usize)?;
+                let payload = payload.unwrap_or_default();
+                return Ok(Some(Record { payload, payload_offset, synced_to: header.synced_to }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How the log ends; `None` before [`LogReader::next`] has returned `None`.
+    pub fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// The largest `synced_to` seen. Once the end is reached, this covers every record header in
+    /// the file, those behind a torn record included: above 0 exactly when the file is known to
+    /// have been synced.
+    pub fn synced_to(&self) -> u64 {
+        self.synced_to
+    }
+
+    /// Decides what the bad record at `bad` means. The search begins at `search_from`: behind the
+    /// payload when the header of the bad record can be trusted, since what users store is no
+    /// witness.
+    fn end_at(&mut self, bad: u64, search_from: u64, found: String) -> Result<()> {
+        let mut search_from = search_from;
+        while let Some((offset, header)) = self.find_header(search_from)? {
+            if header.synced_to > bad {
+                return Err(Error::Corruption {
+                    file: self.window.file.path().to_owned(),
+                    offset: bad,
+                    expected: format!(
+                        "intact bytes, as the record at offset {offset} says that all before {} \
+                         had been synced",
+                        header.synced_to
+                    ),
+                    found,
+                });
+            }
+            self.synced_to = self.synced_to.max(header.synced_to);
+            search_from = header.end(offset);
+        }
+        self.tail = Some(Tail::Torn { offset: bad });
+        Ok(())
+    }
+
+    /// The first valid record header at or behind `offset`.
+    fn find_header(&mut self, mut offset: u64) -> Result<Option<(u64, RecordHeader)>> {
+        let number = self.number;
+        while let Some(bytes) = self.window.from(offset, RECORD_HEADER_BYTES)? {
+            let candidates = bytes.windows(RECORD_HEADER_BYTES);
+            let searched = candidates.len() as u64;
+            let found = (offset..).zip(candidates).find_map(|(offset, bytes)| {
+                RecordHeader::decode(bytes.try_into().ok()?, number, offset).map(|h| (offset, h))
+            });
+            if found.is_some() {
+                return Ok(found);
+            }
+            offset += searched;
+        }
+        Ok(None)
+    }
+
+    fn header_at(&mut self, offset: u64) -> Result<Option<RecordHeader>> {
+        let bytes = self.window.array::<RECORD_HEADER_BYTES>(offset)?;
+        Ok(bytes.and_then(|bytes| RecordHeader::decode(&bytes, self.number, offset)))
+    }
+}
+
+/// The part of the file that is in memory.
+#[derive(Debug)]
+struct Window {
+    file: Arc<dyn RandomAccessFile>,
+    bytes: Vec<u8>,
+    offset: u64,
+}
+
+impl Window {
+    fn new(file: Arc<dyn RandomAccessFile>) -> Window {
+        Window { file, bytes: Vec::new(), offset: 0 }
+    }
+
+    /// The bytes `offset..offset + count` of the file; `None` where the file is shorter, so that
+    /// no claim of a damaged file allocates more than the file has.
+    fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
+        Ok(self.from(offset, count)?.map(|bytes| &bytes[..count]))
+    }
+
+    /// As [`Window::bytes`], and whatever else is in memory behind them.
+    fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
+        let rest = self.file.len().saturating_sub(offset);
+        if count as u64 > rest {
+            return Ok(None);
+        }
+        let inside =
+            offset >= self.offset && offset + count as u64 <= self.offset + self.bytes.len() as u64;
+        if !inside {
+            // Taken out while it is filled: after a failed read no byte of it passes for the file's.
+            let mut bytes = std::mem::take(&mut self.bytes);
+            bytes.resize(rest.min(READ_BYTES.max(count as u64)) as usize, 0);
+            self.file.read_exact_at(offset, &mut bytes)?;
+            (self.bytes, self.offset) = (bytes, offset);
+        }
+        Ok(Some(&self.bytes[(offset - self.offset) as usize..]))
+    }
+
+    fn array<const N: usize>(&mut self, offset: u64) -> Result<Option<[u8; N]>> {
+        Ok(self.bytes(offset, N)?.and_then(|bytes| bytes.try_into().ok()))
+    }
+}
