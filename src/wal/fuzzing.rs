@@ -27,11 +27,11 @@ pub fn log(data: &[u8]) {
     let Ok(mut reader) = LogReader::open(&fs, path, LogKind::Wal, NUMBER) else { return };
     let mut end = FILE_HEADER_BYTES as u64;
     loop {
+        assert!(reader.synced_to() <= end, "a record speaks of what follows it");
         match reader.next() {
             Ok(Some(record)) => {
                 let start = record.payload_offset - RECORD_HEADER_BYTES as u64;
                 assert!(start >= end, "records overlap");
-                assert!(record.synced_to <= start, "a record speaks of what follows it");
                 end = record.payload_offset + record.payload.len() as u64;
                 assert!(end <= bytes.len() as u64 && !record.payload.is_empty());
                 assert_eq!(record.payload, &bytes[record.payload_offset as usize..end as usize]);

@@ -29,8 +29,6 @@ pub(crate) struct Record<'a> {
     pub payload: &'a [u8],
     /// Where in the file the payload begins, for errors about what is in it.
     pub payload_offset: u64,
-    /// What the record says of the file: all before this offset was durable.
-    pub synced_to: u64,
 }
 
 /// How a log ends.
@@ -108,7 +106,7 @@ impl LogReader {
                 // Still in the window: asked for again, since a borrow cannot outlive the loop.
                 let payload = self.window.bytes(payload_offset, header.payload_bytes as usize)?;
                 let payload = payload.unwrap_or_default();
-                return Ok(Some(Record { payload, payload_offset, synced_to: header.synced_to }));
+                return Ok(Some(Record { payload, payload_offset }));
             }
         }
         Ok(None)

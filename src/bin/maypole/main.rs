@@ -1,3 +1,126 @@
-fn main() {
-    println!("hi");
+//! The command line: `maypole COMMAND …`.
+//!
+//! ```text
+//! compare/   the main job: one tree per filter policy, measured on the same keys
+//! put get delete scan load stats verify       on a database
+//! inspect                                     on one table file, whoever wrote it
+//!
+//! args       how arguments are read           text      how bytes are shown
+//! failure    what ends a command              progress  bars on a terminal
+//! ```
+//!
+//! It uses the library's public interface only. Results go to standard output, everything else to
+//! standard error. Exit code 0: done. 1: it failed, said in one line. 2: it was called wrongly, said
+//! in one line, and nothing was touched.
+
+mod args;
+mod compare;
+mod delete;
+mod failure;
+mod get;
+mod inspect;
+mod load;
+mod progress;
+mod put;
+mod scan;
+mod stats;
+mod text;
+mod verify;
+
+use std::io::{BufWriter, Write, stdout};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::{Failure, Result};
+
+/// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
+///
+/// `maypole compare` measures what filters of several kinds and sizes would save on your keys, and
+/// what they cost. The other commands work on one database or one table file.
+///
+/// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
+/// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
+/// itself. What one command prints, another one takes.
+///
+/// Exit code 0: done. 1: failed. 2: called wrongly, nothing was touched.
+#[derive(Parser)]
+#[command(name = "maypole", version, verbatim_doc_comment)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Compare(compare::Compare),
+    Put(put::Put),
+    Get(get::Get),
+    Delete(delete::Delete),
+    Scan(scan::Scan),
+    Load(load::Load),
+    Stats(stats::Stats),
+    Inspect(inspect::Inspect),
+    Verify(verify::Verify),
+}
+
+impl Command {
+    fn run(self, out: &mut dyn Write) -> Result {
+        match self {
+            Command::Compare(command) => command.run(out),
+            Command::Put(command) => command.run(),
+            Command::Get(command) => command.run(out),
+            Command::Delete(command) => command.run(),
+            Command::Scan(command) => command.run(out),
+            Command::Load(command) => command.run(out),
+            Command::Stats(command) => command.run(out),
+            Command::Inspect(command) => command.run(out),
+            Command::Verify(command) => command.run(out),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let mut out = BufWriter::new(stdout().lock());
+    let done = cli.command.run(&mut out);
+    // Also after a failure: what was found before it is worth showing.
+    let flushed = out.flush().map_err(Failure::from);
+    match done.and(flushed) {
+        Ok(()) => ExitCode::SUCCESS,
+        // `maypole scan db | head`: nobody reads on, and that is fine.
+        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Message(message)) => {
+            eprintln!("error: {}", failure::one_line(&message));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A call that cannot be understood, or that asks for help.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // Standard output for what was asked for, standard error otherwise. When it is closed
+            // there is nobody to tell.
+            let _ = error.print();
+        }
+        _ => {
+            // clap says what is wrong first, and goes on with usage and hints.
+            let text = error.render().to_string();
+            let lines = text.lines().map(str::trim);
+            let what: Vec<&str> = lines
+                .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+                .filter(|line| !line.is_empty())
+                .collect();
+            eprintln!("{} (--help says more)", what.join(" "));
+        }
+    }
+    ExitCode::from(error.exit_code() as u8)
 }

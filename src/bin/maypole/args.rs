@@ -1,0 +1,88 @@
+//! How arguments are read: what is wrong is refused here, before anything is touched.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use maypole::{Db, FilterPolicy};
+
+use crate::failure::Result;
+use crate::text;
+
+/// A key or a value. (A bare `Vec<u8>` would mean "many arguments" to clap.)
+#[derive(Debug, Clone)]
+pub struct Bytes(pub Vec<u8>);
+
+/// Reads a key or value with its escapes.
+pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
+    OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_bytes())))
+}
+
+/// Filter policies, in the order given.
+#[derive(Debug, Clone)]
+pub struct Policies(pub Vec<FilterPolicy>);
+
+/// Reads a list like `none,bloom(10),fpr(0.01, burr)`: commas inside parentheses separate nothing.
+pub fn policies(text: &str) -> std::result::Result<Policies, String> {
+    let mut depth = 0u32;
+    let items = text.split(|c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    let policies: std::result::Result<_, _> = items.map(str::parse::<FilterPolicy>).collect();
+    policies.map(Policies).map_err(|error| error.to_string())
+}
+
+/// Reads a number of bytes: `1048576`, `1M`, `1MiB`; K, M, G and T are powers of 1024.
+pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err("expected a number of bytes such as 1048576, 64M or 1GiB".into()),
+    };
+    let count: usize = digits
+        .trim_end()
+        .parse()
+        .map_err(|_| "expected a number of bytes such as 1048576, 64M or 1GiB".to_string())?;
+    count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
+}
+
+/// Opens a database that must be there.
+pub fn open_existing(path: &Path) -> Result<Db> {
+    Ok(Db::builder(path).create_if_missing(false).open()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_policies_is_cut_at_its_outer_commas() {
+        let list = policies("none, bloom:5,fpr(0.01, bloom),fpr:0.1:bloom").unwrap().0;
+        let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["none", "bloom(5)", "fpr(0.01)", "fpr(0.1)"]);
+        for wrong in ["", ",", "none,", "bloom(10", "bloom(10),blom(10)", "bloom)10("] {
+            assert!(policies(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn byte_counts_take_units() {
+        assert_eq!(byte_count("4096"), Ok(4096));
+        assert_eq!(byte_count("0"), Ok(0));
+        assert_eq!(byte_count("64M"), Ok(64 << 20));
+        assert_eq!(byte_count("2 GiB"), Ok(2 << 30));
+        for wrong in ["", "M", "-1", "1.5G", "12 parsecs", "99999999999T"] {
+            assert!(byte_count(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The lookups: the same for all policies, which take turns.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use indicatif::ProgressBar;
+use maypole::Stats;
+use maypole::fs::{Fs, RandomAccessFile, RealFs};
+
+use super::keys::{KeyList, KeySet};
+use super::tree::{Plan, Tree};
+use crate::failure::{Failure, Result};
+use crate::progress;
+
+/// How often each policy gets its turn in a phase.
+const ROUNDS: usize = 10;
+/// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
+/// any finds the page that another one has read.
+const LOOKUPS_A_DROP: usize = 256;
+
+/// What is looked up, and how.
+pub struct Lookups<'a> {
+    keys: &'a KeySet,
+    plan: &'a Plan,
+    cold: bool,
+    /// Nanoseconds between two readings of the clock with nothing between them.
+    pub clock_ns: u64,
+}
+
+/// The lookups of one policy in one phase.
+pub struct Phase {
+    pub gets: u64,
+    /// Nanoseconds of single lookups.
+    pub latency: Histogram<u64>,
+    pub before: Stats,
+    pub after: Stats,
+}
+
+/// All lookups of one policy.
+pub struct Measured {
+    pub absent: Phase,
+    pub present: Phase,
+}
+
+impl<'a> Lookups<'a> {
+    pub fn new(keys: &'a KeySet, plan: &'a Plan, cold: bool) -> Result<Lookups<'a>> {
+        Ok(Lookups { keys, plan, cold, clock_ns: clock_ns() })
+    }
+
+    /// Looks everything up in every tree.
+    pub fn run(&self, trees: &[Tree]) -> Result<Vec<Measured>> {
+        for tree in trees {
+            self.warm_up(tree)?;
+        }
+        let absent = self.phase(trees, &self.keys.absent, self.keys.absent.len(), false)?;
+        let present = self.keys.present.len().min(self.keys.absent.len());
+        let present = self.phase(trees, &self.keys.present, present, true)?;
+        let both = absent.into_iter().zip(present);
+        Ok(both.map(|(absent, present)| Measured { absent, present }).collect())
+    }
+
+    /// Brings filters, indexes and, as far as the cache goes, data into memory: every key once, in
+    /// key order.
+    fn warm_up(&self, tree: &Tree) -> Result {
+        let keys = &self.keys.present;
+        let bar = progress::bar(keys.len() as u64, format!("{}: warming up", tree.policy));
+        for some in self.plan.sorted.chunks(10_000) {
+            for &i in some {
+                check(tree.db.contains_key(keys.get(i))?, true, keys.get(i))?;
+            }
+            bar.inc(some.len() as u64);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Looks up the first `gets` of `keys`, a part of them in each tree in turn.
+    fn phase(
+        &self,
+        trees: &[Tree],
+        keys: &KeyList,
+        gets: usize,
+        present: bool,
+    ) -> Result<Vec<Phase>> {
+        let what = if present { "looking up present keys" } else { "looking up absent keys" };
+        let bar = progress::bar((gets * trees.len()) as u64, what);
+        let mut runs =
+            trees.iter().map(|tree| Run::new(tree, self.cold)).collect::<Result<Vec<_>>>()?;
+        for round in 0..ROUNDS {
+            let part = gets * round / ROUNDS..gets * (round + 1) / ROUNDS;
+            // There and back, so that nobody always comes right after the same neighbour.
+            let turns: Vec<usize> = match round % 2 {
+                0 => (0..runs.len()).collect(),
+                _ => (0..runs.len()).rev().collect(),
+            };
+            for turn in turns {
+                runs[turn].look_up(keys, part.clone(), present, self.clock_ns, &bar)?;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(runs.into_iter().map(Run::finish).collect())
+    }
+}
+
+/// One policy's part of a phase, under way.
+struct Run<'a> {
+    tree: &'a Tree,
+    /// With `--cold`: the tables, to drop their pages.
+    files: Vec<Arc<dyn RandomAccessFile>>,
+    latency: Histogram<u64>,
+    before: Stats,
+}
+
+impl<'a> Run<'a> {
+    fn new(tree: &'a Tree, cold: bool) -> Result<Run<'a>> {
+        let mut files = Vec::new();
+        if cold {
+            let names = RealFs.list(&tree.dir)?;
+            for name in names.iter().filter(|name| name.ends_with(".sst")) {
+                files.push(RealFs.open(&tree.dir.join(name))?);
+            }
+        }
+        // Up to a minute, with three significant digits: more than a clock is worth.
+        let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
+        Ok(Run { tree, files, latency, before: tree.db.stats() })
+    }
+
+    fn look_up(
+        &mut self,
+        keys: &KeyList,
+        part: std::ops::Range<usize>,
+        present: bool,
+        clock_ns: u64,
+        bar: &ProgressBar,
+    ) -> Result {
+        let gets = part.len() as u64;
+        for (n, i) in part.enumerate() {
+            if n.is_multiple_of(LOOKUPS_A_DROP) {
+                self.files.iter().try_for_each(|file| file.drop_page_cache())?;
+            }
+            let key = keys.get(i);
+            // The key comes into the processor's cache now: a user has it at hand.
+            black_box(key.iter().fold(0, |sum, byte| sum ^ byte));
+            let start = Instant::now();
+            let value = self.tree.db.get(key)?;
+            let nanos = start.elapsed().as_nanos() as u64;
+            self.latency.saturating_record(nanos.saturating_sub(clock_ns));
+            check(value.is_some(), present, key)?;
+        }
+        bar.inc(gets);
+        Ok(())
+    }
+
+    fn finish(self) -> Phase {
+        Phase {
+            gets: self.latency.len(),
+            latency: self.latency,
+            before: self.before,
+            after: self.tree.db.stats(),
+        }
+    }
+}
+
+/// A comparison whose lookups are wrong is worth nothing.
+fn check(found: bool, present: bool, key: &[u8]) -> Result {
+    if found == present {
+        return Ok(());
+    }
+    let was = if present {
+        "was not found, though it was loaded"
+    } else {
+        "was found, though it was not loaded"
+    };
+    Err(Failure::new(format_args!("the key {} {was}", crate::text::escape(key))))
+}
+
+/// What it takes to read the clock twice: the median of many.
+fn clock_ns() -> u64 {
+    let mut samples: Vec<u64> =
+        (0..10_001).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
+    samples.sort_unstable();
+    samples[samples.len() / 2]
+}

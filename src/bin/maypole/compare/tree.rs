@@ -1,0 +1,233 @@
+//! One database a policy, all of the same shape.
+//!
+//! A tree that has grown for long has a few tables in level 0, a tenth of its data in the last
+//! level but one, a hundredth above that. Growing one naturally rewrites the data about ten times,
+//! and leaves levels that depend on how threads were scheduled. So the levels are filled from the
+//! last one up, each by one compaction of its own, with targets that keep the data where it is:
+//!
+//! ```text
+//! stage   keys             level_base_bytes         base level: where level 0 goes
+//! 1       ≈ 93 %, sorted   more than the data       6
+//! 2       7 % of these     a fifth of level 6       5 (may hold a tenth of level 6)
+//! 3       0.7 %            a fiftieth of level 6    4 (may hold a hundredth)
+//! 4       0.2 %            the same                 stays in level 0: one table
+//! ```
+//!
+//! Which key comes in which stage is random, so every level spans the whole range of keys, and an
+//! absent key has to be asked of one table in each.
+
+use std::path::{Path, PathBuf};
+
+use maypole::{Compression, Db, FilterPolicy, Ticker, Tickers, WriteBatch};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use super::keys::KeyList;
+use crate::failure::Result;
+use crate::load::{BATCH_BYTES, Values};
+use crate::progress;
+
+/// Tables in level 0 that start a compaction: the library's rule.
+const L0_TRIGGER: usize = 4;
+/// Bytes of a memtable, at most.
+const CHUNK_BYTES: usize = 32 << 20;
+/// What an entry takes beside key and value: sequence number, lengths, its part of the index.
+const ENTRY_OVERHEAD_BYTES: usize = 12;
+
+/// How the keys come into a tree; the same for all policies.
+pub struct Plan {
+    /// Bytes of all tables, about.
+    pub data_bytes: usize,
+    /// Indexes of the keys in the order of loading, the first stage sorted by key.
+    order: Vec<usize>,
+    /// The same, of all keys by key.
+    pub sorted: Vec<usize>,
+    /// How many keys each stage loads.
+    stages: [usize; 4],
+    values: Values,
+    memtable_bytes: usize,
+    table_bytes: u64,
+}
+
+/// The database of one policy.
+pub struct Tree {
+    pub policy: FilterPolicy,
+    pub db: Db,
+    pub dir: PathBuf,
+    /// Nanoseconds that building filters from hashes took, per key in them, asking each key once
+    /// included. `None` without filters.
+    pub build_ns_per_key: Option<f64>,
+}
+
+impl Plan {
+    pub fn new(keys: &KeyList, value_bytes: usize, seed: u64) -> Plan {
+        let entry_bytes = value_bytes + ENTRY_OVERHEAD_BYTES;
+        let data_bytes = keys.total_bytes().saturating_add(keys.len().saturating_mul(entry_bytes));
+        let mut sorted: Vec<usize> = (0..keys.len()).collect();
+        sorted.sort_unstable_by_key(|&i| keys.get(i));
+
+        // At least one key each; what is left of the upper stages' shares goes to the first.
+        let share = |part: f64| ((keys.len() as f64 * part / 1.08) as usize).max(1);
+        let upper = [share(0.07), share(0.007), share(0.002)];
+        let first = keys.len().saturating_sub(upper.iter().sum());
+        let stages = [first, upper[0], upper[1], upper[2]];
+
+        let mut order = sorted.clone();
+        order.shuffle(&mut SmallRng::seed_from_u64(seed ^ 1));
+        order[..first].sort_unstable_by_key(|&i| keys.get(i));
+
+        // Memtables are flushed when their share of the keys is in, never because they are full.
+        let chunk_bytes = chunk_bytes(data_bytes);
+        let chunk_entries = keys.len() / (data_bytes / chunk_bytes).max(1) + 1;
+        Plan {
+            data_bytes,
+            order,
+            sorted,
+            stages,
+            values: Values::new(value_bytes),
+            memtable_bytes: (3 * chunk_bytes + 128 * chunk_entries).clamp(1 << 20, 2 << 30),
+            table_bytes: (data_bytes as u64 / 16).clamp(4096, 64 << 20),
+        }
+    }
+
+    fn open(
+        &self,
+        dir: &Path,
+        policy: &FilterPolicy,
+        cache_bytes: usize,
+        base_bytes: u64,
+    ) -> Result<Db> {
+        let options = Db::builder(dir)
+            .filter(policy.clone())
+            .block_cache_bytes(cache_bytes)
+            .compression(Compression::None)
+            .memtable_bytes(self.memtable_bytes)
+            .table_bytes(self.table_bytes)
+            .level_base_bytes(base_bytes.max(4096))
+            .compaction_threads(1);
+        Ok(options.open()?)
+    }
+}
+
+/// Bytes of one memtable when `bytes` are cut into a multiple of four.
+fn chunk_bytes(bytes: usize) -> usize {
+    let rounds = bytes.div_ceil(L0_TRIGGER * CHUNK_BYTES).max(1);
+    bytes.div_ceil(L0_TRIGGER * rounds).max(1)
+}
+
+impl Tree {
+    /// Loads all keys and waits until compaction has settled.
+    pub fn build(
+        policy: &FilterPolicy,
+        dir: PathBuf,
+        keys: &KeyList,
+        plan: &Plan,
+        cache_bytes: usize,
+    ) -> Result<Tree> {
+        let bar = progress::bar(keys.len() as u64, format!("{policy}: loading"));
+        let mut build = BuildCost::default();
+        let mut loaded = 0;
+        let mut base_bytes = 1 << 50;
+        for (stage, &count) in plan.stages.iter().enumerate() {
+            let indexes = &plan.order[loaded..(loaded + count).min(keys.len())];
+            loaded += indexes.len();
+            let db = plan.open(&dir, policy, cache_bytes, base_bytes)?;
+            // The last stage stays in level 0.
+            let bytes = plan.data_bytes / keys.len() * indexes.len();
+            let chunks =
+                if stage == 3 { 1 } else { bytes.div_ceil(chunk_bytes(bytes)).max(L0_TRIGGER) };
+            load(&db, keys, indexes, chunks, plan, &bar)?;
+            let stats = db.stats();
+            build.add(&stats.tickers);
+            let last = stats.levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
+            base_bytes = if stage == 0 { last / 5 } else { last / 50 };
+            db.close()?;
+        }
+        bar.finish_and_clear();
+        let db = plan.open(&dir, policy, cache_bytes, base_bytes)?;
+        Ok(Tree { policy: policy.clone(), db, dir, build_ns_per_key: build.ns_per_key() })
+    }
+}
+
+/// Writes the keys in so many memtables, and lets compaction settle after every fourth.
+fn load(
+    db: &Db,
+    keys: &KeyList,
+    indexes: &[usize],
+    chunks: usize,
+    plan: &Plan,
+    bar: &indicatif::ProgressBar,
+) -> Result {
+    let mut batch = WriteBatch::new();
+    for (n, chunk) in cut(indexes, chunks).enumerate() {
+        for &i in chunk {
+            batch.put(keys.get(i), plan.values.of(i as u64));
+            if batch.size_bytes() >= BATCH_BYTES {
+                bar.inc(batch.len() as u64);
+                db.write(std::mem::take(&mut batch))?;
+            }
+        }
+        bar.inc(batch.len() as u64);
+        db.write(std::mem::take(&mut batch))?;
+        db.flush()?;
+        if (n + 1).is_multiple_of(L0_TRIGGER) {
+            db.wait_for_compaction()?;
+        }
+    }
+    Ok(db.wait_for_compaction()?)
+}
+
+/// `count` parts of nearly one size.
+fn cut(indexes: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
+    (0..count).map(move |n| &indexes[indexes.len() * n / count..indexes.len() * (n + 1) / count])
+}
+
+/// What building filters took, of all tables that loading wrote.
+#[derive(Default)]
+struct BuildCost {
+    nanos: u64,
+    keys: u64,
+}
+
+impl BuildCost {
+    /// Adds what one open database counted.
+    fn add(&mut self, tickers: &Tickers) {
+        self.nanos += tickers.get(Ticker::FilterBuildNanos);
+        self.keys += tickers.get(Ticker::FilterBuildKeys);
+    }
+
+    fn ns_per_key(&self) -> Option<f64> {
+        (self.keys > 0).then(|| self.nanos as f64 / self.keys as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::KeySet;
+    use super::*;
+
+    #[test]
+    fn every_key_is_loaded_once() {
+        for n in [3, 4, 5, 99, 10_000] {
+            let keys = KeySet::generate(n, 1, 7).present;
+            let plan = Plan::new(&keys, 100, 7);
+            assert_eq!(plan.stages.iter().sum::<usize>(), n);
+            let mut order = plan.order.clone();
+            order.sort_unstable();
+            assert!(order.iter().copied().eq(0..n));
+            for count in [1, 4, 8] {
+                assert_eq!(cut(&plan.order, count).flatten().count(), n);
+            }
+        }
+    }
+
+    #[test]
+    fn memtables_come_in_fours_and_stay_below_their_limit() {
+        for bytes in [1, 1000, 130 << 20, 5 << 30] {
+            let chunk = chunk_bytes(bytes);
+            assert!(chunk <= CHUNK_BYTES);
+            assert!(bytes < 8 || bytes.div_ceil(chunk).is_multiple_of(L0_TRIGGER), "{bytes}");
+        }
+    }
+}

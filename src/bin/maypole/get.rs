@@ -1,0 +1,34 @@
+//! `get`: the value of one key.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::args::{self, Bytes};
+use crate::failure::{Failure, Result};
+use crate::text::escape;
+
+/// Print the value of a key.
+///
+/// A key without a value is a failure: exit code 1.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Get {
+    /// Directory of the database
+    db: PathBuf,
+    /// The key; \xNN stands for a byte
+    #[arg(value_parser = args::bytes(), allow_negative_numbers = true)]
+    key: Bytes,
+}
+
+impl Get {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let db = args::open_existing(&self.db)?;
+        let Some(value) = db.get(&self.key.0)? else {
+            return Err(Failure::new(format_args!("no value for the key {}", escape(&self.key.0))));
+        };
+        writeln!(out, "{}", escape(&value))?;
+        Ok(db.close()?)
+    }
+}

@@ -1,0 +1,138 @@
+//! `inspect`: one table file, whoever wrote it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use maypole::{BlockHandle, SstReader};
+
+use crate::failure::{Failure, Result};
+use crate::progress;
+use crate::text::{count, escape, percent, size};
+
+/// Print what a table file is made of: footer, metaindex, properties, filter.
+///
+/// Any table that RocksDB (format_version 2 to 7) or Maypole wrote. The whole file is read, every
+/// checksum and the order of the keys are checked, and every key is asked of the filter. The first
+/// damage found, and a filter that misses a key, are failures: exit code 1.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Inspect {
+    /// The table file
+    file: PathBuf,
+    /// Print every entry instead, as RocksDB's `sst_dump --command=scan --output_hex` does:
+    /// 'KEY HEX' seq:N, type:T => VALUE HEX
+    #[arg(long, verbatim_doc_comment)]
+    entries: bool,
+}
+
+impl Inspect {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let table = SstReader::open(&self.file)?;
+        if self.entries {
+            let mut entries = table.entries();
+            while let Some(entry) = entries.next_entry()? {
+                writeln!(out, "{entry}")?;
+            }
+            return Ok(());
+        }
+        footer(&table, out)?;
+        metaindex(&table, out)?;
+        properties(&table, out)?;
+        filter(&table, out)?;
+        self.check(&table, out)
+    }
+
+    /// Reads everything, and asks the filter for every key.
+    fn check(&self, table: &SstReader, out: &mut dyn Write) -> Result {
+        let spinner = progress::spinner("reading the whole table");
+        let check = table.verify();
+        spinner.finish_and_clear();
+        let check = check?;
+        writeln!(
+            out,
+            "\nChecked: {} data blocks, {} entries: checksums and key order are right",
+            count(check.data_blocks),
+            count(check.entries)
+        )?;
+        writeln!(out, "filter misses: {}", check.filter_misses)?;
+        match check.filter_misses {
+            0 => Ok(()),
+            misses => Err(Failure::new(format_args!(
+                "{}: the filter denies {misses} keys that are there",
+                self.file.display()
+            ))),
+        }
+    }
+}
+
+fn footer(table: &SstReader, out: &mut dyn Write) -> Result {
+    let footer = table.footer();
+    writeln!(out, "Footer")?;
+    line(out, "format_version", footer.format_version)?;
+    line(out, "checksum", footer.checksum.name())?;
+    if footer.checksum_context_base != 0 {
+        line(out, "checksum context", format_args!("{:#010x}", footer.checksum_context_base))?;
+    }
+    line(out, "metaindex", place(footer.metaindex))?;
+    if let Some(index) = footer.index {
+        line(out, "index", place(index))?;
+    }
+    Ok(())
+}
+
+fn metaindex(table: &SstReader, out: &mut dyn Write) -> Result {
+    writeln!(out, "\nMetaindex")?;
+    for (name, handle) in table.metaindex() {
+        line(out, name, place(*handle))?;
+    }
+    Ok(())
+}
+
+fn properties(table: &SstReader, out: &mut dyn Write) -> Result {
+    writeln!(out, "\nProperties")?;
+    for (name, value) in table.properties().iter() {
+        // Names and texts come from a file: whatever it holds, the terminal gets printable text.
+        let value = escape(value.to_string().as_bytes());
+        line(out, &name, value.trim_end())?;
+    }
+    Ok(())
+}
+
+fn filter(table: &SstReader, out: &mut dyn Write) -> Result {
+    writeln!(out, "\nFilter")?;
+    let Some(filter) = table.filter()? else {
+        return line(out, "family", "none");
+    };
+    match (filter.family, filter.untrusted) {
+        (Some(family), None) => line(out, "family", family)?,
+        (_, reason) => {
+            let reason = reason.unwrap_or("unknown");
+            line(out, "family", format_args!("cannot be used, answers maybe: {reason}"))?;
+        }
+    }
+    if filter.partitions != 1 {
+        line(out, "partitions", filter.partitions)?;
+    }
+    line(out, "bytes", format_args!("{} ({})", filter.bytes, size(filter.bytes)))?;
+    line(out, "keys", filter.keys)?;
+    if filter.keys > 0 {
+        line(out, "bits/key", format_args!("{:.3}", filter.bits_per_key()))?;
+    }
+    if let Some(probes) = filter.probes {
+        line(out, "probes", probes)?;
+    }
+    if let Some(fill) = filter.fill {
+        line(out, "fill", format_args!("{} of the bits are set", percent(fill)))?;
+    }
+    line(out, "predicted rate", percent(filter.predicted_fpr))
+}
+
+fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Result {
+    writeln!(out, "  {:<56} {value}", escape(name.as_bytes()))?;
+    Ok(())
+}
+
+fn place(handle: BlockHandle) -> String {
+    format!("offset {}, {} bytes", handle.offset, handle.bytes)
+}

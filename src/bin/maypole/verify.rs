@@ -1,0 +1,46 @@
+//! `verify`: reads a whole database.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::{Failure, Result};
+use crate::text::{count, size};
+use crate::{args, progress};
+
+/// Read every table of a database whole: checksums, key order, and every key asked of its filter.
+///
+/// The first damage found is a failure that names file and offset: exit code 1.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Verify {
+    /// Directory of the database
+    db: PathBuf,
+}
+
+impl Verify {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let db = args::open_existing(&self.db)?;
+        let spinner = progress::spinner("reading every table");
+        let report = db.verify();
+        spinner.finish_and_clear();
+        let report = report?;
+        writeln!(
+            out,
+            "{} tables, {} entries, {}: checksums and key order are right",
+            count(report.tables as u64),
+            count(report.entries),
+            size(report.file_bytes),
+        )?;
+        writeln!(out, "filter misses: {}", report.filter_misses)?;
+        if report.filter_misses > 0 {
+            return Err(Failure::new(format_args!(
+                "{}: filters deny {} keys that are there",
+                self.db.display(),
+                report.filter_misses
+            )));
+        }
+        Ok(db.close()?)
+    }
+}

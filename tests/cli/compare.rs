@@ -1,0 +1,165 @@
+//! `compare` on a few keys: that its figures hang together, not what they are.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::maypole;
+
+const FIELDS: [&str; 21] = [
+    "policy",
+    "keys",
+    "tables",
+    "levels",
+    "filter_bytes",
+    "bits_per_key",
+    "build_ns_per_key",
+    "fpr_predicted",
+    "fpr_observed",
+    "filters_probed",
+    "useful",
+    "full_positive",
+    "full_true_positive",
+    "absent_gets",
+    "present_gets",
+    "block_reads_per_absent_get",
+    "block_reads_per_present_get",
+    "file_reads_per_absent_get",
+    "file_reads_per_present_get",
+    "get_absent_ns",
+    "get_present_ns",
+];
+
+fn rows(text: &str) -> Vec<Value> {
+    serde_json::from_str::<Value>(text).unwrap().as_array().unwrap().clone()
+}
+
+fn number(row: &Value, field: &str) -> f64 {
+    row[field].as_f64().unwrap_or_else(|| panic!("{field} in {row}"))
+}
+
+#[test]
+fn figures_of_a_comparison_hang_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let scratch = dir.path().join("scratch");
+    let done = maypole!(
+        "compare",
+        "--keys",
+        "30000",
+        "--absent",
+        "20000",
+        "--json",
+        "--policies",
+        "none,bloom:5,bloom(10)",
+        "--dir",
+        &scratch,
+        "--seed",
+        "3",
+    );
+    let rows = rows(&done.well());
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "databases were left behind");
+    assert_eq!(rows.len(), 3);
+    for (row, policy) in rows.iter().zip(["none", "bloom(5)", "bloom(10)"]) {
+        assert_eq!(row["policy"], policy);
+        let object = row.as_object().unwrap();
+        assert_eq!(object.len(), FIELDS.len());
+        assert!(FIELDS.iter().all(|field| object.contains_key(*field)), "{row}");
+        assert_eq!(row["keys"], 30_000);
+        assert_eq!((&row["absent_gets"], &row["present_gets"]), (&20_000.into(), &20_000.into()));
+        assert!(number(row, "levels") >= 3.0, "{row}");
+        let probed = number(row, "filters_probed");
+        assert_eq!(number(row, "useful") + number(row, "full_positive"), probed);
+        assert_eq!(row["full_true_positive"], 0);
+        assert!(number(row, "block_reads_per_present_get") >= 1.0);
+        for times in ["get_absent_ns", "get_present_ns"] {
+            let times = &row[times];
+            assert!(number(times, "p50") <= number(times, "p99"));
+            assert!(number(times, "mean") > 0.0);
+        }
+    }
+    let [none, five, ten] = &rows[..] else { panic!() };
+    for field in ["build_ns_per_key", "fpr_predicted", "fpr_observed"] {
+        assert!(none[field].is_null(), "{none}");
+        assert!(number(five, field) > 0.0 && number(ten, field) > 0.0);
+    }
+    assert_eq!((&none["filter_bytes"], &none["filters_probed"]), (&0.into(), &0.into()));
+    // Absent keys lie where every level has a table. Where there is no filter it is read.
+    assert!(number(none, "block_reads_per_absent_get") > 2.5, "{none}");
+    for (row, bits) in [(five, 5.0), (ten, 10.0)] {
+        let stored = number(row, "bits_per_key");
+        assert!((stored / bits - 1.0).abs() < 0.1, "{row}");
+        let (observed, predicted) = (number(row, "fpr_observed"), number(row, "fpr_predicted"));
+        // 60,000 probes of a rate near 1 %: six standard deviations are a quarter of it.
+        assert!((observed / predicted - 1.0).abs() < 0.25, "{row}");
+        let probed = number(row, "filters_probed") / 20_000.0;
+        assert!((probed / number(none, "block_reads_per_absent_get") - 1.0).abs() < 0.01, "{row}");
+        let blocks = number(row, "full_positive") / 20_000.0;
+        assert!((blocks - number(row, "block_reads_per_absent_get")).abs() < 1e-9, "{row}");
+    }
+    // The cache holds everything, and was warm.
+    assert!(rows.iter().all(|row| row["file_reads_per_present_get"] == 0.0), "{rows:?}");
+}
+
+#[test]
+fn a_key_file_with_duplicates_is_compared_and_told_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("words");
+    let text: String = (0..6000).map(|i| format!("word {}\n", i * 7919 % 5000)).collect();
+    fs::write(&file, text).unwrap();
+    let report = maypole!("compare", "--key-file", &file, "--policies", "bloom(10),none").well();
+    for part in ["6,000 lines, 5,000 distinct", "4,500 keys", "500 absent", "Verdict", "80 µs"] {
+        assert!(report.contains(part), "{part} in {report}");
+    }
+    // One row a policy in each table, and one line of verdict for the one with filters.
+    assert_eq!(report.lines().filter(|line| line.starts_with("bloom(10)")).count(), 3, "{report}");
+    assert_eq!(report.lines().filter(|line| line.starts_with("none ")).count(), 2, "{report}");
+}
+
+#[test]
+fn absent_keys_may_come_from_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, absent) = (dir.path().join("keys"), dir.path().join("absent"));
+    fs::write(&file, "b\nd\nf\nh\n").unwrap();
+    fs::write(&absent, "a\nb\nc\ne\nz\ne\n").unwrap();
+    let done = maypole!("compare", "--key-file", &file, "--absent-file", &absent, "--json");
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.err.contains("left out 1 keys that are present and 2 outside"), "{}", done.err);
+    assert!(rows(&done.out).iter().all(|row| row["keys"] == 4 && row["absent_gets"] == 2));
+
+    fs::write(&absent, "a\nb\n").unwrap();
+    let error = maypole!("compare", "--key-file", &file, "--absent-file", &absent).badly(1);
+    assert!(error.contains("no absent key"), "{error}");
+}
+
+#[test]
+fn key_files_that_cannot_be_compared_are_refused_with_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("keys");
+    for (text, reason) in [("", "no keys"), ("one\none\n", "1 distinct keys")] {
+        fs::write(&file, text).unwrap();
+        let error = maypole!("compare", "--key-file", &file).badly(1);
+        assert!(error.contains(reason), "{error}");
+    }
+    let error = maypole!("compare", "--key-file", dir.path().join("missing")).badly(1);
+    assert!(error.contains("missing"), "{error}");
+}
+
+#[test]
+fn a_cold_comparison_reads_from_the_files() {
+    let done = maypole!(
+        "compare",
+        "--keys",
+        "20000",
+        "--absent",
+        "500",
+        "--cold",
+        "--cache",
+        "256K",
+        "--json",
+        "--policies",
+        "none",
+    );
+    let rows = rows(&done.well());
+    assert!(number(&rows[0], "file_reads_per_absent_get") > 0.5, "{}", rows[0]);
+    assert!(number(&rows[0], "file_reads_per_present_get") > 0.2, "{}", rows[0]);
+}

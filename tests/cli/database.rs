@@ -1,0 +1,145 @@
+//! Commands on a database, and on a table file.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::maypole;
+
+fn tables(db: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|kind| kind == "sst")).collect()
+}
+
+#[test]
+fn binary_keys_come_back_as_they_were_put_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let entries = [
+        ("", "the empty key"),
+        ("\\x00\\xff", "escaped"),
+        ("a", ""),
+        ("a b", "-5"),
+        ("ab\\\\x41", "a backslash is no escape"),
+        ("stra\u{df}e", "\\x00\\x01\\x02"),
+    ];
+    for (key, value) in entries {
+        assert_eq!(maypole!("put", &db, "--", key, value).well(), "");
+    }
+    for (key, value) in entries {
+        assert_eq!(maypole!("get", &db, key).well(), format!("{value}\n"));
+    }
+    // What scan prints is what put was given.
+    let lines: Vec<String> =
+        entries.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect();
+    assert_eq!(maypole!("scan", &db).well(), lines.concat());
+    let reverse: Vec<String> = lines.iter().rev().cloned().collect();
+    assert_eq!(maypole!("scan", &db, "--reverse").well(), reverse.concat());
+
+    // Bytes that are no UTF-8 need no escape.
+    let raw = OsString::from_vec(b"\xff\xfe".to_vec());
+    maypole!("put", &db, &raw, "raw").well();
+    assert_eq!(maypole!("get", &db, "\\xff\\xfe").well(), "raw\n");
+    maypole!("delete", &db, &raw).well();
+    let error = maypole!("get", &db, &raw).badly(1);
+    assert!(error.contains("\\xff\\xfe"), "{error}");
+}
+
+#[test]
+fn a_scan_takes_a_prefix_a_range_and_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    for key in ["a", "ba", "bb", "bc", "c"] {
+        maypole!("put", &db, key, "-").well();
+    }
+    let scan = |options: &[&str]| -> String {
+        let mut call = vec![OsString::from("scan"), db.clone().into_os_string()];
+        call.extend(options.iter().map(OsString::from));
+        crate::maypole(&call)
+            .well()
+            .lines()
+            .map(|line| format!("{} ", line.trim_end_matches("\t-")))
+            .collect()
+    };
+    assert_eq!(scan(&["--prefix", "b"]), "ba bb bc ");
+    assert_eq!(scan(&["--prefix", "b", "--reverse", "--limit", "2"]), "bc bb ");
+    assert_eq!(scan(&["--from", "bb", "--to", "c"]), "bb bc ");
+    assert_eq!(scan(&["--from", "bb", "--to", "c", "--reverse"]), "bc bb ");
+    assert_eq!(scan(&["--from", "c", "--to", "b"]), "");
+    assert_eq!(scan(&["--to", "b"]), "a ");
+    assert_eq!(scan(&["--limit", "0"]), "");
+}
+
+#[test]
+fn a_file_of_keys_is_loaded_flushed_and_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
+    let lines: String = (0..3000).map(|i| format!("key {}\n", i % 2000)).collect();
+    fs::write(&file, format!("{lines}\n")).unwrap();
+    maypole!("load", &db, "--key-file", &file, "--value-size", "10").well();
+    assert!(!tables(&db).is_empty(), "nothing was flushed");
+
+    let scan = maypole!("scan", &db).well();
+    assert_eq!(scan.lines().count(), 2001, "the empty line is a key, equal lines are one");
+    assert!(scan.starts_with('\t'));
+    let report = maypole!("verify", &db).well();
+    assert!(report.contains("filter misses: 0"), "{report}");
+    let report = maypole!("stats", &db).well();
+    assert!(report.contains("level"), "{report}");
+    for table in tables(&db) {
+        let report = maypole!("inspect", &table).well();
+        assert!(report.contains("filter misses: 0"), "{report}");
+    }
+
+    fs::write(&file, "").unwrap();
+    let new = dir.path().join("new");
+    let error = maypole!("load", &new, "--key-file", &file).badly(1);
+    assert!(error.contains("no keys") && !new.exists(), "{error}");
+}
+
+#[test]
+fn damage_is_named_by_file_and_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
+    fs::write(&file, (0..2000).map(|i| format!("{i}\n")).collect::<String>()).unwrap();
+    maypole!("load", &db, "--key-file", &file).well();
+    let table = tables(&db).pop().unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    for call in [maypole!("verify", &db), maypole!("scan", &db)] {
+        let error = call.badly(1);
+        assert!(error.contains(".sst") && error.contains("offset"), "{error}");
+    }
+    let done = maypole!("inspect", &table);
+    assert_eq!((done.code, done.err.lines().count()), (1, 1));
+    assert!(done.err.contains("offset"), "{}", done.err);
+
+    // A file that is no table.
+    let error = maypole!("inspect", &file).badly(1);
+    assert!(error.contains("magic"), "{error}");
+    // A database that is a file.
+    let error = maypole!("put", &file, "key", "value").badly(1);
+    assert!(error.contains("keys"), "{error}");
+}
+
+#[test]
+fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb");
+    let mut seen = 0;
+    for entry in fs::read_dir(fixtures).unwrap() {
+        let table = entry.unwrap().path();
+        if table.extension().is_none_or(|kind| kind != "sst") {
+            continue;
+        }
+        let expected = fs::read_to_string(table.with_extension("scan")).unwrap();
+        let found = maypole!("inspect", "--entries", &table).well();
+        assert!(found == expected, "{}", table.display());
+        let report = maypole!("inspect", &table).well();
+        assert!(report.contains("\nfilter misses: 0\n"), "{report}");
+        assert!(report.contains("format_version"), "{report}");
+        seen += 1;
+    }
+    assert_eq!(seen, 7);
+}

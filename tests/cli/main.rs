@@ -1,0 +1,53 @@
+//! The command line, through the binary: what it prints, what it refuses, how it exits.
+
+mod compare;
+mod database;
+mod usage;
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+/// What a call left behind.
+struct Done {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Done {
+    /// It was done, and says so by its exit code and silence. Gives what it printed.
+    fn well(self) -> String {
+        assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
+        self.out
+    }
+
+    /// It was not: `code`, nothing on standard output, one line on standard error. Gives the line.
+    fn badly(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        assert_eq!(self.out, "");
+        assert!(self.err.starts_with("error: "), "{}", self.err);
+        assert_eq!(self.err.matches('\n').count(), 1, "{}", self.err);
+        self.err
+    }
+}
+
+fn maypole<S: AsRef<OsStr>>(arguments: &[S]) -> Done {
+    let output = Command::new(env!("CARGO_BIN_EXE_maypole"))
+        .args(arguments)
+        .output()
+        .expect("the binary was built with the tests");
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    Done {
+        code: output.status.code().expect("it was not killed"),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+/// `maypole!("get", dir.path(), "key")`: arguments of any kind of string.
+macro_rules! maypole {
+    ($($argument:expr),* $(,)?) => {
+        $crate::maypole(&[$(std::ffi::OsString::from($argument)),*])
+    };
+}
+use maypole;

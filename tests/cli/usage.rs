@@ -1,0 +1,95 @@
+//! Help, and calls that are refused before anything is touched.
+
+use std::fs;
+
+use crate::maypole;
+
+const COMMANDS: [&str; 9] =
+    ["compare", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify"];
+
+#[test]
+fn every_command_explains_itself_and_every_option() {
+    let overview = maypole!("--help").well();
+    for command in COMMANDS {
+        assert!(overview.contains(&format!("\n  {command} ")), "{command}");
+        let help = maypole!(command, "--help").well();
+        assert!(help.contains(&format!("Usage: maypole {command}")), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
+    }
+    let help = maypole!("compare", "--help").well();
+    for option in [
+        "policies",
+        "keys",
+        "key-file",
+        "absent-file",
+        "value-size",
+        "absent",
+        "cache",
+        "cold",
+        "dir",
+        "seed",
+        "json",
+    ] {
+        assert!(help.contains(&format!("--{option}")), "{option}");
+    }
+}
+
+#[test]
+fn a_policy_that_cannot_be_built_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for policy in [
+        "bloom(0)",
+        "bloom(-3)",
+        "bloom(nan)",
+        "blom(10)",
+        "bloom(1e9)",
+        "bloom(inf)",
+        "bloom()",
+        "bloom(10",
+        "bloom",
+        "",
+        "fpr(0)",
+        "fpr(2)",
+    ] {
+        for list in [policy.to_string(), format!("none,{policy}"), format!("{policy},bloom(10)")] {
+            let dir_option = format!("--dir={}", dir.path().join("new").display());
+            let error = maypole!("compare", format!("--policies={list}"), dir_option).badly(2);
+            assert!(error.contains("--policies"), "{error}");
+        }
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was touched");
+}
+
+#[test]
+fn wrong_calls_are_told_from_failures() {
+    for call in [
+        &["pick"][..],
+        &["get"],
+        &["get", "db"],
+        &["put", "db", "key"],
+        &["scan", "db", "--limit", "many"],
+        &["scan", "db", "--prefix", "a", "--from", "b"],
+        &["load", "db"],
+        &["compare", "--keys", "0"],
+        &["compare", "--keys", "ten"],
+        &["compare", "--absent", "0"],
+        &["compare", "--cache", "12 parsecs"],
+        &["compare", "--keys", "10", "--key-file", "f"],
+        &["compare", "--absent-file", "f"],
+        &["compare", "--colour"],
+    ] {
+        crate::maypole(call).badly(2);
+    }
+}
+
+#[test]
+fn a_command_without_its_database_fails_and_creates_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    for command in [&["get", "k"][..], &["delete", "k"], &["scan"], &["stats"], &["verify"]] {
+        let call = maypole!(command[0], &missing, command.get(1).copied().unwrap_or("--"));
+        let error = call.badly(1);
+        assert!(error.contains("missing"), "{error}");
+    }
+    assert!(!missing.exists());
+}
