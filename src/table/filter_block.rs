@@ -142,14 +142,6 @@ impl TableFilter {
         }
     }
 
-    /// The filters, one unless partitioned.
-    pub fn readers(&self) -> &[FilterReader] {
-        match self {
-            TableFilter::Full(filter) => std::slice::from_ref(filter),
-            TableFilter::Partitioned(_, filters) => filters,
-        }
-    }
-
     /// Bytes of memory behind the filter, itself excluded.
     pub fn heap_bytes(&self) -> usize {
         match self {

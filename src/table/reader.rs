@@ -94,7 +94,6 @@ enum Asked<'g> {
 
 /// An entry in its block, for the length of a visit.
 pub(crate) struct Found<'a> {
-    pub sequence: SequenceNumber,
     /// The stored kind byte, which may be one that this crate does not write.
     pub kind: u8,
     pub value: &'a [u8],
@@ -111,14 +110,6 @@ impl Found<'_> {
         let end = self.value_start + self.value.len();
         Slice::share(self.block.to_arc(), self.value_start..end)
     }
-}
-
-/// An entry, to keep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub sequence: SequenceNumber,
-    pub kind: u8,
-    pub value: Slice,
 }
 
 /// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
@@ -210,11 +201,6 @@ impl Table {
         &self.file
     }
 
-    /// Whether point lookups can ask a filter.
-    pub fn has_filter(&self) -> bool {
-        self.stored_filter.is_some()
-    }
-
     /// What the table says of its filter; nothing is read for it.
     pub fn filter_info(&self) -> Option<TableFilterInfo> {
         self.stored_filter.and_then(|_| TableFilterInfo::of(&self.properties))
@@ -239,11 +225,6 @@ impl Table {
 
     pub fn index_form(&self) -> IndexForm {
         self.index_form
-    }
-
-    /// Drops the operating system's cached pages of the file.
-    pub fn drop_page_cache(&self) -> Result<()> {
-        self.file.file().drop_page_cache()
     }
 
     /// Step 1 of a lookup: asks the filter, whose memory is then on its way.
@@ -305,7 +286,6 @@ impl Table {
                         self.count_both(Ticker::BloomFullTruePositive, file);
                     }
                     return Ok(Some(visit(Found {
-                        sequence: trailer >> 8,
                         kind: trailer as u8,
                         value: &block.bytes()[value.clone()],
                         block: &block,
@@ -317,19 +297,6 @@ impl Table {
             }
         }
         Ok(None)
-    }
-
-    /// All three steps.
-    pub fn get(&self, key: &LookupKey<'_>, guard: &Guard) -> Result<Option<Entry>> {
-        let probe = self.prepare_filter(key, guard);
-        if !self.filter_says_maybe(probe) {
-            return Ok(None);
-        }
-        self.get_after_filter(key, guard, |found| Entry {
-            sequence: found.sequence,
-            kind: found.kind,
-            value: found.value_slice(),
-        })
     }
 
     /// The parsed index.

@@ -3,7 +3,6 @@
 use super::*;
 use crate::key::MAX_SEQUENCE;
 use crate::stats::Ticker::{self, *};
-use crate::sync::pin;
 use crate::table::LookupKey;
 
 fn keys(count: u32) -> Entries {
@@ -20,8 +19,8 @@ fn counted(context: &TableContext, tickers: &[Ticker], body: impl FnOnce()) -> V
     tickers.iter().map(|&ticker| moved.get(ticker)).collect()
 }
 
-fn get(table: &Table, key: &str) -> bool {
-    table.get(&LookupKey::new(key.as_bytes(), MAX_SEQUENCE), &pin()).unwrap().is_some()
+fn has(table: &Table, key: &str) -> bool {
+    get(table, &LookupKey::new(key.as_bytes(), MAX_SEQUENCE)).unwrap().is_some()
 }
 
 #[test]
@@ -29,7 +28,7 @@ fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
     let context = context(1 << 20);
     let table = table(&keys(1000), options(Compression::Lz4), &context);
     let reads = [FileReads, BlockCacheFilterAdd, BlockCacheIndexAdd, BlockCacheDataAdd];
-    let first = counted(&context, &reads, || assert!(get(&table, "k000500")));
+    let first = counted(&context, &reads, || assert!(has(&table, "k000500")));
     assert_eq!(first, [3, 1, 1, 1]);
     let hits = [
         FileReads,
@@ -39,7 +38,7 @@ fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
         BlockCacheDataMiss,
         DataBlocksExamined,
     ];
-    let second = counted(&context, &hits, || assert!(get(&table, "k000500")));
+    let second = counted(&context, &hits, || assert!(has(&table, "k000500")));
     assert_eq!(second, [0, 1, 1, 1, 0, 1]);
     let counts = table.file_counters().snapshot();
     // Footer, metaindex and properties at opening, then the three of the lookup.
@@ -56,12 +55,12 @@ fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
 fn an_absent_key_reads_no_block_unless_the_filter_is_fooled_and_then_one() {
     let context = context(1 << 20);
     let table = table(&keys(2000), options(Compression::None), &context);
-    assert!(get(&table, "k000500"));
+    assert!(has(&table, "k000500"));
     let (mut useful, mut fooled) = (0, 0);
     for i in 0..1999 {
         let tickers = [BloomUseful, BloomFullPositive, DataBlocksExamined, BloomFullTruePositive];
         let moved = counted(&context, &tickers, || {
-            assert!(!get(&table, &format!("k{:06}", 2 * i + 1)));
+            assert!(!has(&table, &format!("k{:06}", 2 * i + 1)));
         });
         assert!(moved == [1, 0, 0, 0] || moved == [0, 1, 1, 0], "{moved:?}");
         useful += moved[0];
@@ -83,7 +82,7 @@ fn a_tombstone_and_an_older_version_are_true_positives_and_an_invisible_one_is_n
     let tickers = [BloomFullPositive, BloomFullTruePositive];
     for (key, sequence, moved) in [("dead", 9, [1, 1]), ("new", 50, [1, 1]), ("new", 8, [1, 0])] {
         let counts = counted(&context, &tickers, || {
-            table.get(&LookupKey::new(key.as_bytes(), sequence), &pin()).unwrap();
+            get(&table, &LookupKey::new(key.as_bytes(), sequence)).unwrap();
         });
         assert_eq!(counts, moved, "{key} {sequence}");
     }
@@ -102,8 +101,8 @@ fn without_a_filter_no_filter_counter_moves() {
         DataBlocksExamined,
     ];
     let moved = counted(&context, &tickers, || {
-        assert!(get(&table, "k000050"));
-        assert!(!get(&table, "k000051"));
+        assert!(has(&table, "k000050"));
+        assert!(!has(&table, "k000051"));
     });
     assert_eq!(moved, [0, 0, 0, 0, 2]);
 }
@@ -116,7 +115,7 @@ fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
     for round in 0..3 {
         for i in 0..300 {
             let key = format!("k{:06}", (i * 37 + round) % 3000 * 2);
-            assert!(get(&first, &key) && get(&second, &key));
+            assert!(has(&first, &key) && has(&second, &key));
             assert!(context.cache.usage() <= 16_000);
         }
     }
@@ -130,11 +129,11 @@ fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
 fn pinned_metadata_survives_any_number_of_data_blocks() {
     let context = TableContext { pin_metadata: true, ..context(80_000) };
     let table = table(&keys(3000), options(Compression::None), &context);
-    assert!(get(&table, "k000000"));
+    assert!(has(&table, "k000000"));
     let tickers = [BlockCacheFilterMiss, BlockCacheIndexMiss];
     let moved = counted(&context, &tickers, || {
         for i in 0..3000 {
-            assert!(get(&table, &format!("k{:06}", 2 * i)));
+            assert!(has(&table, &format!("k{:06}", 2 * i)));
         }
     });
     assert_eq!(moved, [0, 0]);
@@ -157,7 +156,7 @@ fn a_scan_past_the_cache_leaves_it_alone_and_reads_ahead() {
         })
     };
     let blocks = table.properties().number("rocksdb.num.data.blocks").unwrap();
-    assert!(get(&table, "k000000"));
+    assert!(has(&table, "k000000"));
     // The first block is resident.
     assert_eq!(reads_of(ScanOptions { fill_cache: false, read_ahead_bytes: 0 }), [blocks - 1, 0]);
     let ahead = reads_of(ScanOptions { fill_cache: false, read_ahead_bytes: 64 << 10 });

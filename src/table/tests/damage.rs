@@ -6,7 +6,7 @@ use super::round_trip::file_of;
 use super::*;
 use crate::cursor::Cursor;
 use crate::error::Error;
-use crate::fs::{Fs, RandomAccessFile};
+use crate::fs::Fs;
 use crate::key::MAX_SEQUENCE;
 use crate::stats::Ticker;
 use crate::sync::pin;
@@ -28,21 +28,18 @@ fn small_table(compression: Compression) -> (Entries, Vec<u8>) {
 /// all went well.
 fn assert_right_or_refused(bytes: &[u8], entries: &Entries, what: &str) -> bool {
     let Ok(table) = Table::open(file_of(bytes), context(1 << 20)) else { return false };
-    let guard = pin();
     let mut all_well = true;
     for (key, value) in entries {
         let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
-        match table.get(&lookup, &guard) {
-            Ok(Some(found)) => assert_eq!(
-                (found.sequence, found.kind, &found.value[..]),
-                (key::sequence(key), key::kind_byte(key), &value[..]),
-                "{what}"
-            ),
+        match get(&table, &lookup) {
+            Ok(Some((kind, found))) => {
+                assert_eq!((kind, &found[..]), (key::kind_byte(key), &value[..]), "{what}");
+            }
             Ok(None) => panic!("{what}: lost {:?}", key::user_key(key)),
             Err(_) => all_well = false,
         }
         let absent = [key::user_key(key), b"\0absent"].concat();
-        match table.get(&LookupKey::new(&absent, MAX_SEQUENCE), &guard) {
+        match get(&table, &LookupKey::new(&absent, MAX_SEQUENCE)) {
             Ok(found) => assert_eq!(found, None, "{what}"),
             Err(_) => all_well = false,
         }
@@ -116,9 +113,8 @@ fn damage_that_passes_the_checksum_never_panics() {
                 let sum = ChecksumKind::Xxh3.of(&bad[start..=end]);
                 bad[end + 1..end + 5].copy_from_slice(&sum.to_le_bytes());
                 let Ok(table) = Table::open(file_of(&bad), context(1 << 20)) else { continue };
-                let guard = pin();
                 for user_key in [&b""[..], b"user000030", b"zzzz", b"\xff\xff"] {
-                    let _ = table.get(&LookupKey::new(user_key, MAX_SEQUENCE), &guard);
+                    let _ = get(&table, &LookupKey::new(user_key, MAX_SEQUENCE));
                 }
                 let _ = table.verify();
                 let mut cursor = TableCursor::new(table, ScanOptions::default());
@@ -140,10 +136,9 @@ fn a_damaged_filter_costs_reads_and_loses_no_key() {
     bad[filter.offset as usize + 3] ^= 0x10;
     let context = context(1 << 20);
     let table = Table::open(file_of(&bad), context.clone()).unwrap();
-    let guard = pin();
     for (key, _) in &entries {
         let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
-        assert!(table.get(&lookup, &guard).unwrap().is_some());
+        assert!(get(&table, &lookup).unwrap().is_some());
     }
     let snapshot = context.counters.snapshot();
     assert_eq!(snapshot.get(Ticker::BloomUntrusted), entries.len() as u64);
@@ -167,10 +162,9 @@ fn each_read_may_fail_once_and_the_next_lookup_succeeds() {
         let opened = open(&fs, "t.sst", &context(1 << 20));
         assert_eq!(opened.is_err(), nth < 3, "read {nth}");
         let Ok(table) = opened else { continue };
-        let guard = pin();
         // A filter that could not be read says maybe.
-        assert_eq!(table.get(&lookup, &guard).is_err(), nth > 3, "read {nth}");
+        assert_eq!(get(&table, &lookup).is_err(), nth > 3, "read {nth}");
         assert_eq!(fs.faults(), 1);
-        assert_eq!(table.get(&lookup, &guard).unwrap().unwrap().value, *value);
+        assert_eq!(get(&table, &lookup).unwrap().unwrap().1, *value);
     }
 }

@@ -8,13 +8,17 @@ mod tools;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Compression, Dialect, Table, TableBuilder, TableContext, TableOptions, TableSummary};
+use super::{
+    Compression, Dialect, LookupKey, Table, TableBuilder, TableContext, TableOptions, TableSummary,
+};
 use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::{Fs, MemFs};
 use crate::key::{self, SequenceNumber, internal_key};
+use crate::slice::Slice;
 use crate::stats::Counters;
+use crate::sync::pin;
 
 /// Internal keys and values, in the order of a table.
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -99,15 +103,27 @@ fn bloom() -> FilterSpec {
     FilterSpec::bloom(10.0).unwrap()
 }
 
-/// What a lookup must find: sequence, kind and value.
+/// All steps of a lookup: kind and value of what it finds.
+fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
+    let guard = pin();
+    let probe = table.prepare_filter(lookup, &guard);
+    if !table.filter_says_maybe(probe) {
+        return Ok(None);
+    }
+    table.get_after_filter(lookup, &guard, |found| {
+        assert_eq!(found.value_slice(), found.value);
+        (found.kind, found.value_slice())
+    })
+}
+
+/// What a lookup must find: kind and value.
 fn expected_get<'a>(
     entries: &'a [(Vec<u8>, Vec<u8>)],
     user_key: &[u8],
     sequence: SequenceNumber,
-) -> Option<(SequenceNumber, u8, &'a [u8])> {
+) -> Option<(u8, &'a [u8])> {
     let target = key::seek_key(user_key, sequence);
     let at = entries.partition_point(|(key, _)| key::compare(key, &target).is_lt());
     let (found, value) = entries.get(at)?;
-    (key::user_key(found) == user_key)
-        .then(|| (key::sequence(found), key::kind_byte(found), &value[..]))
+    (key::user_key(found) == user_key).then(|| (key::kind_byte(found), &value[..]))
 }

@@ -17,13 +17,12 @@ use crate::table::{LookupKey, ScanOptions, SstReader, SstWriter, TableCursor};
 
 /// Every lookup and every walk over the table answers as the sorted list does.
 fn assert_reads_as(table: &Arc<Table>, entries: &[(Vec<u8>, Vec<u8>)]) {
-    let guard = pin();
     for (key, _) in entries {
         let user_key = key::user_key(key);
         for sequence in [key::sequence(key), key::sequence(key) - 1, MAX_SEQUENCE] {
             for user_key in [user_key, &[user_key, b"\0"].concat()] {
-                let found = table.get(&LookupKey::new(user_key, sequence), &guard).unwrap();
-                let found = found.as_ref().map(|e| (e.sequence, e.kind, &e.value[..]));
+                let found = get(table, &LookupKey::new(user_key, sequence)).unwrap();
+                let found = found.as_ref().map(|(kind, value)| (*kind, &value[..]));
                 assert_eq!(found, expected_get(entries, user_key, sequence), "{user_key:?}");
             }
         }
@@ -147,9 +146,9 @@ fn keys_and_values_of_a_mebibyte_are_entries_like_others() {
 #[test]
 fn a_table_without_entries_is_empty() {
     let table = table(&[], options(Compression::Lz4), &context(1 << 20));
-    assert!(!table.has_filter());
+    assert!(table.stored_filter().is_none());
     assert_reads_as(&table, &[]);
-    let found = table.get(&LookupKey::new(b"k", MAX_SEQUENCE), &pin()).unwrap();
+    let found = get(&table, &LookupKey::new(b"k", MAX_SEQUENCE)).unwrap();
     assert_eq!(found, None);
 }
 
@@ -158,7 +157,7 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
     let entries = mixed_entries(100);
     let options = TableOptions { filter: FilterSpec::NONE, ..options(Compression::None) };
     let table = table(&entries, options, &context(1 << 20));
-    assert!(!table.has_filter());
+    assert!(table.stored_filter().is_none());
     assert_reads_as(&table, &entries);
 }
 
