@@ -111,14 +111,6 @@ impl<'a> Decoder<'a> {
         Ok(self.bytes(1, what)?[0])
     }
 
-    pub fn fixed32(&mut self, what: &str) -> Result<u32, Damage> {
-        Ok(fixed32(self.bytes(4, what)?))
-    }
-
-    pub fn fixed64(&mut self, what: &str) -> Result<u64, Damage> {
-        Ok(fixed64(self.bytes(8, what)?))
-    }
-
     pub fn varint(&mut self, what: &str) -> Result<u64, Damage> {
         match varint(self.rest()) {
             Some((value, length)) => {
@@ -139,18 +131,6 @@ impl<'a> Decoder<'a> {
     pub fn length_prefixed(&mut self, what: &str) -> Result<&'a [u8], Damage> {
         let length = self.varint32(what)?;
         self.bytes(length as usize, what)
-    }
-
-    /// Nothing may be left over.
-    pub fn end(&self, what: &str) -> Result<(), Damage> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        Err(Damage::new(
-            self.position,
-            format_args!("the end of {what}"),
-            format_args!("{} more bytes", self.rest().len()),
-        ))
     }
 }
 
@@ -182,7 +162,7 @@ mod tests {
     fn a_failure_says_where() {
         let mut decoder = Decoder::new(&[1, 2, 3]);
         decoder.u8("tag").unwrap();
-        let damage = decoder.fixed32("length").unwrap_err();
+        let damage = decoder.bytes(4, "length").unwrap_err();
         assert_eq!(damage.offset, 1);
         assert_eq!(decoder.position(), 1, "a failed read must not move");
     }

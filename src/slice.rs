@@ -37,7 +37,7 @@ pub struct Slice {
     start: *const u8,
     length: usize,
     /// Keeps `start` valid. `None` only for the empty slice.
-    owner: Option<Arc<dyn StableBytes>>,
+    _owner: Option<Arc<dyn StableBytes>>,
 }
 
 // SAFETY: the bytes are immutable and their owner is `Send + Sync`.
@@ -48,7 +48,7 @@ unsafe impl Sync for Slice {}
 impl Slice {
     /// No bytes, no allocation.
     pub fn empty() -> Slice {
-        Slice { start: std::ptr::NonNull::dangling().as_ptr(), length: 0, owner: None }
+        Slice { start: std::ptr::NonNull::dangling().as_ptr(), length: 0, _owner: None }
     }
 
     /// A copy of `bytes` that shares nothing.
@@ -63,7 +63,7 @@ impl Slice {
     pub(crate) fn share<O: StableBytes>(owner: Arc<O>, range: Range<usize>) -> Slice {
         let window = &owner.stable_bytes()[range];
         let (start, length) = (window.as_ptr(), window.len());
-        Slice { start, length, owner: Some(owner) }
+        Slice { start, length, _owner: Some(owner) }
     }
 }
 

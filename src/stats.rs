@@ -522,20 +522,18 @@ mod models {
     #[test]
     fn loom_no_addition_is_lost_with_and_without_a_row() {
         check_model(|| {
-            // Three threads, rows for two.
+            // Four threads, rows for two.
             let counters = Arc::new(Sharded::<1>::new());
-            let threads = [1, 10].map(|n| {
+            let threads = [1, 10, 100].map(|n| {
                 let counters = counters.clone();
-                thread::spawn(move || {
-                    counters.add(0, n);
-                    counters.add(0, n);
-                })
+                thread::spawn(move || counters.add(0, n))
             });
-            counters.add(0, 100);
+            counters.add(0, 1000);
+            counters.add(0, 1000);
             for thread in threads {
                 thread.join().unwrap();
             }
-            assert_eq!(counters.sum(), [122]);
+            assert_eq!(counters.sum(), [2111]);
         });
     }
 }

@@ -71,18 +71,6 @@ pub(crate) fn level_targets(level_bytes: &[u64; LEVELS], shape: &Shape) -> (usiz
     (base, targets)
 }
 
-/// Bytes that must be rewritten before every level is within its target: the compaction debt.
-pub(crate) fn debt_bytes(level_bytes: &[u64; LEVELS], l0_files: usize, shape: &Shape) -> u64 {
-    let (base, targets) = level_targets(level_bytes, shape);
-    let mut debt = 0;
-    let mut arriving = if l0_files >= shape.l0_trigger { level_bytes[0] } else { 0 };
-    for level in base..LAST_LEVEL {
-        debt += arriving;
-        arriving = (level_bytes[level] + arriving).saturating_sub(targets[level]);
-    }
-    debt + arriving
-}
-
 /// The most urgent compaction that touches no busy file, if any level asks for one.
 pub(crate) fn pick(levels: &Levels, shape: &Shape, busy: &HashSet<u64>) -> Option<Plan> {
     let bytes = level_bytes(levels);

@@ -262,31 +262,35 @@ impl Inner {
             }
         };
         // Also when there was nothing to rotate: what is frozen already is part of the promise.
-        self.wait_until(|state| match &memtable {
+        drop(self.wait_until(|state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),
-        })?;
+        })?);
         Ok(())
     }
 
     pub(super) fn wait_for_compaction(&self) -> Result<()> {
-        self.wait_until(|state| {
+        drop(self.wait_until(|state| {
             state.frozen.is_empty()
                 && !state.flushing
                 && state.compactions == 0
                 && pick::pick(&state.version.metas(), &self.shape, &state.busy).is_none()
-        })?;
+        })?);
         Ok(())
     }
 
     /// Compacts level by level, from the top, all files that meet `range`.
     pub(super) fn compact_range(&self, range: Bounds) -> Result<()> {
         self.flush()?;
-        self.exclusively(|| (0..LEVELS).try_for_each(|level| self.compact_level(level, &range)))
-            .map_err(|error| self.latch(error))
+        let compacted = self.exclusively(|| {
+            let first_new = self.store.next_file.load(Ordering::Relaxed);
+            (0..LEVELS).try_for_each(|level| self.compact_level(level, &range, first_new))
+        });
+        compacted.map_err(|error| self.latch(error))
     }
 
-    fn compact_level(&self, level: usize, range: &Bounds) -> Result<()> {
+    /// One step of a manual compaction; the files from number `first_new` on are its own outputs.
+    fn compact_level(&self, level: usize, range: &Bounds, first_new: u64) -> Result<()> {
         let (plan, version) = {
             let mut state = self.lock_state();
             let metas = state.version.metas();
@@ -294,7 +298,8 @@ impl Inner {
             let (base, _) = pick::level_targets(&pick::level_bytes(&metas), &self.shape);
             let output_level = match level {
                 0 => base,
-                // The deepest data is rewritten in place, to drop what no snapshot can see.
+                // The deepest data is rewritten in place, to drop what no snapshot can see, but for
+                // what a step before has just written.
                 _ if Some(level) == last_used => level,
                 _ => (level + 1).max(base).min(LAST_LEVEL),
             };
@@ -305,6 +310,7 @@ impl Inner {
                     .version
                     .overlapping(level, range.lower(), range.upper())
                     .map(|file| file.meta.number)
+                    .filter(|&number| output_level != level || number < first_new)
                     .collect(),
             };
             let none_busy = Default::default();

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::reader::FilterReader;
 
-use super::{Family, FilterEncoding, FilterSpec, HashList, KeyHash, LineBuf, Target, bloom};
+use super::{
+    Family, FilterEncoding, FilterSpec, HashList, KeyHash, LineBuf, Target, bloom, burr, ribbon,
+};
 
 /// Collects the key hashes of one table.
 pub struct FilterBuilder {
@@ -113,7 +115,9 @@ fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, 
         Family::Bloom => {
             Some((bloom::build(hashes, target.bloom_millibits()), FilterEncoding::RocksDb))
         }
-        Family::LegacyBloom | Family::Ribbon | Family::Burr => None,
+        Family::Ribbon => Some((ribbon::build(hashes, target)?, FilterEncoding::RocksDb)),
+        Family::Burr => Some((burr::build(hashes, target)?, FilterEncoding::BumpedRibbon)),
+        Family::LegacyBloom => None,
     }
 }
 

@@ -13,60 +13,56 @@ const CHUNK_HASHES: usize = 8192;
 /// Key hashes in the order they were added.
 #[derive(Default)]
 pub(crate) struct HashList {
-    /// Every chunk but the last has exactly [`CHUNK_HASHES`]; none is empty.
-    chunks: Vec<Vec<KeyHash>>,
-    last: Option<KeyHash>,
+    /// Each has exactly [`CHUNK_HASHES`].
+    full: Vec<Vec<KeyHash>>,
+    /// The chunk that is being filled; empty only while the list is.
+    open: Vec<KeyHash>,
 }
 
 impl HashList {
     #[inline]
     pub fn push(&mut self, hash: KeyHash) {
-        self.last = Some(hash);
-        match self.chunks.last_mut() {
-            Some(chunk) if chunk.len() < CHUNK_HASHES => chunk.push(hash),
-            _ => self.start_chunk(hash),
+        if self.open.len() == CHUNK_HASHES {
+            self.start_chunk();
         }
+        self.open.push(hash);
     }
 
+    /// Only the first chunk grows from nothing: most lists of a small table never fill it.
     #[cold]
-    fn start_chunk(&mut self, hash: KeyHash) {
-        // The first chunk grows from nothing: most lists of a small table never fill it.
-        let capacity = if self.chunks.is_empty() { 0 } else { CHUNK_HASHES };
-        let mut chunk = Vec::with_capacity(capacity);
-        chunk.push(hash);
-        self.chunks.push(chunk);
+    fn start_chunk(&mut self) {
+        let filled = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK_HASHES));
+        self.full.push(filled);
     }
 
     pub fn len(&self) -> usize {
-        match self.chunks.last() {
-            Some(last) => (self.chunks.len() - 1) * CHUNK_HASHES + last.len(),
-            None => 0,
-        }
+        self.full.len() * CHUNK_HASHES + self.open.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.open.is_empty()
     }
 
     /// The hash added first.
     pub fn first(&self) -> Option<KeyHash> {
-        self.chunks.first().map(|chunk| chunk[0])
+        self.chunks().next().map(|chunk| chunk[0])
     }
 
     /// The hash added last.
     #[inline]
     pub fn last(&self) -> Option<KeyHash> {
-        self.last
+        self.open.last().copied()
     }
 
     /// The hashes in order, a chunk at a time. No chunk is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &[KeyHash]> {
-        self.chunks.iter().map(Vec::as_slice)
+        let open = (!self.open.is_empty()).then_some(&self.open);
+        self.full.iter().chain(open).map(Vec::as_slice)
     }
 
     /// The hashes in order.
     pub fn iter(&self) -> impl Iterator<Item = KeyHash> {
-        self.chunks.iter().flatten().copied()
+        self.chunks().flatten().copied()
     }
 }
 

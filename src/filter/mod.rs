@@ -47,10 +47,12 @@
 
 mod bloom;
 mod builder;
+mod burr;
 mod hashes;
 mod legacy;
 mod lines;
 mod reader;
+mod ribbon;
 pub mod sizing;
 mod spec;
 #[cfg(test)]

@@ -9,8 +9,10 @@
 use std::fmt;
 
 use super::bloom::{self, BloomGeometry};
+use super::burr::BurrGeometry;
 use super::legacy::LegacyGeometry;
 use super::lines::LineBuf;
+use super::ribbon::{self, RibbonGeometry};
 use super::{Family, FilterEncoding, Geometry, HashKind, KeyHash};
 
 /// A stored filter, ready to be asked. Shared freely between threads.
@@ -42,6 +44,8 @@ enum Shape {
     Untrusted(&'static str),
     LegacyBloom(LegacyGeometry),
     Bloom(BloomGeometry),
+    Ribbon(RibbonGeometry),
+    Burr(BurrGeometry),
 }
 
 /// Evaluates `$answer` with `$geometry` bound to the geometry of whichever family it is.
@@ -51,6 +55,8 @@ macro_rules! dispatch {
             Shape::Untrusted(_) => $untrusted,
             Shape::LegacyBloom($geometry) => $answer,
             Shape::Bloom($geometry) => $answer,
+            Shape::Ribbon($geometry) => $answer,
+            Shape::Burr($geometry) => $answer,
         }
     };
 }
@@ -70,12 +76,13 @@ impl Shape {
                 }
                 match trailer[0] {
                     bloom::MARKER => BloomGeometry::parse(block).map(Shape::Bloom),
+                    ribbon::MARKER => RibbonGeometry::parse(block).map(Shape::Ribbon),
                     1..=0x7f => LegacyGeometry::parse(block).map(Shape::LegacyBloom),
                     0 => Err("a filter that says maybe to everything"),
                     _ => Err("a filter of an unknown family"),
                 }
             }
-            FilterEncoding::BumpedRibbon => Err("a filter of an unknown family"),
+            FilterEncoding::BumpedRibbon => BurrGeometry::parse(block).map(Shape::Burr),
         }
     }
 }
@@ -143,6 +150,8 @@ impl FilterReader {
             Shape::Untrusted(_) => None,
             Shape::LegacyBloom(_) => Some(Family::LegacyBloom),
             Shape::Bloom(_) => Some(Family::Bloom),
+            Shape::Ribbon(_) => Some(Family::Ribbon),
+            Shape::Burr(_) => Some(Family::Burr),
         }
     }
 

@@ -15,6 +15,7 @@
 //! 5.6 here. What the Ribbon families take is said beside them.
 
 use super::lines::LINE_BYTES;
+use super::{Target, burr};
 
 /// Bits of a Bloom line.
 const LINE_BITS: f64 = 8.0 * LINE_BYTES as f64;
@@ -108,6 +109,20 @@ pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
         }
     }
     enough
+}
+
+/// The false-positive rate to expect of a bumped ribbon of so many stored bits for each of `keys`
+/// keys. `None` for so few or so many keys that a Bloom filter takes its place.
+pub fn burr_fpr(keys: usize, millibits_per_key: u32) -> Option<f64> {
+    let (_, fpr) = burr::sizing::expected(keys, Target::MillibitsPerKey(millibits_per_key))?;
+    Some(fpr)
+}
+
+/// The stored bits for each of `keys` keys that a bumped ribbon with at most the rate `fpr` takes.
+/// `None` for so few or so many keys that a Bloom filter takes its place.
+pub fn burr_bits_per_key(keys: usize, fpr: f64) -> Option<f64> {
+    let (bits_per_key, _) = burr::sizing::expected(keys, Target::Fpr(fpr))?;
+    Some(bits_per_key)
 }
 
 #[cfg(test)]

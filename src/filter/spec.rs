@@ -60,7 +60,7 @@ impl Target {
 
 /// Why a filter cannot be had: one line that names what was given and what is possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpecError(String);
+pub struct SpecError(pub(crate) String);
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,10 +76,9 @@ const FORMS: &str = "none, bloom(BITS), ribbon(BITS), burr(BITS), ribbon_like_bl
 fn limits(family: Family) -> (f64, f64) {
     match family {
         Family::Bloom | Family::LegacyBloom => (100.0, 1e-9),
-        // One column of the band matrix is one bit of the rate: 32 columns in RocksDB's format …
-        Family::Ribbon => (32.0, 2.4e-10),
-        // … and 16 in ours.
-        Family::Burr => (16.0, 1.6e-5),
+        // One column of the band matrix is one bit of the rate: 32 columns in RocksDB's format
+        // and in ours.
+        Family::Ribbon | Family::Burr => (32.0, 2.4e-10),
     }
 }
 
@@ -278,7 +277,7 @@ mod tests {
             "bloom(inf)",
             "bloom(1e9)",
             "ribbon(33)",
-            "burr(17)",
+            "burr(33)",
             "ribbon_like_bloom(101)",
             "fpr(0)",
             "fpr(-0.1)",

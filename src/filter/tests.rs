@@ -7,8 +7,27 @@ use super::*;
 use crate::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
 
 /// Every way to ask for a filter, at several sizes.
-const SPECS: &[&str] =
-    &["bloom(1)", "bloom(5)", "bloom(9.9)", "bloom(16)", "bloom(100)", "fpr(0.01)"];
+const SPECS: &[&str] = &[
+    "bloom(1)",
+    "bloom(5)",
+    "bloom(9.9)",
+    "bloom(16)",
+    "bloom(100)",
+    "fpr(0.01)",
+    "ribbon(1)",
+    "ribbon(5.5)",
+    "ribbon(7)",
+    "ribbon(20)",
+    "ribbon(32)",
+    "ribbon_like_bloom(10)",
+    "fpr(0.01, ribbon)",
+    "burr(1)",
+    "burr(4.5)",
+    "burr(7)",
+    "burr(20)",
+    "burr(32)",
+    "fpr(0.01, burr)",
+];
 
 fn random_hashes(seed: u64, count: usize) -> Vec<KeyHash> {
     let mut rng = StdRng::seed_from_u64(seed);
@@ -95,6 +114,16 @@ fn observed_false_positive_rates_are_the_predicted_ones() {
         ("bloom(9.9)", 3_000_000),
         ("bloom(16)", 12_000_000),
         ("fpr(0.01)", 3_000_000),
+        ("ribbon(1.5)", 100_000),
+        ("ribbon(4)", 500_000),
+        ("ribbon(7)", 3_000_000),
+        ("ribbon(10.5)", 12_000_000),
+        ("ribbon_like_bloom(10)", 3_000_000),
+        ("burr(2)", 200_000),
+        ("burr(4.5)", 500_000),
+        ("burr(7)", 1_500_000),
+        ("burr(10)", 12_000_000),
+        ("fpr(0.01, burr)", 1_500_000),
     ] {
         let block = block_of(spec, &random_hashes(7, 100_000));
         let predicted = block.predicted_fpr();
@@ -116,7 +145,17 @@ fn observed_false_positive_rates_are_the_predicted_ones() {
 fn stored_bits_are_the_bits_asked_for() {
     for keys in [10_000, 100_000] {
         let hashes = random_hashes(8, keys);
-        for (spec, bits) in [("bloom(5)", 5.0), ("bloom(9.9)", 9.9), ("bloom(16)", 16.0)] {
+        for (spec, bits) in [
+            ("bloom(5)", 5.0),
+            ("bloom(9.9)", 9.9),
+            ("bloom(16)", 16.0),
+            ("ribbon(1)", 1.0),
+            ("ribbon(7)", 7.0),
+            ("ribbon(19.3)", 19.3),
+            ("burr(3.3)", 3.3),
+            ("burr(7)", 7.0),
+            ("burr(20)", 20.0),
+        ] {
             let stored = block_of(spec, &hashes).bits_per_key();
             assert!((stored / bits - 1.0).abs() < 0.02, "{spec}, {keys} keys: {stored}");
         }
@@ -126,7 +165,15 @@ fn stored_bits_are_the_bits_asked_for() {
 #[test]
 fn a_rate_asked_for_is_reached() {
     let hashes = random_hashes(9, 20_000);
-    for (spec, rate) in [("fpr(0.1)", 0.1), ("fpr(0.01)", 0.01), ("fpr(0.0001)", 1e-4)] {
+    for (spec, rate) in [
+        ("fpr(0.1)", 0.1),
+        ("fpr(0.01)", 0.01),
+        ("fpr(0.0001)", 1e-4),
+        ("fpr(0.6, burr)", 0.6),
+        ("fpr(0.1, burr)", 0.1),
+        ("fpr(0.01, burr)", 0.01),
+        ("fpr(0.0001, burr)", 1e-4),
+    ] {
         let predicted = block_of(spec, &hashes).predicted_fpr();
         assert!((0.9..=1.0).contains(&(predicted / rate)), "{spec}: {predicted}");
     }
@@ -148,6 +195,16 @@ fn a_bloom_block_is_rocksdbs_byte_for_byte() {
     rocksdb_keys().iter().for_each(|key| builder.add(hash64(key)));
     let block = builder.finish().unwrap();
     assert_eq!(block.keys(), 1886);
+    assert_eq!(block.bytes(), stored);
+}
+
+#[test]
+fn a_ribbon_block_is_rocksdbs_byte_for_byte() {
+    let stored = include_bytes!("../../tests/data/rocksdb-filters/ribbon.filter");
+    let mut builder = FilterBuilder::new(FilterSpec::ribbon_like_bloom(10.0).unwrap());
+    rocksdb_keys().iter().for_each(|key| builder.add(hash64(key)));
+    let block = builder.finish().unwrap();
+    assert_eq!(block.family(), Family::Ribbon);
     assert_eq!(block.bytes(), stored);
 }
 
@@ -211,6 +268,13 @@ fn malformed_filters_answer_maybe() {
     // Bloom: lengths that are no number of lines.
     for bytes in [0, 1, 2, 63, 65, 127, 129, 191] {
         assert_untrusted(&with_trailer(bytes, [0xff, 0, 6, 0, 0]), RocksDb);
+    }
+    // Ribbon: blocks that are none, lengths that are no number of segments.
+    for blocks in [0, 1] {
+        assert_untrusted(&with_trailer(128, [0xfe, 9, blocks, 0, 0]), RocksDb);
+    }
+    for bytes in [0, 1, 15, 17, 127, 129] {
+        assert_untrusted(&with_trailer(bytes, [0xfe, 9, 2, 0, 0]), RocksDb);
     }
     // Markers that no family has, and RocksDB's "always true".
     for marker in (0x80..=0xfd).chain([0]) {

@@ -68,7 +68,6 @@ impl Manifest {
 /// What a MANIFEST says of the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    pub manifest_number: u64,
     pub next_file: u64,
     /// Every write up to it is in tables.
     pub flushed_sequence: SequenceNumber,
@@ -103,7 +102,7 @@ pub(crate) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<Recovered>>
 
 fn replay(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
     let mut log = LogReader::open(fs, path, LogKind::Manifest, number)?;
-    let mut tree = Recovered { manifest_number: number, ..Recovered::default() };
+    let mut tree = Recovered::default();
     let mut edits = 0;
     while let Some(record) = log.next()? {
         let offset = record.payload_offset;

@@ -29,7 +29,7 @@ pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
 pub(crate) use level_cursor::{COMPACTION_SCAN, LevelCursor};
 pub(crate) use manifest::{Manifest, Recovered, read_current};
 pub(crate) use store::{NewTable, TableStore};
-pub(crate) use table_file::{LevelHistory, TableFile};
+pub(crate) use table_file::TableFile;
 
 use crate::key::{self, user_key};
 

@@ -51,7 +51,9 @@ use byteorder::{ByteOrder, LittleEndian};
 use crate::coding::{fixed32, fixed64};
 use crate::error::{Damage, Error};
 
-pub(crate) use reader::{LogReader, Tail};
+pub(crate) use reader::LogReader;
+#[cfg(any(test, fuzzing))]
+use reader::Tail;
 pub(crate) use writer::LogWriter;
 
 const MAGIC: [u8; 8] = *b"\x8dMaypole";

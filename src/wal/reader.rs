@@ -70,7 +70,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// The next record, or `None` at the end of the log; [`LogReader::tail`] then says how it ends.
+    /// The next record, or `None` at the end of the log, be it clean or torn.
     ///
     /// # Errors
     /// [`Error::Corruption`] when bytes that had been durable have changed.
@@ -112,7 +112,9 @@ impl LogReader {
         Ok(None)
     }
 
-    /// How the log ends; `None` before [`LogReader::next`] has returned `None`.
+    /// How the log ends; `None` before `next` has returned `None`. Recovery does not
+    /// ask: it judges the logs together, by their sequence numbers.
+    #[cfg(any(test, fuzzing))]
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }

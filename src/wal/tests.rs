@@ -133,8 +133,11 @@ fn sample_logs() -> Vec<Vec<Vec<u8>>> {
     logs.iter().map(|steps| steps.iter().map(|step| step.to_vec()).collect()).collect()
 }
 
+/// Where a record ends, and its payload.
+type Ended = (u64, Vec<u8>);
+
 /// The log of `steps`, its records with the offsets where they end, and how far it was synced.
-fn build(steps: &[Vec<u8>]) -> (Vec<u8>, Vec<(u64, Vec<u8>)>, u64) {
+fn build(steps: &[Vec<u8>]) -> (Vec<u8>, Vec<Ended>, u64) {
     let steps: Vec<&[u8]> = steps.iter().map(Vec::as_slice).collect();
     let mut records = Vec::new();
     for (i, &step) in steps.iter().enumerate().filter(|(_, step)| **step != SYNC) {
@@ -146,7 +149,7 @@ fn build(steps: &[Vec<u8>]) -> (Vec<u8>, Vec<(u64, Vec<u8>)>, u64) {
 }
 
 /// The payloads of the records that end at or before `offset`.
-fn before(records: &[(u64, Vec<u8>)], offset: usize) -> Vec<Vec<u8>> {
+fn before(records: &[Ended], offset: usize) -> Vec<Vec<u8>> {
     records.iter().filter(|(end, _)| *end <= offset as u64).map(|(_, p)| p.clone()).collect()
 }
 

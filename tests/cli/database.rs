@@ -56,7 +56,7 @@ fn a_scan_takes_a_prefix_a_range_and_a_limit() {
     let scan = |options: &[&str]| -> String {
         let mut call = vec![OsString::from("scan"), db.clone().into_os_string()];
         call.extend(options.iter().map(OsString::from));
-        crate::maypole(&call)
+        crate::run(&call)
             .well()
             .lines()
             .map(|line| format!("{} ", line.trim_end_matches("\t-")))

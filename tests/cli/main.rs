@@ -31,7 +31,7 @@ impl Done {
     }
 }
 
-fn maypole<S: AsRef<OsStr>>(arguments: &[S]) -> Done {
+fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Done {
     let output = Command::new(env!("CARGO_BIN_EXE_maypole"))
         .args(arguments)
         .output()
@@ -47,7 +47,7 @@ fn maypole<S: AsRef<OsStr>>(arguments: &[S]) -> Done {
 /// `maypole!("get", dir.path(), "key")`: arguments of any kind of string.
 macro_rules! maypole {
     ($($argument:expr),* $(,)?) => {
-        $crate::maypole(&[$(std::ffi::OsString::from($argument)),*])
+        $crate::run(&[$(std::ffi::OsString::from($argument)),*])
     };
 }
 use maypole;

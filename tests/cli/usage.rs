@@ -78,7 +78,7 @@ fn wrong_calls_are_told_from_failures() {
         &["compare", "--absent-file", "f"],
         &["compare", "--colour"],
     ] {
-        crate::maypole(call).badly(2);
+        crate::run(call).badly(2);
     }
 }
 

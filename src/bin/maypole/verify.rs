@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::{Failure, Result};
-use crate::text::{count, size};
+use crate::text::size;
 use crate::{args, progress};
 
 /// Read every table of a database whole: checksums, key order, and every key asked of its filter.
@@ -26,13 +26,10 @@ impl Verify {
         let report = db.verify();
         spinner.finish_and_clear();
         let report = report?;
-        writeln!(
-            out,
-            "{} tables, {} entries, {}: checksums and key order are right",
-            count(report.tables as u64),
-            count(report.entries),
-            size(report.file_bytes),
-        )?;
+        writeln!(out, "checksums and key order are right")?;
+        writeln!(out, "tables: {}", report.tables)?;
+        writeln!(out, "entries: {}", report.entries)?;
+        writeln!(out, "bytes: {} ({})", report.file_bytes, size(report.file_bytes))?;
         writeln!(out, "filter misses: {}", report.filter_misses)?;
         if report.filter_misses > 0 {
             return Err(Failure::new(format_args!(

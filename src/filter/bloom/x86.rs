@@ -104,8 +104,8 @@ fn prepare_batch(lines: &[Line], batch: &[KeyHash; KEYS]) -> [u64; KEYS] {
 #[target_feature(enable = "avx512f")]
 fn add_avx512(lines: &mut [Line], batches: &[[KeyHash; KEYS]], probes: u8) {
     let ones = _mm512_set1_epi32(1);
-    let first_bit_of_lane = _mm512_setr_epi32(
-        0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480,
+    let minus_first_bit_of_lane = _mm512_setr_epi32(
+        0, -32, -64, -96, -128, -160, -192, -224, -256, -288, -320, -352, -384, -416, -448, -480,
     );
     // The high halves of two registers of 64-bit lanes.
     let high_halves = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -127,8 +127,8 @@ fn add_avx512(lines: &mut [Line], batches: &[[KeyHash; KEYS]], probes: u8) {
             let line = &mut lines[place as usize];
             let mut mask = load_512(line);
             for bits in &*bits {
-                let shift =
-                    _mm512_sub_epi32(_mm512_set1_epi32(bits[key] as i32), first_bit_of_lane);
+                let bit = _mm512_set1_epi32(bits[key] as i32);
+                let shift = _mm512_add_epi32(bit, minus_first_bit_of_lane);
                 mask = _mm512_or_si512(mask, _mm512_sllv_epi32(ones, shift));
             }
             store_512(line, mask);

@@ -168,7 +168,7 @@ impl Compare {
 
     fn scratch(&self) -> Result<tempfile::TempDir> {
         let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let failed = |error| Failure::of_file(&parent, "create a directory in", &error);
+        let failed = |error| Failure::of_file(&parent, "make a scratch directory here", &error);
         std::fs::create_dir_all(&parent).map_err(failed)?;
         tempfile::Builder::new().prefix("maypole-compare-").tempdir_in(&parent).map_err(failed)
     }

@@ -133,7 +133,7 @@ pub fn json(rows: &[Row], out: &mut dyn Write) -> Result {
 
 fn json_object(row: &Row) -> String {
     let times = |phase: &PhaseRow| {
-        let [mean, p50, p99] = phase.times();
+        let [mean, p50, p99] = phase.times().map(|nanos| (nanos * 10.0).round() / 10.0);
         format!("{{\"mean\": {}, \"p50\": {}, \"p99\": {}}}", json!(mean), json!(p50), json!(p99))
     };
     let fields: [(&str, Value); 18] = [

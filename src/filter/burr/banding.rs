@@ -1,0 +1,248 @@
+//! Gaussian elimination: step 2 of building.
+//!
+//! A key's row occupies w slots from its start on. Rows become a triangular band: every slot holds
+//! at most one row, whose first coefficient belongs to that slot.
+//!
+//! ```text
+//! slot      0 1 2 3 4 5 6 7 8 9        To add a row: go to the slot of its first coefficient.
+//! row of 0  1 . 1 1                    Empty: the row stays there.
+//! row of 1    1 1 . 1                  Taken: XOR with the row there, which clears that
+//! row of 3        1 1 . 1              coefficient, and go on to the next one that is set.
+//! row of 4          1 . . 1            Nothing left: the equation depends on earlier ones. Its
+//! (2, 5.. empty)                       fingerprint is then 0 (it holds) or not (it cannot).
+//! ```
+//!
+//! **Bumping.** Buckets are filled from left to right, each class after class: class 0 is the right
+//! end of the bucket, class 2 the left end, which fights with the overflow of the bucket before. The
+//! first class with a key that cannot hold is rolled back, and it and the classes after it are
+//! *bumped*: their keys go to the next layer. The bucket's threshold says how many classes stayed.
+//! Because a class stays or goes as a whole, the result does not depend on the order of its keys.
+//!
+//! **Two streams.** A step waits for the one before (load, XOR, count zeros, load …), so one chain
+//! leaves the processor idle. Two chains, one in each half of the window's buckets, run interleaved
+//! and without branches on the data: 12 ns a key in place of 20. A row never reaches further than
+//! w - 1 slots behind the bucket of its key, whatever was XORed into it, so while the left stream
+//! stays out of its last bucket, the streams share no slot. That last bucket is filled when the
+//! right stream has finished; filled earlier, its rows travel through the right stream's slots into
+//! the part that a failing class there rolls back, and keys are lost (see the tests).
+
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
+use super::partition::{CLASSES, Grouping, Window};
+use super::row::{Row, Word, equation, start};
+
+/// What elimination makes of one layer.
+pub(super) struct Banded<R> {
+    /// One row a slot; all zero where the slot is free.
+    pub rows: Vec<R>,
+    /// For each bucket how many classes stayed: 0 to 3.
+    pub thresholds: Vec<u8>,
+    /// The hashes of bumped keys.
+    pub bumped: Vec<u64>,
+}
+
+/// Bands the keys of `chunks`, in any order, into `slots` slots.
+pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
+    let starts = slots - R::Word::BITS;
+    let grouping = Grouping::new(starts, R::Word::SHAPE);
+    let mut banding = Banding {
+        starts,
+        end: R::new(R::Word::ONE, 0, slots),
+        thresholds: vec![CLASSES as u8; grouping.buckets() as usize],
+        bumped: Vec::new(),
+    };
+    // The slot behind the last one takes no key. The row that ends a bucket is sent there, meets its
+    // equal and is left with nothing, as a row that cannot stay is: one test finds both.
+    let mut rows = vec![R::default(); slots as usize + 1];
+    rows[slots as usize] = banding.end;
+    grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
+    rows.truncate(slots as usize);
+    Banded { rows, thresholds: banding.thresholds, bumped: banding.bumped }
+}
+
+struct Banding<R> {
+    starts: u32,
+    end: R,
+    thresholds: Vec<u8>,
+    bumped: Vec<u64>,
+}
+
+/// A key on its way into the band.
+#[derive(Clone, Copy)]
+struct Key<R> {
+    row: R,
+    /// Where the row begins; once it was placed, where it stays.
+    slot: u32,
+}
+
+/// `slot` of a key that needed none.
+const NOWHERE: u32 = u32::MAX;
+
+/// A chain of elimination: some classes of one bucket after the other.
+struct Stream<R> {
+    /// The bucket, counted from the first of the window, and the one to stop before.
+    bucket: u32,
+    end: u32,
+    /// The classes taken, and where each class of the bucket begins among its keys.
+    classes: Range<usize>,
+    begins: [usize; CLASSES],
+    /// The keys of the classes taken, then two end records.
+    keys: Vec<Key<R>>,
+}
+
+/// The row that a stream moves.
+#[derive(Clone, Copy)]
+struct Cursor<R> {
+    row: R,
+    slot: u32,
+    /// Index of its key in the stream.
+    key: usize,
+}
+
+impl<R: Row> Banding<R> {
+    fn add_window(&mut self, window: &Window, rows: &mut [R]) {
+        // The first bucket of the right stream; too few buckets are one stream.
+        let seam = if window.buckets < 4 { 0 } else { window.buckets / 2 };
+        let mut left = Stream::new(seam.saturating_sub(1));
+        let mut right = Stream::new(window.buckets);
+        let mut a = self.open(window, &mut left, 0, 0..CLASSES);
+        let classes = if seam == 0 { CLASSES } else { 1 };
+        let mut b = self.open(window, &mut right, seam, 0..classes);
+        while left.bucket < left.end && right.bucket < right.end {
+            [a, b] = run([&mut left.keys, &mut right.keys], [a, b], rows);
+            if a.row.is_empty() {
+                a = self.stuck(window, &mut left, a, rows);
+            }
+            if b.row.is_empty() {
+                b = self.stuck(window, &mut right, b, rows);
+            }
+        }
+        self.finish(window, &mut left, a, rows);
+        self.finish(window, &mut right, b, rows);
+        if seam > 0 {
+            left.end = seam;
+            let a = self.open(window, &mut left, seam - 1, 0..CLASSES);
+            self.finish(window, &mut left, a, rows);
+            if self.thresholds[(window.first_bucket + seam) as usize] > 0 {
+                left.end = seam + 1;
+                let a = self.open(window, &mut left, seam, 1..CLASSES);
+                self.finish(window, &mut left, a, rows);
+            }
+        }
+    }
+
+    /// Runs a stream alone to its end.
+    fn finish(
+        &mut self,
+        window: &Window,
+        stream: &mut Stream<R>,
+        mut at: Cursor<R>,
+        rows: &mut [R],
+    ) {
+        while stream.bucket < stream.end {
+            [at] = run([&mut stream.keys], [at], rows);
+            at = self.stuck(window, stream, at, rows);
+        }
+    }
+
+    /// Lays out the rows of some classes of a bucket and takes up the first.
+    fn open(
+        &self,
+        window: &Window,
+        stream: &mut Stream<R>,
+        bucket: u32,
+        classes: Range<usize>,
+    ) -> Cursor<R> {
+        stream.bucket = bucket;
+        stream.keys.clear();
+        if bucket < stream.end {
+            let (hashes, begins) = window.bucket(bucket);
+            let end = begins.get(classes.end).copied().unwrap_or(hashes.len());
+            stream.keys.extend(hashes[begins[classes.start]..end].iter().map(|&hash| {
+                let (coefficients, fingerprint) = equation(hash);
+                let slot = start(hash, self.starts);
+                Key { row: R::new(coefficients, fingerprint, slot), slot }
+            }));
+            stream.begins = begins.map(|begin| begin.saturating_sub(begins[classes.start]));
+            stream.classes = classes;
+        }
+        let end = Key { row: self.end, slot: self.starts + R::Word::BITS };
+        stream.keys.extend([end, end]);
+        stream.cursor(0)
+    }
+
+    /// A row was left without coefficients: the stream is at the end of its bucket, or the key needs
+    /// no row of its own, or it cannot hold and its class is bumped.
+    fn stuck(
+        &mut self,
+        window: &Window,
+        stream: &mut Stream<R>,
+        at: Cursor<R>,
+        rows: &mut [R],
+    ) -> Cursor<R> {
+        let keys = stream.keys.len() - 2;
+        if at.key < keys && at.row.fingerprint() == 0 {
+            stream.keys[at.key].slot = NOWHERE;
+            return stream.cursor(at.key + 1);
+        }
+        if at.key < keys {
+            let mut class = stream.classes.end - 1;
+            while stream.begins[class] > at.key {
+                class -= 1;
+            }
+            // No row came after these, so none was reduced by them, and they can simply go.
+            for key in &stream.keys[stream.begins[class]..at.key] {
+                if key.slot != NOWHERE {
+                    rows[key.slot as usize] = R::default();
+                }
+            }
+            self.thresholds[(window.first_bucket + stream.bucket) as usize] = class as u8;
+            let (hashes, begins) = window.bucket(stream.bucket);
+            self.bumped.extend_from_slice(&hashes[begins[class]..]);
+        }
+        self.open(window, stream, stream.bucket + 1, 0..CLASSES)
+    }
+}
+
+impl<R: Row> Stream<R> {
+    fn new(end: u32) -> Stream<R> {
+        Stream { bucket: 0, end, classes: 0..0, begins: [0; CLASSES], keys: Vec::new() }
+    }
+
+    fn cursor(&self, key: usize) -> Cursor<R> {
+        Cursor { row: self.keys[key].row, slot: self.keys[key].slot, key }
+    }
+}
+
+/// Steps every stream until a row is left without coefficients.
+///
+/// A step: the row stays at an empty slot and the next key is taken up, or the row at its slot is
+/// added to it and it moves on.
+#[inline(never)]
+fn run<R: Row, const N: usize>(
+    keys: [&mut [Key<R>]; N],
+    at: [Cursor<R>; N],
+    rows: &mut [R],
+) -> [Cursor<R>; N] {
+    // Local arrays, which the compiler keeps in registers.
+    let mut row: [R; N] = at.map(|at| at.row);
+    let mut slot: [u32; N] = at.map(|at| at.slot);
+    let mut key: [usize; N] = at.map(|at| at.key);
+    while row.iter().all(|row| !row.is_empty()) {
+        for i in 0..N {
+            let here = &mut rows[slot[i] as usize];
+            let there = *here;
+            let empty = there.is_empty();
+            let [this, next, ..] = &mut keys[i][key[i]..] else { unreachable!("two end records") };
+            this.slot = slot[i];
+            *here = R::select(empty, row[i], there);
+            let reduced = row[i].xor(there);
+            let distance = reduced.distance(slot[i]);
+            row[i] = R::select(empty, next.row, reduced);
+            slot[i] = select_unpredictable(empty, next.slot, slot[i] + distance);
+            key[i] += usize::from(empty);
+        }
+    }
+    std::array::from_fn(|i| Cursor { row: row[i], slot: slot[i], key: key[i] })
+}

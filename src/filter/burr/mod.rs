@@ -1,0 +1,162 @@
+//! The bumped ribbon filter, `burr`: the smallest filter here, and faster than RocksDB's Ribbon.
+//!
+//! **The idea.** A key has a *fingerprint* of r bits. A Bloom filter stores bits that a key sets; a
+//! Ribbon filter stores a table in which the key's fingerprint can be *looked up*: as the XOR of
+//! some of the w slots from the key's start position on. Every key is then a linear equation over
+//! two elements, and the table is the solution of the system. A key that was not added gets r bits
+//! that have nothing to do with its fingerprint: they agree with probability 2^-r, at r bits a slot.
+//! The bound is r bits a *key*, so what counts is how few slots more than keys there are.
+//!
+//! ```text
+//! slots           0  1  2  3  4  5  6  7  8  9 ...       one slot: r bits, one for each column
+//! key a, start 1     1  .  1  1                          a row of w coefficients; the first is 1
+//! key b, start 2        1  1  .  1
+//! key c, start 6                    1  1  .  1
+//!                fingerprint of a = slot 1 ^ slot 3 ^ slot 4
+//! ```
+//!
+//! Narrow rows are solved fast, as the equations form a band along the diagonal, but where by chance
+//! many keys start, the system has no solution. RocksDB's Standard128 has w = 128 and some percent
+//! of free slots, and tries again with another seed. Here the keys that do not fit are **bumped**:
+//! the filter has *layers*, and such keys are looked up in the next one, a tenth of the size, and so
+//! on. So there may even be fewer slots than keys, few slots stay free, rows can be narrow (w = 32,
+//! or 64 for few keys), and nothing is tried twice.
+//!
+//! ```text
+//! layer 0   | bucket 0 | bucket 1 | bucket 2 | ...          a bucket: 2w start positions
+//!             class 2 1    0        right end: class 0      threshold 0..3: so many classes stay
+//! layer 1   | bucket 0 | ...                                the keys of classes bumped above
+//! tags      [..]                                            the last few, spelled out
+//! ```
+//!
+//! The overflow of a bucket lies in the left end of the next one, so it is the left end that is
+//! bumped: 2 bits say whether all, 0.84, 0.67 or none of a bucket stays.
+//!
+//! **Storage** is interleaved: the w bits of one column of w slots are a *segment*, and the r
+//! segments of a block of w slots stand together. A query reads two neighbouring blocks, 2 lines at
+//! most times, and compares all columns at once. Fractional bits a key: the first blocks of layer 0
+//! have one column fewer. The bytes are described in `layout`.
+//!
+//! **Building**, in the order of the files: `partition` groups keys by bucket and class, `banding`
+//! solves and bumps, `solve` turns the band into segments; `kernel` and `x86` have the hot loops for
+//! the instruction sets. `geometry` is the reader; `sizing` the arithmetic of sizes and rates.
+//!
+//! What is absent: seeds, retries, sorting. The bytes do not depend on the order of the keys.
+//!
+//! Sources: Dillinger, Walzer, *Ribbon filter* (2021); Dillinger, Hübschle-Schneider, Sanders,
+//! Walzer, *Fast succinct retrieval and approximate membership using ribbon* (SEA 2022): bumping,
+//! thresholds, interleaved storage. New here are two things: buckets are grouped, not sorted, and two
+//! chains of elimination run side by side (`banding`).
+
+mod banding;
+mod geometry;
+mod kernel;
+mod layout;
+mod partition;
+mod row;
+pub(super) mod sizing;
+mod solve;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use banding::Banded;
+use kernel::{Isa, Kernel, Task, Vector};
+use layout::{Layout, MAX_LAYERS};
+use row::{Row, Row32, Row64, Word};
+use sizing::Plan;
+
+use super::{HashList, LineBuf, Target};
+
+pub(super) use geometry::BurrGeometry;
+
+/// The filter of `hashes`. `None` when they are too few, so that a Bloom filter serves them better;
+/// or too many for the format (some 3 billion).
+pub(super) fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
+    let chunks: Vec<&[u64]> = hashes.chunks().collect();
+    build_with(Kernel::detect(), Plan::for_keys(hashes.len())?, &chunks, target)
+}
+
+fn build_with(kernel: Kernel, plan: Plan, chunks: &[&[u64]], target: Target) -> Option<LineBuf> {
+    match plan.width {
+        32 => build_rows::<Row32>(kernel, plan, chunks, target),
+        _ => build_rows::<Row64>(kernel, plan, chunks, target),
+    }
+}
+
+fn build_rows<R: Row<Word: Vector>>(
+    kernel: Kernel,
+    plan: Plan,
+    chunks: &[&[u64]],
+    target: Target,
+) -> Option<LineBuf> {
+    let keys = chunks.iter().map(|chunk| chunk.len()).sum();
+    let mut layers: Vec<Banded<R>> = Vec::new();
+    let mut bumped = band_layer(&mut layers, plan.slots(keys)?, chunks);
+    while bumped.len() > plan.max_tags() {
+        if layers.len() == MAX_LAYERS {
+            return None;
+        }
+        bumped = band_layer(&mut layers, plan.slots(bumped.len())?, &[&bumped]);
+    }
+    // The columns are chosen only now, when it is known what the layers take: so the size is met.
+    let slots: Vec<u32> = layers.iter().map(|layer| layer.rows.len() as u32).collect();
+    let layout = sizing::fit(R::Word::SHAPE, &slots, bumped.len(), keys, target)?;
+    Some(store(kernel, &layout, &layers, &bumped))
+}
+
+/// Adds a layer; returns the keys it bumped, by the hashes they have in the next one.
+fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]) -> Vec<u64> {
+    let mut layer = banding::band(chunks, slots);
+    let mut bumped = std::mem::take(&mut layer.bumped);
+    bumped.iter_mut().for_each(|hash| *hash = row::next_hash(*hash));
+    layers.push(layer);
+    bumped
+}
+
+/// Solves the layers and writes all parts of the filter.
+fn store<R: Row<Word: Vector>>(
+    kernel: Kernel,
+    layout: &Layout,
+    layers: &[Banded<R>],
+    left: &[u64],
+) -> LineBuf {
+    let mut block = LineBuf::zeroed(layout.total_bytes() as usize);
+    let (segments_at, thresholds_at) = layout.parts();
+    for (i, layer) in layers.iter().enumerate() {
+        let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
+        let segments = &mut block[segments_at[i]..thresholds_at[0]];
+        kernel.run(Solve { rows: &layer.rows, columns: layout.columns, low_blocks, segments });
+        let bytes = &mut block[thresholds_at[i]..];
+        for (byte, thresholds) in bytes.iter_mut().zip(layer.thresholds.chunks(4)) {
+            *byte = thresholds.iter().rev().fold(0, |byte, threshold| byte << 2 | threshold);
+        }
+    }
+    let mut tags: Vec<u32> = left.iter().map(|&hash| layout::tag(hash, layout.columns)).collect();
+    tags.sort_unstable();
+    let tag_bytes = layout::tag_bytes(layout.columns);
+    let fields = block[layout.tags_at() as usize..].chunks_exact_mut(tag_bytes);
+    for (field, tag) in fields.zip(tags) {
+        field.copy_from_slice(&tag.to_le_bytes()[..tag_bytes]);
+    }
+    layout.encode(&mut block);
+    block
+}
+
+/// Back substitution of one layer.
+struct Solve<'a, R> {
+    rows: &'a [R],
+    columns: u32,
+    low_blocks: u32,
+    segments: &'a mut [u8],
+}
+
+impl<R: Row<Word: Vector>> Task for Solve<'_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        isa.solve(self.rows, self.columns, self.low_blocks, self.segments);
+    }
+}

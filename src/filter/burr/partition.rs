@@ -1,0 +1,181 @@
+//! Grouping the hashes of a layer by bucket and class: step 1 of building.
+//!
+//! Banding needs the keys of a bucket together, its classes in order, and nothing more: whether a
+//! set of rows can be solved does not depend on their order. So no sort: two counting passes.
+//!
+//! ```text
+//!  hashes as added         windows of 512 buckets          groups (bucket, class)
+//!  ..................  =>  | window 0 | window 1 | ..  =>  | 0,0 | 0,1 | 0,2 | 1,0 | ...
+//!                          only if there are several       one window at a time, in the cache
+//! ```
+//!
+//! The start is monotone in the hash, so a window is a range of hashes.
+
+use super::layout::Shape;
+use super::row::start;
+
+/// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window are
+/// 256 KiB with w = 32 and 512 KiB with w = 64: they stay in the second-level cache.
+const WINDOW_BUCKETS: u32 = 512;
+
+/// More windows than this would be more open cache lines than the first pass can keep.
+const MAX_WINDOWS: u32 = 1024;
+
+/// Classes of a bucket.
+pub(super) const CLASSES: usize = 3;
+
+/// Maps hashes to groups.
+#[derive(Clone, Copy)]
+pub(super) struct Grouping {
+    starts: u32,
+    shape: Shape,
+    bucket_shift: u32,
+    window_shift: u32,
+}
+
+/// The groups of one window.
+#[derive(Default)]
+pub(super) struct Window {
+    /// The first bucket, and how many.
+    pub first_bucket: u32,
+    pub buckets: u32,
+    hashes: Vec<u64>,
+    /// Where each group ends in `hashes`; group = bucket × CLASSES + class.
+    ends: Vec<u32>,
+}
+
+impl Grouping {
+    pub fn new(starts: u32, shape: Shape) -> Grouping {
+        let buckets = starts.div_ceil(shape.bucket());
+        let window_buckets = WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two();
+        let bucket_shift = shape.bucket_shift();
+        Grouping { starts, shape, bucket_shift, window_shift: window_buckets.ilog2() }
+    }
+
+    pub fn buckets(&self) -> u32 {
+        self.starts.div_ceil(self.shape.bucket())
+    }
+
+    #[inline(always)]
+    fn window(&self, hash: u64) -> usize {
+        (start(hash, self.starts) >> self.bucket_shift >> self.window_shift) as usize
+    }
+
+    #[inline(always)]
+    fn group(&self, hash: u64, first_bucket: u32) -> usize {
+        let start = start(hash, self.starts);
+        let bucket = (start >> self.bucket_shift) - first_bucket;
+        let from_right = !start & ((1 << self.bucket_shift) - 1);
+        let class = u32::from(from_right >= self.shape.lo) + u32::from(from_right >= self.shape.up);
+        bucket as usize * CLASSES + class as usize
+    }
+
+    /// Calls `consume` with every window from left to right. `chunks` are the hashes, in any order.
+    pub fn for_each_window(&self, chunks: &[&[u64]], mut consume: impl FnMut(&Window)) {
+        let windows = self.buckets().div_ceil(1 << self.window_shift) as usize;
+        let mut window = Window::default();
+        if windows == 1 {
+            window.fill(self, 0, chunks);
+            return consume(&window);
+        }
+        let mut ends = vec![0; windows];
+        for &hash in chunks.iter().copied().flatten() {
+            ends[self.window(hash)] += 1;
+        }
+        counts_to_starts(&mut ends);
+        let mut hashes = vec![0; chunks.iter().map(|chunk| chunk.len()).sum()];
+        for &hash in chunks.iter().copied().flatten() {
+            place(&mut hashes, &mut ends[self.window(hash)], hash);
+        }
+        let mut begin = 0;
+        for (index, end) in ends.into_iter().enumerate() {
+            let first_bucket = (index as u32) << self.window_shift;
+            window.fill(self, first_bucket, &[&hashes[begin..end as usize]]);
+            consume(&window);
+            begin = end as usize;
+        }
+    }
+}
+
+impl Window {
+    fn fill(&mut self, grouping: &Grouping, first_bucket: u32, chunks: &[&[u64]]) {
+        self.first_bucket = first_bucket;
+        self.buckets = (1 << grouping.window_shift).min(grouping.buckets() - first_bucket);
+        self.ends.clear();
+        self.ends.resize(self.buckets as usize * CLASSES, 0);
+        for &hash in chunks.iter().copied().flatten() {
+            self.ends[grouping.group(hash, first_bucket)] += 1;
+        }
+        counts_to_starts(&mut self.ends);
+        self.hashes.resize(chunks.iter().map(|chunk| chunk.len()).sum(), 0);
+        for &hash in chunks.iter().copied().flatten() {
+            place(&mut self.hashes, &mut self.ends[grouping.group(hash, first_bucket)], hash);
+        }
+    }
+
+    /// The hashes of a bucket, counted from the first of the window, class after class; and where
+    /// each class begins among them.
+    pub fn bucket(&self, bucket: u32) -> (&[u64], [usize; CLASSES]) {
+        let group = bucket as usize * CLASSES;
+        let begin = if group == 0 { 0 } else { self.ends[group - 1] as usize };
+        let [end0, end1, end2] = [0, 1, 2].map(|class| self.ends[group + class] as usize);
+        (&self.hashes[begin..end2], [0, end0 - begin, end1 - begin])
+    }
+}
+
+/// Replaces every count by the sum of those before it.
+fn counts_to_starts(counts: &mut [u32]) {
+    let mut sum = 0;
+    for count in counts {
+        sum += std::mem::replace(count, sum);
+    }
+}
+
+/// Puts `hash` at `*at` and moves `*at` on, so that a start becomes an end.
+#[inline(always)]
+fn place(hashes: &mut [u64], at: &mut u32, hash: u64) {
+    hashes[*at as usize] = hash;
+    *at += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::mix;
+    use super::*;
+
+    #[test]
+    fn every_hash_lands_in_its_bucket_and_class() {
+        for (width, starts) in [(32, 32), (32, 40_000), (64, 200_000)] {
+            let shape = Shape::of_width(width);
+            let hashes: Vec<u64> = (0..u64::from(starts)).map(mix).collect();
+            let (left, right) = hashes.split_at(hashes.len() / 3);
+            let mut seen = Vec::new();
+            let mut next_bucket = 0;
+            Grouping::new(starts, shape).for_each_window(&[left, &[], right], |window| {
+                assert_eq!(window.first_bucket, next_bucket);
+                next_bucket += window.buckets;
+                for bucket in 0..window.buckets {
+                    let (hashes, begins) = window.bucket(bucket);
+                    for (i, &hash) in hashes.iter().enumerate() {
+                        let start = start(hash, starts);
+                        assert_eq!(start / shape.bucket(), window.first_bucket + bucket);
+                        let from_right = shape.bucket() - 1 - start % shape.bucket();
+                        let class = begins.iter().filter(|&&begin| begin <= i).count() - 1;
+                        let expected = match from_right {
+                            v if v < shape.lo => 0,
+                            v if v < shape.up => 1,
+                            _ => 2,
+                        };
+                        assert_eq!(class, expected);
+                    }
+                    seen.extend_from_slice(hashes);
+                }
+            });
+            assert_eq!(next_bucket, starts.div_ceil(shape.bucket()));
+            let mut expected = hashes.clone();
+            expected.sort_unstable();
+            seen.sort_unstable();
+            assert_eq!(seen, expected);
+        }
+    }
+}

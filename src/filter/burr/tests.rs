@@ -1,0 +1,242 @@
+//! What the parts of the bumped ribbon promise together. What every family promises is tested in
+//! `crate::filter::tests`.
+
+use super::*;
+use crate::filter::Geometry;
+use row::mix;
+
+fn hashes(seed: u64, keys: usize) -> Vec<u64> {
+    (0..keys as u64).map(|i| mix(mix(seed + 1) ^ mix(i))).collect()
+}
+
+const BITS_7: Target = Target::MillibitsPerKey(7000);
+
+/// A plan of either width, whatever the number of keys.
+fn plan(width: u32) -> Plan {
+    let keys = if width == 64 { 4000 } else { 100_000 };
+    let plan = Plan::for_keys(keys).unwrap();
+    assert_eq!(plan.width, width);
+    plan
+}
+
+fn build_in_order(plan: Plan, hashes: &[u64], target: Target) -> LineBuf {
+    build_with(Kernel::detect(), plan, &[hashes], target).unwrap()
+}
+
+/// Asks in all ways, which must agree.
+fn answers(block: &LineBuf, hashes: &[u64]) -> Vec<bool> {
+    let geometry = BurrGeometry::parse(block).unwrap();
+    let mut answers = vec![false; hashes.len()];
+    geometry.may_contain_many(block, hashes, &mut answers);
+    for (&hash, &answer) in hashes.iter().zip(&answers) {
+        assert_eq!(geometry.may_contain(block, hash), answer);
+        assert_eq!(geometry.finish(block, hash, geometry.prepare(block, hash)), answer);
+    }
+    answers
+}
+
+fn misses(block: &LineBuf, hashes: &[u64]) -> usize {
+    answers(block, hashes).iter().filter(|&&answer| !answer).count()
+}
+
+#[test]
+fn no_size_misses_a_key() {
+    for width in [32, 64] {
+        for keys in (1..300).chain((300..3000).step_by(37)).chain([10_000, 65_537, 300_000]) {
+            let hashes = hashes(keys as u64, keys);
+            let block = build_in_order(plan(width), &hashes, BITS_7);
+            assert_eq!(misses(&block, &hashes), 0, "w = {width}, {keys} keys");
+        }
+    }
+}
+
+/// Two streams band a window, each its half, and were thought to share nothing. They do: the rows of
+/// the left stream's last bucket overflow into the right stream's first slots, meet the rows there,
+/// and travel on, as far as the class that the right stream is just about to roll back. The
+/// rollback then took rows that others had been reduced by: 3 of 3,000 filters missed a key. Now the
+/// left stream's last bucket waits until the right stream is done. Where buckets are few, every
+/// bucket is near the seam.
+#[test]
+fn no_key_is_lost_where_two_streams_meet() {
+    for width in [32, 64] {
+        for seed in 0..3000 {
+            let keys = width as usize * (4 + seed as usize % 40);
+            let hashes = hashes(seed, keys);
+            let block = build_in_order(plan(width), &hashes, Target::MillibitsPerKey(12_000));
+            let geometry = BurrGeometry::parse(&block).unwrap();
+            let mut found = vec![false; keys];
+            geometry.may_contain_many(&block, &hashes, &mut found);
+            assert!(!found.contains(&false), "w = {width}, seed {seed}, {keys} keys");
+        }
+    }
+}
+
+#[test]
+fn the_order_of_the_keys_and_their_chunks_does_not_matter() {
+    for (width, keys) in [(32, 40_000), (64, 3000), (64, 80_000)] {
+        let in_order = hashes(1, keys);
+        let block = build_in_order(plan(width), &in_order, BITS_7);
+        let mut shuffled = in_order.clone();
+        shuffled.sort_unstable_by_key(|&hash| mix(hash));
+        let (first, second) = shuffled.split_at(keys / 3);
+        let again = build_with(Kernel::detect(), plan(width), &[first, &[], second], BITS_7);
+        assert!(*block == *again.unwrap(), "w = {width}");
+    }
+}
+
+#[test]
+fn keys_added_twice_take_no_room() {
+    for width in [32, 64] {
+        let once = hashes(2, 3000);
+        let twice = [&once[..], &once[..]].concat();
+        // Room for 6000 keys, all of them found; the second 3000 bump nothing.
+        let block = build_in_order(plan(width), &twice, BITS_7);
+        assert_eq!(misses(&block, &twice), 0);
+        assert_eq!(Layout::decode(&block).unwrap().slots().len(), 1, "nothing is bumped");
+    }
+}
+
+#[test]
+fn every_kernel_builds_and_answers_alike() {
+    for width in [32, 64] {
+        for columns in [1, 4, 7, 8, 9, 16, 17, 32] {
+            let keys = hashes(3, 2000);
+            let target = Target::MillibitsPerKey(columns * 1000);
+            let expected = build_with(Kernel::Plain, plan(width), &[&keys], target).unwrap();
+            let asked: Vec<u64> = keys.iter().copied().chain(hashes(4, 20_000)).collect();
+            let mut all_answers = Vec::new();
+            for kernel in Kernel::available() {
+                let block = build_with(kernel, plan(width), &[&keys], target).unwrap();
+                assert!(*block == *expected, "{kernel:?}, w = {width}, {columns} columns");
+                let geometry = BurrGeometry::parse(&block).unwrap().with_kernel(kernel);
+                let mut answers = vec![false; asked.len()];
+                geometry.may_contain_many(&block, &asked, &mut answers);
+                assert!(
+                    asked
+                        .iter()
+                        .zip(&answers)
+                        .all(|(&hash, &answer)| geometry.may_contain(&block, hash) == answer)
+                );
+                all_answers.push(answers);
+            }
+            assert!(all_answers.iter().all(|answers| *answers == all_answers[0]));
+        }
+    }
+}
+
+#[test]
+fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
+    for (width, keys) in [(64, 4000), (32, 50_000)] {
+        for millibits in [1000, 2000, 3500, 5300, 6000, 7000, 7600] {
+            let target = Target::MillibitsPerKey(millibits);
+            let block = build_in_order(plan(width), &hashes(5, keys), target);
+            let geometry = BurrGeometry::parse(&block).unwrap();
+            let absent = hashes(6, 2_000_000);
+            let mut found = vec![false; absent.len()];
+            geometry.may_contain_many(&block, &absent, &mut found);
+            let observed =
+                found.iter().filter(|&&found| found).count() as f64 / absent.len() as f64;
+            // At least 10,000 positives: one standard deviation is 1 % or less.
+            let ratio = observed / geometry.predicted_fpr(&block, keys as u64);
+            assert!((0.95..1.05).contains(&ratio), "w = {width}, {millibits}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn sizes_and_rates_are_the_expected_ones() {
+    for keys in [10_000, 49_999, 50_000, 200_000] {
+        let hashes = hashes(7, keys);
+        let plan = Plan::for_keys(keys).unwrap();
+        for target in [BITS_7, Target::MillibitsPerKey(12_500), Target::Fpr(0.01)] {
+            let block = build_in_order(plan, &hashes, target);
+            let bits = block.len() as f64 * 8.0 / keys as f64;
+            let fpr = BurrGeometry::parse(&block).unwrap().predicted_fpr(&block, keys as u64);
+            let (expected_bits, expected_fpr) = sizing::expected(keys, target).unwrap();
+            assert!((bits / expected_bits - 1.0).abs() < 0.01, "{keys} {target:?}: {bits} bits");
+            assert!((fpr / expected_fpr - 1.0).abs() < 0.05, "{keys} {target:?}: {fpr}");
+            if let Target::MillibitsPerKey(millibits) = target {
+                assert!((bits * 1000.0 / f64::from(millibits) - 1.0).abs() < 0.001, "{bits}");
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_one_bucket_are_bumped_until_they_spread() {
+    // All start positions of layer 0 alike; the next layer's hashes are mixed anew.
+    let crowd: Vec<u64> = (0..5000).map(|i| 7 << 60 | mix(i) >> 40).collect();
+    for width in [32, 64] {
+        let block = build_in_order(plan(width), &crowd, BITS_7);
+        assert_eq!(misses(&block, &crowd), 0);
+    }
+}
+
+#[test]
+fn damage_behind_the_trailers_check_is_harmless_or_refused() {
+    let keys = hashes(8, 1000);
+    let block = build_in_order(plan(64), &keys, BITS_7);
+    let mut refused = 0;
+    for at in 0..block.len() {
+        let mut damaged = LineBuf::copy_from(&block);
+        damaged[at] ^= 0xa5;
+        match BurrGeometry::parse(&damaged) {
+            // Segments, thresholds and tags carry no check of their own: only no panic is promised.
+            Ok(geometry) => keys.iter().take(50).for_each(|&hash| {
+                geometry.may_contain(&damaged, hash);
+                geometry.finish(&damaged, hash, hash as u32);
+            }),
+            Err(_) => refused += 1,
+        }
+    }
+    assert_eq!(refused, 16 + 4 * Layout::decode(&block).unwrap().slots().len());
+    for len in 0..block.len() {
+        assert!(BurrGeometry::parse(&LineBuf::copy_from(&block[..len])).is_err(), "{len}");
+    }
+}
+
+#[test]
+fn no_trailer_makes_a_reader_panic() {
+    let hashes = hashes(10, 100);
+    let mut found = vec![false; hashes.len()];
+    let mut random = (0u64..).map(mix);
+    let mut below = |limit: u64| (random.next().unwrap() >> 16) % limit;
+    let mut trusted = 0;
+    for _ in 0..20_000 {
+        let width = [32, 64][below(2) as usize];
+        let layers = 1 + below(4) as usize;
+        let slots: Vec<u32> = (0..layers).map(|_| width * (2 + below(30) as u32)).collect();
+        let (columns, low, tags) = (1 + below(32) as u32, below(32) as u32, below(256) as usize);
+        let low_blocks = low.min(slots[0] / width);
+        let layout = Layout::new(layout::Shape::of_width(width), columns, low_blocks, tags, &slots);
+        // Random bytes under a trailer that is right, or right for another size.
+        let change = [0, 0, 0, 1, 64][below(5) as usize];
+        let mut block = LineBuf::zeroed((layout.total_bytes() + change) as usize);
+        block.fill_with(|| below(256) as u8);
+        layout.encode(&mut block);
+        let Ok(geometry) = BurrGeometry::parse(&block) else { continue };
+        trusted += 1;
+        geometry.may_contain_many(&block, &hashes, &mut found);
+        for (&hash, &found) in hashes.iter().zip(&found) {
+            assert_eq!(geometry.may_contain(&block, hash), found);
+            geometry.finish(&block, hash, below(1 << 32) as u32);
+        }
+        assert!(geometry.predicted_fpr(&block, 100) <= 1.0);
+    }
+    assert!((10_000..15_000).contains(&trusted), "{trusted}");
+}
+
+/// Files outlive programs: these are the bytes of version 1, whatever builds them.
+#[test]
+fn the_bytes_of_the_format_stay_what_they_are() {
+    let sum = |width, keys, target| {
+        let block = build_in_order(plan(width), &hashes(9, keys), target);
+        block.iter().fold(0, |sum, &byte| mix(sum ^ (u64::from(byte) + 1)))
+    };
+    let sums = [
+        sum(64, 1000, BITS_7),
+        sum(32, 20_000, Target::Fpr(0.01)),
+        sum(32, 100_000, Target::MillibitsPerKey(14_000)),
+    ];
+    assert_eq!(sums, [11204659252648673342, 8829191791851799042, 13553787953186216]);
+}
