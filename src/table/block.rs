@@ -94,6 +94,11 @@ impl Block {
         self.bytes.heap_bytes()
     }
 
+    /// Starts to fetch these bytes, all lines at once.
+    pub(super) fn prefetch(&self, range: Range<usize>) {
+        self.bytes.prefetch(range);
+    }
+
     /// How many restart points there are.
     pub(super) fn restart_count(&self) -> usize {
         self.restart_count
