@@ -174,6 +174,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     }
 
     /// How many slots there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.array.len()
     }

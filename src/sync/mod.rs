@@ -14,7 +14,9 @@ mod barrier;
 pub(crate) mod reclaim;
 
 pub(crate) use arc_cell::ArcCell;
-pub(crate) use reclaim::{Guard, collect, pin, retire, thread_index};
+#[cfg(test)]
+pub(crate) use reclaim::collect;
+pub(crate) use reclaim::{Guard, drain, pin, retire, thread_index};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};

@@ -56,7 +56,7 @@ pub struct Compare {
         long,
         value_name = "LIST",
         value_parser = args::policies,
-        default_value = "none,bloom(5),bloom(10),bloom(16)"
+        default_value = "none,bloom(10),ribbon(7),burr(7)"
     )]
     policies: Policies,
     /// How many keys to generate
