@@ -29,6 +29,10 @@ use crate::table::ScanOptions;
 use crate::version::{LevelCursor, Version};
 
 /// Where entries come from.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few, and a box would cost each step a load"
+)]
 enum Source {
     Memtable(MemtableCursor),
     Level(LevelCursor),

@@ -25,7 +25,8 @@ fn write(n: u64) -> (WriteBatch, Vec<(String, Option<String>)>) {
     let mut changes = vec![("number".to_owned(), Some(n.to_string()))];
     for part in 0..=(n % 3) {
         let key = format!("key{:04}", (n * 31 + part * 977) % 700);
-        let value = ((n + part) % 5 != 0).then(|| format!("{n}:{}", "v".repeat((n % 90) as usize)));
+        let value = (!(n + part).is_multiple_of(5))
+            .then(|| format!("{n}:{}", "v".repeat((n % 90) as usize)));
         changes.push((key, value));
     }
     let mut batch = WriteBatch::new();
