@@ -7,7 +7,8 @@
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
 //!
-//! reader      Table: open, get                   cursor                  TableCursor: both ways
+//! reader      Table: point lookups               open, verify            the first look, and all of it
+//! cursor      TableCursor: both ways             info                    the filter, as told
 //! builder     TableBuilder, from sorted keys     options                 what to write, what was written
 //! sst         SstWriter, SstReader: tables without a database
 //! ```
@@ -28,12 +29,14 @@ mod filter_block;
 mod format;
 mod index;
 mod info;
+mod open;
 mod options;
 mod properties;
 mod reader;
 mod sst;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use crate::filter::KeyHash;
 use crate::hash::hash64;
@@ -50,8 +53,8 @@ pub use format::{BlockHandle, Footer};
 pub use info::TableFilterInfo;
 pub use options::{FilterSummary, TableOptions, TableSummary};
 pub use properties::{PropertyValue, TableProperties};
-pub use reader::TableCheck;
 pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
+pub use verify::TableCheck;
 
 /// What is looked up: a user key as a snapshot sees it.
 #[derive(Debug, Clone, Copy)]

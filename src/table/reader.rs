@@ -26,21 +26,21 @@ use std::sync::Arc;
 use crate::cache::{BlockCache, BlockKind, Lease, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
-use crate::hash::hash64;
-use crate::key::{self, MAX_SEQUENCE, SequenceNumber};
+use crate::key::SequenceNumber;
 use crate::slice::{Slice, StableBytes};
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::Guard;
 
 use super::LookupKey;
-use super::block::{Block, BlockCursor};
+use super::block::Block;
 use super::block_search::Search;
 use super::file::{BlockFile, StoredBlock};
 use super::filter_block::{PreparedFilter, StoredFilter, TableFilter};
 use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
 use super::info::TableFilterInfo;
-use super::properties::{BYTEWISE_COMPARATOR, IndexForm, TableProperties, names};
+use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
+use super::properties::{IndexForm, TableProperties, names};
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -110,17 +110,6 @@ impl Found<'_> {
         let end = self.value_start + self.value.len();
         Slice::share(self.block.to_arc(), self.value_start..end)
     }
-}
-
-/// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TableCheck {
-    /// Entries read.
-    pub entries: u64,
-    /// Data blocks read.
-    pub data_blocks: u64,
-    /// Entries whose key the filter says is absent. More than 0: the filter loses keys.
-    pub filter_misses: u64,
 }
 
 impl Table {
@@ -405,7 +394,8 @@ impl Table {
         })
     }
 
-    fn read_index(&self) -> Result<Index> {
+    /// Reads the index, past the cache.
+    pub fn read_index(&self) -> Result<Index> {
         let add = |parser: &mut IndexParser, handle| {
             let block = self.file.read_block(handle)?;
             parser.add(&block).map_err(|damage| self.file.damaged(damage, handle))
@@ -446,74 +436,6 @@ impl Table {
         Ok(lease)
     }
 
-    /// Reads the whole file, past the cache: every checksum, the order of all keys, their place
-    /// between the index's separators, their number; and asks the filter for every key.
-    pub fn verify(&self) -> Result<TableCheck> {
-        let index = self.read_index()?;
-        let filter = match self.stored_filter {
-            Some(stored) => Some(TableFilter::read(&self.file, stored, self.index_form)?),
-            None => None,
-        };
-        for &(_, handle) in &self.metaindex {
-            // The properties' checksum has a rule of its own, and was checked at opening.
-            if self.metaindex_handle("rocksdb.properties") != Some(handle) {
-                self.file.check(&self.file.read_stored(handle)?)?;
-            }
-        }
-        let mut check = TableCheck::default();
-        let mut last_key = Vec::new();
-        for i in 0..index.len() {
-            let handle = index.handle(i);
-            let block = self.file.read_block(handle)?;
-            self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut check)
-                .map_err(|damage| self.file.damaged(damage, handle))?;
-            check.data_blocks += 1;
-        }
-        let range_deletions = self.properties.number(names::RANGE_DELETIONS).unwrap_or(0);
-        let stated = self.properties.number(names::ENTRIES);
-        if let Some(stated) = stated.filter(|&n| n != check.entries + range_deletions) {
-            let found = format_args!("{} and {range_deletions}", check.entries).to_string();
-            let expected = format_args!("{stated} entries, range deletions included").to_string();
-            return Err(self.file.damaged(Damage::new(0, expected, found), self.index_handle));
-        }
-        Ok(check)
-    }
-
-    fn verify_block(
-        &self,
-        block: &Block,
-        index: &Index,
-        i: usize,
-        filter: Option<&TableFilter>,
-        last_key: &mut Vec<u8>,
-        check: &mut TableCheck,
-    ) -> Result<(), Damage> {
-        let mut cursor = BlockCursor::new(block, self.overlay);
-        cursor.seek_to_first()?;
-        while cursor.valid() {
-            let internal_key = cursor.key();
-            let user_key = key::user_key(internal_key);
-            let printed = || format!("\"{}\"", user_key.escape_ascii());
-            if check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
-                return Err(Damage::new(0, "keys in ascending order", printed()));
-            }
-            // Without the overlay: separators were made from what is stored.
-            if index.find(user_key, cursor.stored_trailer()) != i {
-                return Err(Damage::new(0, "a key between its block's separators", printed()));
-            }
-            if let Some(filter) = filter {
-                let sequence = key::sequence(internal_key).min(MAX_SEQUENCE);
-                let lookup = LookupKey { user_key, sequence, hash: hash64(user_key) };
-                check.filter_misses += u64::from(!filter.finish(filter.prepare(&lookup)));
-            }
-            check.entries += 1;
-            last_key.clear();
-            last_key.extend_from_slice(internal_key);
-            cursor.next()?;
-        }
-        Ok(())
-    }
-
     /// The sequence number that all entries are seen with, where that is not the stored one.
     pub fn overlay(&self) -> Option<SequenceNumber> {
         self.overlay
@@ -528,90 +450,5 @@ impl Table {
     fn count_both(&self, ticker: Ticker, file_ticker: FileTicker) {
         self.file.counters().add(ticker, 1);
         self.file.file_counters().add(file_ticker, 1);
-    }
-}
-
-fn read_metaindex(file: &BlockFile, handle: BlockHandle) -> Result<Vec<(String, BlockHandle)>> {
-    let block = file.read_block(handle)?;
-    let read = || {
-        let (mut names, mut scan) = (Vec::new(), block.scan());
-        while let Some((name, value)) = scan.next()? {
-            let name = String::from_utf8_lossy(name).into_owned();
-            let mut decoder = crate::coding::Decoder::new(value);
-            names.push((name, BlockHandle::decode(&mut decoder)?));
-        }
-        Ok(names)
-    };
-    read().map_err(|damage| file.damaged(damage, handle))
-}
-
-/// Reads the properties. RocksDB may have edited 8 bytes of them, the sequence number assigned at
-/// ingestion, without correcting the checksum: a block that does not verify gets a second chance
-/// with those bytes as they were, zero.
-fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
-    let mut stored = file.read_stored(handle)?;
-    if let Err(mismatch) = file.check(&stored) {
-        let Some(place) = TableProperties::global_sequence_place(stored.payload()) else {
-            return Err(mismatch);
-        };
-        let assigned = stored.payload()[place.clone()].to_vec();
-        stored.payload_mut()[place.clone()].fill(0);
-        file.check(&stored).map_err(|_| mismatch)?;
-        stored.payload_mut()[place].copy_from_slice(&assigned);
-    }
-    let block = Block::new(file.uncompress(stored)?);
-    let decoded = block.and_then(|block| TableProperties::decode(&block));
-    decoded.map_err(|damage| file.damaged(damage, handle))
-}
-
-/// The sequence number that all entries are seen with, for a table that was ingested.
-fn overlay(
-    properties: &TableProperties,
-    assigned: Option<SequenceNumber>,
-) -> Result<Option<SequenceNumber>, Damage> {
-    let version = properties.number(names::EXTERNAL_VERSION);
-    let stored = properties.number(names::GLOBAL_SEQUENCE);
-    let stored = match (version, stored) {
-        (Some(2..), Some(stored)) => stored,
-        (None, Some(_)) => {
-            let expected = "the version of an external file beside its sequence number";
-            return Err(Damage::new(0, expected, "none"));
-        }
-        _ => match assigned {
-            None => return Ok(None),
-            Some(_) => {
-                let expected = "an external file, for a sequence number to be assigned";
-                return Err(Damage::new(0, expected, "a table without that mark"));
-            }
-        },
-    };
-    match assigned {
-        Some(assigned) if stored != 0 && stored != assigned => Err(Damage::new(
-            0,
-            format_args!("the assigned sequence number {assigned}"),
-            format_args!("{stored}"),
-        )),
-        _ if stored > MAX_SEQUENCE => {
-            Err(Damage::new(0, "a sequence number below 2^56", format_args!("{stored}")))
-        }
-        _ => Ok(assigned.or((stored > 0).then_some(stored))),
-    }
-}
-
-/// Refuses what would be read wrongly.
-fn refuse_unknown(
-    file: &BlockFile,
-    metaindex: &[(String, BlockHandle)],
-    properties: &TableProperties,
-) -> Result<()> {
-    if metaindex.iter().any(|(name, _)| name == "rocksdb.compression_dict") {
-        return Err(unsupported(file.path(), "compression dictionaries"));
-    }
-    match properties.text(names::COMPARATOR) {
-        None | Some(BYTEWISE_COMPARATOR) => Ok(()),
-        Some(other) => Err(unsupported(
-            file.path(),
-            format_args!("the comparator {other} (this build reads {BYTEWISE_COMPARATOR})"),
-        )),
     }
 }

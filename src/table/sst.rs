@@ -22,7 +22,8 @@ use super::filter_block::TableFilter;
 use super::format::{BlockHandle, Footer};
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::properties::{TableProperties, names};
-use super::reader::{Table, TableCheck, TableContext};
+use super::reader::{Table, TableContext};
+use super::verify::TableCheck;
 
 /// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
 /// entry each.
