@@ -217,6 +217,8 @@ impl<T: Send + Sync + 'static> Slots<T> {
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;
             sync::retire(evicted, bytes, self.cache.garbage_limit_bytes());
+        } else if self.cache.has_much_garbage() {
+            sync::collect();
         }
         Ok(Lease::<T>::owning(resident))
     }

@@ -14,9 +14,7 @@ mod barrier;
 pub(crate) mod reclaim;
 
 pub(crate) use arc_cell::ArcCell;
-#[cfg(test)]
-pub(crate) use reclaim::collect;
-pub(crate) use reclaim::{Guard, drain, pin, retire, thread_index};
+pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
