@@ -188,6 +188,7 @@ impl Handle {
             None => inner.sync_wals(),
             Some(error) => Err(error.clone()),
         };
+        inner.store.departed.close();
         inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         synced
     }

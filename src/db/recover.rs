@@ -69,7 +69,7 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
             ..TableOptions::default()
         },
         next_file: AtomicU64::new(next_file),
-        history: Arc::default(),
+        departed: Arc::default(),
     };
 
     let mut version = Version::default();

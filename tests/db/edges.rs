@@ -243,6 +243,29 @@ fn what_is_closed_says_so() {
     assert!(matches!(clone.get("k"), Err(Error::Closed)));
 }
 
+/// An iterator keeps tables that the tree has dropped. When it goes after the database was closed,
+/// the directory may hold another database, with files of the same names.
+#[test]
+fn an_iterator_that_outlives_the_database_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path()).unwrap();
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    let table = |dir: &Path| {
+        let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        names.into_iter().find(|path| path.extension().is_some_and(|e| e == "sst")).unwrap()
+    };
+    let listed = table(dir.path());
+    let mut iterator = db.iter();
+    assert!(iterator.next().is_some());
+    db.put("k", "w").unwrap();
+    db.compact_range::<&str>(..).unwrap();
+    db.close().unwrap();
+    std::fs::write(&listed, "somebody else's").unwrap();
+    drop(iterator);
+    assert_eq!(std::fs::read(&listed).unwrap(), b"somebody else's");
+}
+
 #[test]
 fn ingested_tables_are_newer_than_all_before_and_survive_reopening() {
     let dir = tempfile::tempdir().unwrap();
