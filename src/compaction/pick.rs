@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     /// File numbers of `level`, then of `output_level`.
     pub inputs: Vec<u64>,
     pub output_inputs: Vec<u64>,
-    /// No merge is needed: the single input fits where it is going.
+    /// No merge is needed: the inputs share no key with each other nor with where they go.
     pub trivial_move: bool,
 }
 
@@ -66,6 +66,17 @@ pub(crate) fn level_targets(level_bytes: &[u64; LEVELS], shape: &Shape) -> (usiz
         while base > 1 && targets[base] > shape.level_base_bytes {
             targets[base - 1] = (targets[base] / shape.level_multiplier).max(1);
             base -= 1;
+        }
+    }
+    // What level 0 brings at once may be more than the base level's target. Then the base would be
+    // emptied again right after each arrival: let it hold one arrival, and spread the step from
+    // there to the last level evenly.
+    if base < LAST_LEVEL && level_bytes[0] > targets[base] {
+        targets[base] = level_bytes[0].min(targets[LAST_LEVEL]);
+        let steps = (LAST_LEVEL - base) as f64;
+        let step = (targets[LAST_LEVEL] as f64 / targets[base] as f64).powf(1.0 / steps);
+        for level in base + 1..LAST_LEVEL {
+            targets[level] = (targets[level - 1] as f64 * step) as u64;
         }
     }
     (base, targets)
@@ -163,13 +174,22 @@ pub(crate) fn plan(
     Some(Plan {
         level,
         output_level,
-        trivial_move: chosen.len() == 1
+        trivial_move: are_disjoint(&chosen)
             && below.is_empty()
             && output_level != level
             && grandparent_bytes <= max_grandparent_bytes(shape),
         inputs: chosen.iter().map(|f| f.number).collect(),
         output_inputs: below.iter().map(|f| f.number).collect(),
     })
+}
+
+/// Whether no two files share a user key. One file always is; files of level 0 are after a fill in
+/// key order.
+fn are_disjoint(files: &[&FileMeta]) -> bool {
+    let mut ranges: Vec<_> =
+        files.iter().map(|f| (user_key(&f.smallest), user_key(&f.largest))).collect();
+    ranges.sort();
+    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
 }
 
 /// An output table is cut where it would overlap more than this with the level after it.
@@ -233,6 +253,22 @@ mod tests {
         let (base, targets) = level_targets(&bytes, &SHAPE);
         assert_eq!(base, 3);
         assert_eq!(targets, [0, 0, 0, 12, 123, 1234, 12_345]);
+        // The target of 12 would be passed by any arrival from level 0.
+        bytes[0] = 200;
+        let (base, targets) = level_targets(&bytes, &SHAPE);
+        assert_eq!(base, 3);
+        assert_eq!(targets, [0, 0, 0, 200, 790, 3122, 12_345]);
+    }
+
+    #[test]
+    fn files_of_level_0_that_share_no_key_move_without_a_merge() {
+        let mut files: Vec<_> =
+            (0..4).map(|i| (0, file(9 - i, 10 * i as u8, 10 * i as u8 + 5, 10))).collect();
+        files.push((6, file(1, 100, 109, 10)));
+        let plan = pick_from(&files, &[]).unwrap();
+        assert!(plan.trivial_move && plan.inputs.len() == 4);
+        files.push((6, file(2, 33, 34, 10)));
+        assert!(!pick_from(&files, &[]).unwrap().trivial_move, "an overlap below was passed over");
     }
 
     #[test]
