@@ -1,16 +1,21 @@
 //! Which tables to compact next: a pure function from what the tree holds to a plan.
 //!
-//! Leveled compaction with dynamic level targets, as RocksDB's `level_compaction_dynamic_level_bytes`:
-//! the last level is as large as it is, every level above it may hold a tenth of the one below, and
-//! the *base level*, which level 0 is compacted into, is the first whose target is below
-//! `level_base_bytes`. Levels between 0 and the base stay empty. So at most about a ninth of the
-//! data is shadowed by newer versions, however little data there is.
+//! Leveled compaction with dynamic level targets, in the manner of RocksDB's
+//! `level_compaction_dynamic_level_bytes`: the last level is as large as it is, every level above it
+//! may hold a tenth of the one below, and the *base level*, which level 0 is compacted into, is the
+//! last one that may still hold `level_base_bytes`. Levels between 0 and the base stay empty. So
+//! about a ninth of the data is shadowed by newer versions at most, however little data there is.
+//!
+//! Why the base must hold `level_base_bytes`: one smaller than what level 0 brings at once is only
+//! a stop on the way. RocksDB opens a level as soon as the one below is larger than that, so its
+//! base may be ten times smaller.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger
 //!   L1   (empty)
 //!   …
-//!   L4   base: up to level_base_bytes          score = bytes / target
+//!   L4   base: a hundredth of L6, at least     score = bytes / target
+//!        level_base_bytes
 //!   L5   up to a tenth of L6                   score = bytes / target
 //!   L6   the rest                              never scored
 //! ```
@@ -33,7 +38,7 @@ pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
 pub(crate) struct Shape {
     /// Level 0 is compacted when it has this many files.
     pub l0_trigger: usize,
-    /// The most bytes of the base level.
+    /// A level is opened above the others when it may hold at least this.
     pub level_base_bytes: u64,
     /// Each level may be this many times the one above.
     pub level_multiplier: u64,
@@ -61,23 +66,10 @@ pub(crate) fn level_targets(level_bytes: &[u64; LEVELS], shape: &Shape) -> (usiz
     let mut targets = [0; LEVELS];
     let largest = level_bytes[1..].iter().copied().max().unwrap_or(0);
     let mut base = LAST_LEVEL;
-    targets[base] = largest.max(shape.level_base_bytes);
-    if largest > shape.level_base_bytes {
-        while base > 1 && targets[base] > shape.level_base_bytes {
-            targets[base - 1] = (targets[base] / shape.level_multiplier).max(1);
-            base -= 1;
-        }
-    }
-    // What level 0 brings at once may be more than the base level's target. Then the base would be
-    // emptied again right after each arrival: let it hold one arrival, and spread the step from
-    // there to the last level evenly.
-    if base < LAST_LEVEL && level_bytes[0] > targets[base] {
-        targets[base] = level_bytes[0].min(targets[LAST_LEVEL]);
-        let steps = (LAST_LEVEL - base) as f64;
-        let step = (targets[LAST_LEVEL] as f64 / targets[base] as f64).powf(1.0 / steps);
-        for level in base + 1..LAST_LEVEL {
-            targets[level] = (targets[level - 1] as f64 * step) as u64;
-        }
+    targets[base] = largest;
+    while base > 1 && targets[base] / shape.level_multiplier >= shape.level_base_bytes {
+        targets[base - 1] = targets[base] / shape.level_multiplier;
+        base -= 1;
     }
     (base, targets)
 }
@@ -251,13 +243,8 @@ mod tests {
         assert_eq!(level_targets(&bytes, &SHAPE).0, 6);
         bytes[6] = 12_345;
         let (base, targets) = level_targets(&bytes, &SHAPE);
-        assert_eq!(base, 3);
-        assert_eq!(targets, [0, 0, 0, 12, 123, 1234, 12_345]);
-        // The target of 12 would be passed by any arrival from level 0.
-        bytes[0] = 200;
-        let (base, targets) = level_targets(&bytes, &SHAPE);
-        assert_eq!(base, 3);
-        assert_eq!(targets, [0, 0, 0, 200, 790, 3122, 12_345]);
+        assert_eq!(base, 4);
+        assert_eq!(targets, [0, 0, 0, 0, 123, 1234, 12_345]);
     }
 
     #[test]
@@ -290,13 +277,13 @@ mod tests {
         let files = [
             (5, file(1, 0, 9, 60)),
             (5, file(2, 10, 19, 60)),
-            (6, file(3, 0, 5, 700)),
+            (6, file(3, 0, 5, 1000)),
             (6, file(4, 11, 12, 100)),
         ];
         let plan = pick_from(&files, &[]).unwrap();
         assert_eq!((plan.level, plan.output_level), (5, 6));
         assert_eq!((plan.inputs, plan.output_inputs), (vec![2], vec![4]));
-        assert_eq!(pick_from(&files, &[2]), None, "60 idle bytes are below the target of 70");
+        assert_eq!(pick_from(&files, &[2]), None, "60 idle bytes are below the target of 110");
     }
 
     #[test]

@@ -188,6 +188,8 @@ impl Inner {
                 }
             };
             let compacted = self.compact(&plan, &version);
+            // Before anybody is told: with its last version a replaced file leaves the disk.
+            drop(version);
             self.finish(&plan);
             match compacted {
                 Ok(()) | Err(Error::Closed) => {}
@@ -330,6 +332,7 @@ impl Inner {
             (plan, Arc::clone(&state.version))
         };
         let compacted = self.compact(&plan, &version);
+        drop(version);
         self.finish(&plan);
         compacted
     }

@@ -116,8 +116,9 @@ impl Builder {
         self
     }
 
-    /// The most bytes of the first level under level 0. Default 64 MiB, four memtables; deeper
-    /// levels are ten times larger each.
+    /// From how many bytes on a further level is worth having. Default 64 MiB, four memtables: the
+    /// tree gets its next level when a tenth of its first level under level 0 is that large. Each
+    /// deeper level may hold ten times the one above.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
