@@ -2,5 +2,6 @@
 
 mod crash;
 mod edges;
+mod faults;
 mod kill;
 mod model;
