@@ -65,6 +65,7 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
         },
         options: TableOptions {
             block_bytes: options.block_bytes,
+            filter_keys: options.filter_keys,
             compression: options.compression,
             ..TableOptions::default()
         },

@@ -10,6 +10,7 @@
 //! reader      Table: point lookups               open, verify            the first look, and all of it
 //! cursor      TableCursor: both ways             info                    the filter, as told
 //! builder     TableBuilder, from sorted keys     options                 what to write, what was written
+//! prefix      where a key's prefix ends          prefix_filter           asking a filter for prefixes
 //! sst         SstWriter, SstReader: tables without a database
 //! ```
 //!
@@ -31,6 +32,8 @@ mod index;
 mod info;
 mod open;
 mod options;
+mod prefix;
+mod prefix_filter;
 mod properties;
 mod reader;
 mod sst;
@@ -52,6 +55,7 @@ pub use compression::Compression;
 pub use format::{BlockHandle, Footer};
 pub use info::TableFilterInfo;
 pub use options::{FilterSummary, TableOptions, TableSummary};
+pub use prefix::{FilterKeys, PrefixExtractor};
 pub use properties::{PropertyValue, TableProperties};
 pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;

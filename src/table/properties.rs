@@ -17,6 +17,7 @@ use crate::filter::LineBuf;
 
 use super::block::Block;
 use super::bytes::BlockBytes;
+use super::prefix::PrefixExtractor;
 
 /// The names this crate reads or writes. RocksDB's own, so that its tools understand them.
 pub(crate) mod names {
@@ -160,6 +161,14 @@ impl TableProperties {
     /// Whether the filter, if there is one, holds whole keys.
     pub(crate) fn whole_key_filtering(&self) -> bool {
         self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
+    }
+
+    /// How the prefixes in the filter, if there is one, were cut. `None` when it holds none, or
+    /// when they were cut by a rule that is unknown here.
+    pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
+        let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
+        let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;
+        PrefixExtractor::from_name(name)
     }
 
     /// How the index block is to be read.

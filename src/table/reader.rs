@@ -40,6 +40,7 @@ use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
 use super::info::TableFilterInfo;
 use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
+use super::prefix_filter::{PrefixFilter, PrefixProbe};
 use super::properties::{IndexForm, TableProperties, names};
 
 /// What a table shares with the rest of a database, and how it is to be read.
@@ -59,8 +60,10 @@ pub(crate) struct Table {
     cache: Arc<BlockCache>,
     filter: Slots<TableFilter>,
     index: Slots<TableIndex>,
-    /// The filter that point lookups may use.
+    /// The filter that point lookups ask for whole keys.
     stored_filter: Option<StoredFilter>,
+    /// The filter, where it can be asked for prefixes.
+    prefix_filter: Option<PrefixFilter>,
     index_handle: BlockHandle,
     index_form: IndexForm,
     overlay: Option<SequenceNumber>,
@@ -84,9 +87,11 @@ unsafe impl StableBytes for Block {
 /// A filter that has been asked and not answered yet: see [`Table::prepare_filter`].
 pub(crate) struct FilterProbe<'g>(Asked<'g>);
 
-enum Asked<'g> {
-    /// The table has no filter for point lookups.
+pub(super) enum Asked<'g> {
+    /// The table has no filter for this lookup.
     Nobody,
+    /// A filter of prefixes only.
+    Prefix(Option<PrefixProbe<'g>>),
     /// The filter could not be read.
     Unreadable,
     Filter(Lease<'g, TableFilter>, PreparedFilter),
@@ -148,14 +153,16 @@ impl Table {
         let index_form = properties.index_form().map_err(damaged)?;
         let overlay = overlay(&properties, context.assigned_sequence).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
-        let stored_filter =
-            StoredFilter::find(&metaindex).filter(|_| properties.whole_key_filtering());
+        let found = StoredFilter::find(&metaindex);
+        let stored_filter = found.filter(|_| properties.whole_key_filtering());
+        let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
         let pinned = context.pin_metadata;
         Ok(Table {
             filter: Slots::new(&context.cache, 1, BlockKind::Filter, pinned),
             index: Slots::new(&context.cache, 1, BlockKind::Index, pinned),
             cache: context.cache,
             stored_filter,
+            prefix_filter,
             index_handle,
             index_form,
             overlay,
@@ -192,7 +199,7 @@ impl Table {
 
     /// What the table says of its filter; nothing is read for it.
     pub fn filter_info(&self) -> Option<TableFilterInfo> {
-        self.stored_filter.and_then(|_| TableFilterInfo::of(&self.properties))
+        self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
     }
 
     /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
@@ -208,8 +215,14 @@ impl Table {
         }
     }
 
+    /// The filter, if it can be asked for anything.
     pub fn stored_filter(&self) -> Option<StoredFilter> {
-        self.stored_filter
+        self.stored_filter.or(self.prefix_filter.map(|filter| filter.stored))
+    }
+
+    /// The filter, where it can be asked for prefixes.
+    pub fn prefix_filter(&self) -> Option<PrefixFilter> {
+        self.prefix_filter
     }
 
     pub fn index_form(&self) -> IndexForm {
@@ -219,7 +232,9 @@ impl Table {
     /// Step 1 of a lookup: asks the filter, whose memory is then on its way.
     #[inline]
     pub fn prepare_filter<'g>(&'g self, key: &LookupKey<'_>, guard: &'g Guard) -> FilterProbe<'g> {
-        let Some(stored) = self.stored_filter else { return FilterProbe(Asked::Nobody) };
+        let Some(stored) = self.stored_filter else {
+            return FilterProbe(self.prepare_prefix(key, guard));
+        };
         let lease = match self.filter.get(0, guard) {
             Some(lease) => {
                 self.count(Ticker::BlockCacheFilterHit);
@@ -240,6 +255,7 @@ impl Table {
         let untrusted = match probe.0 {
             Asked::Nobody => return true,
             Asked::Unreadable => true,
+            Asked::Prefix(probe) => return self.prefix_says_maybe(probe),
             Asked::Filter(filter, prepared) => {
                 if !filter.finish(prepared) {
                     self.count_both(Ticker::BloomUseful, FileTicker::FilterUseful);
@@ -273,6 +289,8 @@ impl Table {
                     if self.stored_filter.is_some() {
                         let file = FileTicker::FilterFullTruePositive;
                         self.count_both(Ticker::BloomFullTruePositive, file);
+                    } else {
+                        self.count_prefix_true_positive(key);
                     }
                     return Ok(Some(visit(Found {
                         kind: trailer as u8,
@@ -299,11 +317,14 @@ impl Table {
         }
     }
 
-    /// The filter, if the table has one for point lookups.
+    /// The filter, if the table has one.
     pub fn filter<'g>(&'g self, guard: &'g Guard) -> Result<Option<Lease<'g, TableFilter>>> {
-        let Some(stored) = self.stored_filter else { return Ok(None) };
+        let Some(stored) = self.stored_filter() else { return Ok(None) };
         match self.filter.get(0, guard) {
-            Some(lease) => Ok(Some(lease)),
+            Some(lease) => {
+                self.count(Ticker::BlockCacheFilterHit);
+                Ok(Some(lease))
+            }
             None => self.load_filter(stored).map(Some),
         }
     }
@@ -442,12 +463,12 @@ impl Table {
     }
 
     #[inline]
-    fn count(&self, ticker: Ticker) {
+    pub(super) fn count(&self, ticker: Ticker) {
         self.file.counters().add(ticker, 1);
     }
 
     #[inline]
-    fn count_both(&self, ticker: Ticker, file_ticker: FileTicker) {
+    pub(super) fn count_both(&self, ticker: Ticker, file_ticker: FileTicker) {
         self.file.counters().add(ticker, 1);
         self.file.file_counters().add(file_ticker, 1);
     }

@@ -10,11 +10,10 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterReader};
 use crate::fs::{Fs, RealFs};
-use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
+use crate::key::{self, EntryKind, SequenceNumber};
 use crate::stats::Counters;
 use crate::sync::pin;
 
-use super::LookupKey;
 use super::block::BlockCursor;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
@@ -166,8 +165,8 @@ impl SstReader {
         SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
     }
 
-    /// The stored filter of whole keys: one reader, several where it is partitioned, none where
-    /// there is no such filter.
+    /// The stored filter: one reader, several where it is partitioned, none where there is no filter
+    /// or none that can be asked.
     pub fn filters(&self) -> Result<Vec<FilterReader>> {
         match self.read_filter()? {
             None => Ok(Vec::new()),
@@ -215,12 +214,18 @@ impl SstReader {
         }))
     }
 
-    /// Whether the filter lets a key through. `true` also without a filter.
+    /// Whether the filter lets a key through: by itself and by its prefix, as far as the filter
+    /// holds either. `true` also without a filter.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
-        let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
         let guard = pin();
         let filter = self.table.filter(&guard)?;
-        Ok(filter.is_none_or(|filter| filter.finish(filter.prepare(&lookup))))
+        Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, user_key)))
+    }
+
+    /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.
+    /// `false` only where the filter holds prefixes and all such keys share one.
+    pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        self.table.range_may_match(lower, upper)
     }
 
     /// Reads the whole file: every checksum, the order of the keys, their number, their place

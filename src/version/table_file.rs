@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{FileMeta, LEVELS};
 use crate::fs::Fs;
+use crate::key::user_key;
 use crate::stats::FileCounts;
 use crate::table::Table;
 
@@ -59,6 +60,15 @@ impl TableFile {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// `false`: the file holds no entry of any key from `lower` to before `upper` (`None`: to the
+    /// end). Its filter is asked only where the range lies between the file's first key and its
+    /// last, so that a large range loads at most one filter of a level.
+    pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let lies_inside = user_key(&self.meta.smallest) < lower
+            && upper.is_some_and(|upper| upper <= user_key(&self.meta.largest));
+        !lies_inside || self.table.range_may_match(lower, upper)
     }
 
     /// The MANIFEST no longer lists this file, which was in `level`: delete it when no reader
