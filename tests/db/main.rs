@@ -5,3 +5,4 @@ mod edges;
 mod faults;
 mod kill;
 mod model;
+mod prefix;
