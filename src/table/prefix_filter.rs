@@ -12,7 +12,6 @@
 //! where a filter denies a prefix, the table holds no entry of any kind in the range.
 
 use crate::cache::Lease;
-use crate::key::MAX_SEQUENCE;
 use crate::stats::{FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
@@ -31,18 +30,13 @@ pub(crate) struct PrefixFilter {
 }
 
 impl PrefixFilter {
-    /// `None` when the filter cannot be asked for prefixes. Partitioned ones are not: the keys of a
-    /// prefix may lie in several partitions.
+    /// `None` when the filter cannot be asked for prefixes.
     pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
-        let extractor = properties.prefix_extractor()?;
-        match stored {
-            StoredFilter::Full(..) => Some(PrefixFilter { stored, extractor }),
-            StoredFilter::Partitioned(_) => None,
-        }
+        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
     }
 }
 
-/// A filter that was asked for a prefix. `None` when it could not be read.
+/// A filter that was asked for the prefix of a key.
 pub(super) type PrefixProbe<'g> = (Lease<'g, TableFilter>, PreparedFilter);
 
 impl Table {
@@ -52,9 +46,11 @@ impl Table {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
         let guard = pin();
-        let probe = self.ask_for_prefix(prefix, &guard);
         self.count(Ticker::BloomPrefixChecked);
-        let maybe = probe.is_none_or(|(filter, prepared)| filter.finish(prepared));
+        let maybe = match self.filter(&guard) {
+            Ok(Some(filter)) => filter.admits_range(prefix, lower, upper),
+            _ => true,
+        };
         if !maybe {
             self.count(Ticker::BloomPrefixUseful);
         }
@@ -66,7 +62,10 @@ impl Table {
     pub(super) fn prepare_prefix<'g>(&'g self, key: &LookupKey<'_>, guard: &'g Guard) -> Asked<'g> {
         let filter = self.prefix_filter();
         match filter.and_then(|filter| filter.extractor.prefix_of(key.user_key)) {
-            Some(prefix) => Asked::Prefix(self.ask_for_prefix(prefix, guard)),
+            Some(prefix) => Asked::Prefix(self.filter(guard).ok().flatten().map(|filter| {
+                let prepared = filter.prepare_prefix(key, prefix);
+                (filter, prepared)
+            })),
             None => Asked::Nobody,
         }
     }
@@ -102,16 +101,10 @@ impl Table {
 
     /// Whether `filter`, which is this table's, lets a key through: by itself and by its prefix, as
     /// far as it holds either.
-    pub(super) fn filter_admits(&self, filter: &TableFilter, user_key: &[u8]) -> bool {
-        let admits = |what| filter.finish(filter.prepare(&LookupKey::new(what, MAX_SEQUENCE)));
+    pub(super) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
-        let prefix = extractor.and_then(|extractor| extractor.prefix_of(user_key));
-        (!self.properties().whole_key_filtering() || admits(user_key)) && prefix.is_none_or(admits)
-    }
-
-    fn ask_for_prefix<'g>(&'g self, prefix: &[u8], guard: &'g Guard) -> Option<PrefixProbe<'g>> {
-        let filter = self.filter(guard).ok()??;
-        let prepared = filter.prepare(&LookupKey::new(prefix, MAX_SEQUENCE));
-        Some((filter, prepared))
+        let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
+        (!self.properties().whole_key_filtering() || filter.finish(filter.prepare(key)))
+            && prefix.is_none_or(|prefix| filter.finish(filter.prepare_prefix(key, prefix)))
     }
 }

@@ -90,7 +90,7 @@ pub(crate) struct FilterProbe<'g>(Asked<'g>);
 pub(super) enum Asked<'g> {
     /// The table has no filter for this lookup.
     Nobody,
-    /// A filter of prefixes only.
+    /// A filter of prefixes only; `None`: it could not be read.
     Prefix(Option<PrefixProbe<'g>>),
     /// The filter could not be read.
     Unreadable,

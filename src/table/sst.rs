@@ -10,10 +10,11 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterReader};
 use crate::fs::{Fs, RealFs};
-use crate::key::{self, EntryKind, SequenceNumber};
+use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::stats::Counters;
 use crate::sync::pin;
 
+use super::LookupKey;
 use super::block::BlockCursor;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
@@ -219,7 +220,8 @@ impl SstReader {
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         let guard = pin();
         let filter = self.table.filter(&guard)?;
-        Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, user_key)))
+        let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
+        Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, &lookup)))
     }
 
     /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.

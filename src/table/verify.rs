@@ -3,6 +3,7 @@
 use crate::error::{Damage, Result};
 use crate::key;
 
+use super::LookupKey;
 use super::block::{Block, BlockCursor};
 use super::filter_block::TableFilter;
 use super::index::Index;
@@ -80,7 +81,8 @@ impl Table {
                 return Err(Damage::new(0, "a key between its block's separators", printed()));
             }
             if let Some(filter) = filter {
-                check.filter_misses += u64::from(!self.filter_admits(filter, user_key));
+                let lookup = LookupKey::new(user_key, key::sequence(internal_key));
+                check.filter_misses += u64::from(!self.filter_admits(filter, &lookup));
             }
             check.entries += 1;
             last_key.clear();
