@@ -300,6 +300,19 @@ mod tests {
     }
 
     #[test]
+    fn prefixes_are_asked_for_only_where_the_file_says_how_they_were_cut() {
+        let fixed: &[u8] = b"rocksdb.FixedPrefix.4";
+        let cut = |pairs: &[(&str, &[u8])]| properties(pairs).prefix_extractor().is_some();
+        assert!(cut(&[(names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(cut(&[(names::PREFIX_FILTERING, b"1"), (names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(!cut(&[(names::PREFIX_FILTERING, b"0"), (names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"nullptr")]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"my.extractor")]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"rocksdb.FixedPrefix.\xff")]));
+        assert!(!cut(&[(names::PREFIX_FILTERING, b"1")]));
+    }
+
+    #[test]
     fn the_index_form_has_defaults_but_no_default_type() {
         let form = properties(&[(names::INDEX_TYPE, &[0; 4])]).index_form().unwrap();
         let plain = IndexForm {
