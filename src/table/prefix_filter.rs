@@ -10,6 +10,9 @@
 //! – : nothing can be asked, which is a "maybe". The table's own properties say what its filter
 //! holds and how the prefixes were cut. Versions and tombstones of a key have the key's prefix:
 //! where a filter denies a prefix, the table holds no entry of any kind in the range.
+//!
+//! What a point lookup needs of this is marked cold: it stays out of the way of lookups by whole
+//! keys, which most are.
 
 use crate::cache::Lease;
 use crate::stats::{FileTicker, Ticker};

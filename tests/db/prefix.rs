@@ -6,8 +6,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs};
-use maypole::{Compression, Db, FilterKeys, FilterPolicy, PrefixExtractor, SstWriter};
-use maypole::{TableOptions, Ticker};
+use maypole::{
+    Compression, Db, FilterKeys, FilterPolicy, PrefixExtractor, SstWriter, TableOptions, Ticker,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -131,7 +132,7 @@ fn whatever_the_extractor_was_ranges_and_lookups_answer_like_a_map() {
 }
 
 /// 40 users in one table, every other one of 0 to 79.
-fn users(keys: FilterKeys) -> (Arc<dyn Fs>, Db) {
+fn users(keys: FilterKeys) -> Db {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let db = open(&fs, keys, "bloom(16)");
     for user in (0..80).step_by(2) {
@@ -139,7 +140,7 @@ fn users(keys: FilterKeys) -> (Arc<dyn Fs>, Db) {
     }
     db.flush().unwrap();
     assert_eq!(db.stats().files.len(), 1);
-    (fs, db)
+    db
 }
 
 fn count(db: &Db, ticker: Ticker) -> u64 {
@@ -151,7 +152,7 @@ fn count(db: &Db, ticker: Ticker) -> u64 {
 fn an_absent_prefix_costs_no_read_and_is_counted() {
     for keys in [FilterKeys::Prefix, FilterKeys::Both] {
         for text in ["fixed(6)", "capped(6)", "delimiter(0x2f, 1)"] {
-            let (_, db) = users(keys(extractor(text)));
+            let db = users(keys(extractor(text)));
             let name = |user: usize| match text.starts_with("delimiter") {
                 true => format!("user{user:02}/"),
                 false => format!("user{user:02}"),
@@ -177,7 +178,7 @@ fn an_absent_prefix_costs_no_read_and_is_counted() {
 
 #[test]
 fn what_no_prefix_covers_asks_no_filter() {
-    let (_, db) = users(FilterKeys::Both(extractor("delimiter(0x2f, 1)")));
+    let db = users(FilterKeys::Both(extractor("delimiter(0x2f, 1)")));
     assert_eq!(db.prefix("user").count(), 40);
     assert_eq!(db.prefix("user5").count(), 5);
     assert_eq!(db.prefix("").count(), 40);
@@ -188,7 +189,7 @@ fn what_no_prefix_covers_asks_no_filter() {
 
 #[test]
 fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
-    let (_, db) = users(FilterKeys::Prefix(extractor("fixed(6)")));
+    let db = users(FilterKeys::Prefix(extractor("fixed(6)")));
     for user in 0..80 {
         assert_eq!(db.contains_key(format!("user{user:02}/name")).unwrap(), user % 2 == 0);
         assert!(!db.contains_key(format!("user{user:02}/else")).unwrap());
@@ -203,7 +204,7 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
     let counts = db.stats().counts().filter;
     assert_eq!((counts.useful, counts.full_positive, counts.full_true_positive), (78, 79, 40));
 
-    let (_, db) = users(FilterKeys::Both(extractor("fixed(6)")));
+    let db = users(FilterKeys::Both(extractor("fixed(6)")));
     assert!(!db.contains_key("user01/name").unwrap());
     assert_eq!(count(&db, Ticker::BloomUseful), 1);
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 0);
@@ -213,7 +214,7 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
 /// maybe, the older one's value stays hidden.
 #[test]
 fn a_tombstone_hides_what_an_older_table_holds_of_its_prefix() {
-    let (_, db) = users(FilterKeys::Prefix(extractor("fixed(6)")));
+    let db = users(FilterKeys::Prefix(extractor("fixed(6)")));
     db.put("user00/a", "x").unwrap();
     db.delete("user40/name").unwrap();
     db.put("user78/z", "x").unwrap();
