@@ -4,6 +4,7 @@
 //! format      handles, trailers, footer          checksum, compression   what guards and packs blocks
 //! block       sorted entries, both ways          block_search            one key in a block
 //! block_builder   writes them                    bytes                   a block's memory
+//! sidecar     where in a cached block a key can be
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
 //!
@@ -31,6 +32,7 @@ mod info;
 mod options;
 mod properties;
 mod reader;
+mod sidecar;
 mod sst;
 #[cfg(test)]
 mod tests;

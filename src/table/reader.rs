@@ -358,7 +358,8 @@ impl Table {
             Ticker::BlockCacheDataBytesInsert,
         ];
         self.load(&index.blocks, i, tickers, || {
-            let block = self.decode_block(fetch()?)?;
+            let mut block = self.decode_block(fetch()?)?;
+            block.add_sidecar();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
         })
