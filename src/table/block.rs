@@ -20,10 +20,11 @@ use std::ops::{Deref, Range};
 
 use crate::coding::{fixed32, varint};
 use crate::error::Damage;
+use crate::filter::LINE_BYTES;
 use crate::key::{self, SequenceNumber, TRAILER_BYTES};
 
 use super::bytes::BlockBytes;
-use super::sidecar::Sidecar;
+use super::sidecar::{Place, Sidecar};
 
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_BIT: u32 = 1 << 28;
@@ -100,6 +101,16 @@ impl Block {
     /// Prepares a data block for many searches.
     pub fn add_sidecar(&mut self) {
         self.sidecar = Sidecar::of(self);
+    }
+
+    /// Starts to fetch the entry that a search for `user_key` will read, if the block can tell.
+    #[inline]
+    pub fn prefetch_entry(&self, user_key: &[u8]) {
+        let place = self.sidecar.as_ref().and_then(|sidecar| sidecar.place(user_key));
+        if let Some(Place { offset, same_bytes: Some(_), .. }) = place {
+            self.bytes.prefetch(offset);
+            self.bytes.prefetch(offset + LINE_BYTES);
+        }
     }
 
     #[inline]

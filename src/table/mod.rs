@@ -44,7 +44,7 @@ use crate::key::{self, SEEK_KIND, SequenceNumber};
 pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use options::Dialect;
-pub(crate) use reader::{FilterProbe, Found, Table, TableContext};
+pub(crate) use reader::{BlockPlace, FilterProbe, Found, Table, TableContext};
 
 pub use checksum::ChecksumKind;
 pub use compression::Compression;
