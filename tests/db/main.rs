@@ -4,3 +4,4 @@ mod crash;
 mod edges;
 mod kill;
 mod model;
+mod reads;
