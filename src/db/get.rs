@@ -75,8 +75,8 @@ impl Inner {
         self.lookup(key, snapshot, |value| read(value.bytes()))
     }
 
-    /// The keys are looked up in key order, so that neighbours share index and data blocks, and
-    /// [`TOGETHER`] at a time.
+    /// The keys are looked up [`TOGETHER`] at a time; when there are more, in key order, so that
+    /// those of one block meet while it is in memory. (Sorting costs as much as an absent key.)
     pub(super) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -90,7 +90,9 @@ impl Inner {
         tickers.add(Ticker::NumberMultigetCalls, 1);
         tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_unstable_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
+        if keys.len() > TOGETHER {
+            order.sort_unstable_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
+        }
         let mut values = vec![None; keys.len()];
         for order in order.chunks(TOGETHER) {
             let lookups = order.iter().map(|&i| (i, LookupKey::new(keys[i].as_ref(), sequence)));

@@ -33,7 +33,7 @@ pub(crate) use store::{NewTable, TableStore};
 pub(crate) use table_file::TableFile;
 
 use crate::key::{self, user_key};
-use key_ranges::KeyRanges;
+use key_ranges::{Bounds, KeyRanges};
 
 /// One level's files, in the order they are searched.
 pub(crate) type Level = Vec<Arc<TableFile>>;
@@ -44,6 +44,10 @@ pub(crate) struct Version {
     pub levels: [Level; LEVELS],
     /// For each level that has files, in order.
     ranges: Vec<(usize, KeyRanges)>,
+}
+
+fn bounds(file: &TableFile) -> Bounds<'_> {
+    [user_key(&file.meta.smallest), user_key(&file.meta.largest)]
 }
 
 /// The files that may hold a key, with their levels, newest first. See [`Version::candidates`].
@@ -63,9 +67,10 @@ impl<'a> Iterator for Candidates<'a> {
         loop {
             let (level, ranges) = self.version.ranges.get(self.range)?;
             let files = &self.version.levels[*level];
+            let bounds = |i: usize| bounds(&files[i]);
             let found = match level {
-                0 => ranges.next_overlapping(files, self.l0_file, self.key),
-                _ => ranges.only(files, self.key),
+                0 => ranges.next_overlapping(bounds, self.l0_file, self.key),
+                _ => ranges.only(bounds, self.key),
             };
             match found {
                 Some(i) if *level == 0 => self.l0_file = i + 1,
@@ -96,8 +101,12 @@ impl Version {
         for level in &mut levels[1..] {
             level.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
         }
+        let ranges_of = |files: &Level| {
+            let bounds: Vec<_> = files.iter().map(|file| bounds(file)).collect();
+            KeyRanges::of(&bounds)
+        };
         let ranges = levels.iter().enumerate().filter(|(_, files)| !files.is_empty());
-        let ranges = ranges.map(|(level, files)| (level, KeyRanges::of(files))).collect();
+        let ranges = ranges.map(|(level, files)| (level, ranges_of(files))).collect();
         Version { levels, ranges }
     }
 
