@@ -9,17 +9,14 @@
 //! handle     shared == 0 or full form: varint64 offset, varint64 size
 //!            delta form, shared > 0:   zigzag varint of size - previous size; the block begins
 //!                                      where the previous one's trailer ends
-//! parsed     samples  [u64 …]           every 16th head: the last one of each group
-//!            heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
+//! parsed     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
 //!            keys     the separators' user keys back to back; ends[i] is where the i-th ends
 //!            trailers the separators' trailers; none when they are user keys
 //!            blocks   [offset, size]
 //! ```
 //!
-//! The heads are searched as plain integers: several times faster than decoding stored entries, and
-//! most separators differ in their heads. Equal heads are settled by the keys. The samples are few
-//! enough to stay in the processor's first caches, so that a search waits for one trip to the rest:
-//! the group's two lines, whose heads are all compared, without a branch.
+//! The heads are searched as plain integers, in one array: several times faster than decoding
+//! stored entries, and most separators differ in their heads. Equal heads are settled by the keys.
 //!
 //! A user-key separator stands behind every version of its key. That is what an internal key with
 //! trailer 0 does, so both forms are searched alike.
@@ -154,8 +151,7 @@ impl IndexParser {
         self.trailers.shrink_to_fit();
         let mut index = Index {
             common_prefix: Vec::new(),
-            samples: Vec::new(),
-            heads: Vec::new(),
+            heads: Vec::with_capacity(self.ends.len()),
             keys: self.keys,
             ends: self.ends,
             trailers: self.trailers,
@@ -167,14 +163,10 @@ impl IndexParser {
             let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
             index.common_prefix = first[..common].to_vec();
         }
-        let common = index.common_prefix.len();
-        let mut heads = (0..index.len()).map(|i| head(&index.user_key(i)[common..]));
-        let mut groups = Vec::with_capacity(index.len().div_ceil(GROUP));
-        while heads.len() > 0 {
-            groups.push(std::array::from_fn(|_| heads.next().unwrap_or(u64::MAX)));
+        for i in 0..index.len() {
+            let head = head(&index.user_key(i)[index.common_prefix.len()..]);
+            index.heads.push(head);
         }
-        index.samples = groups.iter().map(|group| group[GROUP - 1]).collect();
-        index.heads = groups;
         index
     }
 }
@@ -183,17 +175,11 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Heads that are compared together: two cache lines.
-const GROUP: usize = 16;
-
 /// A parsed index. Entry `i` leads to the table's `i`-th data block.
 pub(crate) struct Index {
     /// What all user keys of the separators begin with.
     common_prefix: Vec<u8>,
-    /// The last head of each group.
-    samples: Vec<u64>,
-    /// In groups; the last one is filled up with the maximum.
-    heads: Vec<[u64; GROUP]>,
+    heads: Vec<u64>,
     keys: Vec<u8>,
     ends: Vec<u32>,
     /// Empty when separators are user keys.
@@ -230,15 +216,11 @@ impl Index {
             return if user_key < &self.common_prefix[..] { 0 } else { self.len() };
         }
         let target = head(&user_key[common..]);
-        let group = self.samples.partition_point(|&sample| sample < target);
-        let Some(heads) = self.heads.get(group) else { return self.len() };
-        let below: usize = heads.iter().map(|&head| usize::from(head < target)).sum();
-        let low = (GROUP * group + below).min(self.len());
-        let heads = &self.heads.as_flattened()[..self.len()];
-        if heads.get(low) != Some(&target) {
+        let low = self.heads.partition_point(|&head| head < target);
+        if self.heads.get(low) != Some(&target) {
             return low;
         }
-        let ties = heads[low..].partition_point(|&head| head == target);
+        let ties = self.heads[low..].partition_point(|&head| head == target);
         // Among equal heads: the first separator that is not before the target.
         let (mut low, mut high) = (low, low + ties);
         while low < high {
@@ -265,8 +247,7 @@ impl Index {
     pub fn heap_bytes(&self) -> usize {
         self.common_prefix.capacity()
             + self.keys.capacity()
-            + size_of::<u64>() * (self.samples.capacity() + self.trailers.capacity())
-            + size_of::<[u64; GROUP]>() * self.heads.capacity()
+            + size_of::<u64>() * (self.heads.capacity() + self.trailers.capacity())
             + size_of::<u32>() * self.ends.capacity()
             + size_of::<(u64, u32)>() * self.handles.capacity()
     }
