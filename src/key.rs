@@ -103,6 +103,18 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     user_key(a).cmp(user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
 }
 
+/// The first 8 bytes as a number that orders as they do. Shorter keys are padded with zeros, so
+/// equal heads say nothing.
+#[inline]
+pub(crate) fn head(bytes: &[u8]) -> u64 {
+    if let Some(front) = bytes.first_chunk() {
+        return u64::from_be_bytes(*front);
+    }
+    let mut padded = [0; 8];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    u64::from_be_bytes(padded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

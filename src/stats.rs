@@ -19,11 +19,12 @@
 //! Ticker names and meanings are RocksDB's (`monitoring/statistics.cc`, without its `rocksdb.`
 //! prefix), so that its users' dashboards fit; where RocksDB has no ticker the name is ours.
 
+use std::marker::PhantomData;
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::OnceLock;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::thread_index;
+use crate::sync::{Guard, thread_index};
 
 /// Threads that get rows of their own: `GROUPS * GROUP_ROWS`.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -53,22 +54,23 @@ impl<const N: usize> Sharded<N> {
 
     #[inline]
     fn add(&self, counter: usize, n: u64) {
-        let thread = thread_index();
-        match self.groups.get(thread / GROUP_ROWS) {
-            Some(group) => {
-                let rows = match group.get() {
-                    Some(rows) => rows,
-                    None => first_use(group),
-                };
-                // Only this thread writes the row, so the two halves cannot be torn apart.
-                let counter = &rows[thread % GROUP_ROWS].0[counter];
-                counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-            }
+        self.row(thread_index()).add(counter, n);
+    }
+
+    /// The row of the thread that runs, whose index is `thread`.
+    #[inline]
+    fn row(&self, thread: usize) -> ThreadRow<'_, N> {
+        let own = match self.groups.get(thread / GROUP_ROWS) {
+            Some(group) => match group.get() {
+                Some(rows) => &rows[thread % GROUP_ROWS],
+                None => &first_use(group)[thread % GROUP_ROWS],
+            },
             None => {
                 let row = self.shared.get_or_init(|| Box::new(Row::new()));
-                row.0[counter].fetch_add(n, Ordering::Relaxed);
+                return ThreadRow { row, is_shared: true, _on_this_thread: PhantomData };
             }
-        }
+        };
+        ThreadRow { row: own, is_shared: false, _on_this_thread: PhantomData }
     }
 
     fn sum(&self) -> [u64; N] {
@@ -80,6 +82,27 @@ impl<const N: usize> Sharded<N> {
             }
         }
         sum
+    }
+}
+
+/// One thread's row, found once for several additions. Stays on its thread.
+#[derive(Clone, Copy)]
+struct ThreadRow<'a, const N: usize> {
+    row: &'a Row<N>,
+    is_shared: bool,
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl<const N: usize> ThreadRow<'_, N> {
+    #[inline]
+    fn add(&self, counter: usize, n: u64) {
+        let counter = &self.row.0[counter];
+        if self.is_shared {
+            counter.fetch_add(n, Ordering::Relaxed);
+        } else {
+            // Only this thread writes the row, so the two halves cannot be torn apart.
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        }
     }
 }
 
@@ -236,9 +259,26 @@ impl Counters {
         self.0.add(ticker as usize, n);
     }
 
+    /// For the additions of one lookup.
+    #[inline]
+    pub fn on_thread(&self, guard: &Guard) -> ThreadTickers<'_> {
+        ThreadTickers(self.0.row(guard.thread_index()))
+    }
+
     /// The sums over all threads.
     pub fn snapshot(&self) -> Tickers {
         Tickers(self.0.sum())
+    }
+}
+
+/// A thread's view of [`Counters`]: an addition is three instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct ThreadTickers<'a>(ThreadRow<'a, { Ticker::COUNT }>);
+
+impl ThreadTickers<'_> {
+    #[inline]
+    pub fn add(&self, ticker: Ticker, n: u64) {
+        self.0.add(ticker as usize, n);
     }
 }
 
@@ -300,6 +340,13 @@ impl FileCounters {
     #[inline]
     pub fn add(&self, ticker: FileTicker, n: u64) {
         self.0.add(ticker as usize, n);
+    }
+
+    /// Adds one to each of `tickers`.
+    #[inline]
+    pub fn count<const M: usize>(&self, guard: &Guard, tickers: [FileTicker; M]) {
+        let row = self.0.row(guard.thread_index());
+        tickers.into_iter().for_each(|ticker| row.add(ticker as usize, 1));
     }
 
     /// The sums over all threads.

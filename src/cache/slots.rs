@@ -30,6 +30,7 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use crate::filter::{LINE_BYTES, prefetch};
 use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{self, Guard, lock, pin};
@@ -174,7 +175,8 @@ impl<T: Send + Sync + 'static> Slots<T> {
     }
 
     /// How many slots there are.
-    #[cfg(test)]
+
+    /// How many slots there are.
     pub fn len(&self) -> usize {
         self.array.len()
     }
@@ -182,11 +184,34 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// The resident in slot `i`, if there is one. One load, and a write only when the resident was
     /// not used for a while.
     #[inline]
-    pub fn get<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<Lease<'g, T>> {
+    pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, T>> {
+        let pointer = NonNull::from(self.borrow(i, guard)?);
+        Some(Lease { pointer, owned: None, _guard: PhantomData })
+    }
+
+    /// As [`Slots::get`], as a plain reference.
+    #[inline]
+    pub fn borrow<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<&'g Resident<T>> {
         let pointer = NonNull::new(self.array[i].load(Ordering::Acquire))?;
-        let lease = Lease { pointer, owned: None, _guard: PhantomData };
-        lease.resident().header.mark_used();
-        Some(lease)
+        // SAFETY: alive for as long as the guard is held and the row exists (module comment).
+        let resident = unsafe { pointer.as_ref() };
+        resident.header.mark_used();
+        Some(resident)
+    }
+
+    /// Starts to fetch slot `i` itself.
+    #[inline]
+    pub fn prefetch(&self, i: usize) {
+        prefetch(&raw const self.array[i]);
+    }
+
+    /// Starts to fetch all of the resident in slot `i`, whose memory behind it excluded.
+    #[inline]
+    pub fn prefetch_resident(&self, i: usize) {
+        let resident = self.array[i].load(Ordering::Relaxed).cast::<u8>();
+        for offset in (0..size_of::<Resident<T>>()).step_by(LINE_BYTES) {
+            prefetch(resident.wrapping_add(offset));
+        }
     }
 
     /// Fills slot `i` from `read`, which returns the value and the heap bytes it owns. When

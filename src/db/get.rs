@@ -19,16 +19,20 @@ use std::sync::atomic::Ordering;
 use super::iter::unsupported_kind;
 use super::{Inner, View};
 use crate::error::Result;
-use crate::key::{EntryKind, SequenceNumber, user_key};
+use crate::key::{EntryKind, SequenceNumber};
 use crate::slice::Slice;
-use crate::stats::Ticker;
+use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{FilterProbe, Found, LookupKey};
+use crate::table::{BlockPlace, FilterProbe, Found, LookupKey};
 use crate::version::{TableFile, Version};
 
 /// Filters that are asked together. More files than this that may hold one key means many files in
 /// level 0: the rest waits its turn.
 const GATHERED: usize = 16;
+
+/// Keys of a `multi_get` that are looked up together: enough to hide every trip to memory, few
+/// enough that what they fetch stays in the processor's second cache.
+const TOGETHER: usize = 64;
 
 /// A value where it was found.
 enum ValueRef<'a> {
@@ -71,6 +75,8 @@ impl Inner {
         self.lookup(key, snapshot, |value| read(value.bytes()))
     }
 
+    /// The keys are looked up [`TOGETHER`] at a time; when there are more, in key order, so that
+    /// those of one block meet while it is in memory. (Sorting costs as much as an absent key.)
     pub(super) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -80,19 +86,93 @@ impl Inner {
         let guard = pin();
         let view = self.view.load(&guard);
         let sequence = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
-        self.counters.add(Ticker::NumberMultigetCalls, 1);
-        self.counters.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
-        // In key order neighbours share index and data blocks.
+        let tickers = self.counters.on_thread(&guard);
+        tickers.add(Ticker::NumberMultigetCalls, 1);
+        tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
+        if keys.len() > TOGETHER {
+            order.sort_unstable_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
+        }
         let mut values = vec![None; keys.len()];
-        for index in order {
-            let key = LookupKey::new(keys[index].as_ref(), sequence);
-            values[index] = self.find(view, &key, &guard, |value| value.to_slice())?;
+        for order in order.chunks(TOGETHER) {
+            let lookups = order.iter().map(|&i| (i, LookupKey::new(keys[i].as_ref(), sequence)));
+            self.find_together(view, lookups, &guard, tickers, &mut values)?;
         }
         Ok(values)
     }
 
+    /// Each step for all keys before the next one, so that their trips to memory overlap: filters
+    /// of all candidate files, then indexes, blocks, entries. `lookups` says where in `values` each
+    /// answer belongs.
+    fn find_together<'k>(
+        &self,
+        view: &View,
+        lookups: impl ExactSizeIterator<Item = (usize, LookupKey<'k>)>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+        values: &mut [Option<Slice>],
+    ) -> Result<()> {
+        let mut probes = Vec::with_capacity(lookups.len());
+        let mut open = Vec::with_capacity(lookups.len());
+        for (to, key) in lookups {
+            if let Some(value) = find_in_memtables(view, &key, tickers, |value| value.to_slice())? {
+                values[to] = value;
+                continue;
+            }
+            let first = probes.len();
+            probes.extend(view.version.candidates(key.user_key).map(|(level, file)| {
+                (level, file, file.table.prepare_filter(&key, guard, tickers))
+            }));
+            open.push(Open { to, key, next: first, end: probes.len(), place: None });
+        }
+        while !open.is_empty() {
+            // Only as far as the first "maybe": a deeper file is not asked when that one answers.
+            open.retain_mut(|lookup| {
+                while lookup.next < lookup.end {
+                    let (_, file, probe) = probes[lookup.next];
+                    if file.table.filter_says_maybe(probe, guard, tickers) {
+                        return true;
+                    }
+                    lookup.next += 1;
+                }
+                false
+            });
+            for lookup in &mut open {
+                let (_, file, _) = probes[lookup.next];
+                lookup.place = file.table.find_block(&lookup.key, guard, tickers);
+            }
+            for place in open.iter().flat_map(|lookup| lookup.place) {
+                place.prefetch_block();
+            }
+            for lookup in &open {
+                if let Some(place) = lookup.place {
+                    place.prefetch_entry(&lookup.key, guard);
+                }
+            }
+            let mut missed = Vec::new();
+            for lookup in open {
+                let (level, file, _) = probes[lookup.next];
+                let visit =
+                    |found: Found<'_>| Ok(is_value(found.kind)?.then(|| found.value_slice()));
+                let (table, key) = (&file.table, &lookup.key);
+                let found = match lookup.place {
+                    Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
+                    None => table.get_after_filter(key, guard, tickers, visit)?,
+                };
+                match found {
+                    Some(value) => {
+                        tickers.add(hit_ticker(level), 1);
+                        values[lookup.to] = value?;
+                    }
+                    None => missed.push(Open { next: lookup.next + 1, ..lookup }),
+                }
+            }
+            open = missed;
+        }
+        Ok(())
+    }
+
+    #[inline]
     fn lookup<R>(
         &self,
         key: &[u8],
@@ -104,81 +184,89 @@ impl Inner {
         let view = self.view.load(&guard);
         // After the view: what this number counts is in the view, or was written later.
         let sequence = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
-        self.find(view, &LookupKey::new(key, sequence), &guard, visit)
-    }
-
-    fn find<R>(
-        &self,
-        view: &View,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        visit: impl FnOnce(ValueRef<'_>) -> R,
-    ) -> Result<Option<R>> {
-        self.counters.add(Ticker::NumberKeysRead, 1);
-        for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
-            if let Some((_, kind, value)) = memtable.get(key.user_key, key.sequence) {
-                self.counters.add(Ticker::MemtableHit, 1);
-                return Ok(match is_value(kind)? {
-                    true => Some(visit(ValueRef::Memtable(value))),
-                    false => None,
-                });
-            }
-        }
-        self.counters.add(Ticker::MemtableMiss, 1);
-        self.find_in_tables(&view.version, key, guard, visit)
-    }
-
-    fn find_in_tables<R>(
-        &self,
-        version: &Version,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        visit: impl FnOnce(ValueRef<'_>) -> R,
-    ) -> Result<Option<R>> {
+        let tickers = self.counters.on_thread(&guard);
+        let key = LookupKey::new(key, sequence);
         let mut visit = Some(visit);
-        let mut candidates = candidates(version, key.user_key);
-        loop {
-            let mut probes: [Option<(usize, &TableFile, FilterProbe<'_>)>; GATHERED] =
-                [const { None }; GATHERED];
-            let mut gathered = 0;
-            for (level, file) in candidates.by_ref().take(GATHERED) {
-                probes[gathered] = Some((level, file, file.table.prepare_filter(key, guard)));
-                gathered += 1;
-            }
-            for probe in &mut probes[..gathered] {
-                let Some((level, file, probe)) = probe.take() else { continue };
-                if !file.table.filter_says_maybe(probe) {
-                    continue;
-                }
-                let found = file.table.get_after_filter(key, guard, |found| {
-                    Ok(match is_value(found.kind)? {
-                        true => visit.take().map(|visit| visit(ValueRef::Block(found))),
-                        false => None,
-                    })
-                })?;
-                if let Some(answer) = found {
-                    self.counters.add(hit_ticker(level), 1);
-                    return answer;
-                }
-            }
-            if gathered < GATHERED {
-                return Ok(None);
-            }
+        let mut visit = |value: ValueRef<'_>| visit.take().map(|visit| visit(value));
+        match find_in_memtables(view, &key, tickers, &mut visit)? {
+            Some(answer) => Ok(answer.flatten()),
+            None => Ok(find_in_tables(&view.version, &key, &guard, tickers, visit)?.flatten()),
         }
     }
 }
 
-/// The files that may hold `key`, with their levels, newest first.
-fn candidates<'a>(
-    version: &'a Version,
-    key: &'a [u8],
-) -> impl Iterator<Item = (usize, &'a TableFile)> {
-    let l0 = version.levels[0].iter().filter(move |file| {
-        user_key(&file.meta.smallest) <= key && key <= user_key(&file.meta.largest)
-    });
-    let deeper = (1..version.levels.len())
-        .filter_map(move |level| Some((level, version.candidate(level, key)?)));
-    l0.map(|file| (0, file)).chain(deeper).map(|(level, file)| (level, &**file))
+/// A lookup of several that are made together and that has no answer yet.
+struct Open<'k, 'g> {
+    /// Where its answer belongs.
+    to: usize,
+    key: LookupKey<'k>,
+    /// Its candidate files that are left: `next .. end` of all.
+    next: usize,
+    end: usize,
+    /// In the next one of them, when that table's index is in memory.
+    place: Option<BlockPlace<'g>>,
+}
+
+/// `None`: no memtable knows the key. `Some(None)`: it was deleted.
+#[inline]
+fn find_in_memtables<R>(
+    view: &View,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    visit: impl FnOnce(ValueRef<'_>) -> R,
+) -> Result<Option<Option<R>>> {
+    tickers.add(Ticker::NumberKeysRead, 1);
+    for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
+        // An entry that the sequence number counts was counted before it.
+        if memtable.is_empty() {
+            continue;
+        }
+        if let Some((_, kind, value)) = memtable.get(key.user_key, key.sequence) {
+            tickers.add(Ticker::MemtableHit, 1);
+            return Ok(Some(match is_value(kind)? {
+                true => Some(visit(ValueRef::Memtable(value))),
+                false => None,
+            }));
+        }
+    }
+    tickers.add(Ticker::MemtableMiss, 1);
+    Ok(None)
+}
+
+#[inline]
+fn find_in_tables<R>(
+    version: &Version,
+    key: &LookupKey<'_>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    mut visit: impl FnMut(ValueRef<'_>) -> R,
+) -> Result<Option<R>> {
+    let mut candidates = version.candidates(key.user_key);
+    loop {
+        let mut probes: [Option<(usize, &TableFile, FilterProbe<'_>)>; GATHERED] = [None; GATHERED];
+        let mut gathered = 0;
+        while gathered < GATHERED {
+            let Some((level, file)) = candidates.next() else { break };
+            let probe = file.table.prepare_filter(key, guard, tickers);
+            probes[gathered] = Some((level, file, probe));
+            gathered += 1;
+        }
+        for &(level, file, probe) in probes[..gathered].iter().flatten() {
+            if !file.table.filter_says_maybe(probe, guard, tickers) {
+                continue;
+            }
+            let found = file.table.get_after_filter(key, guard, tickers, |found| {
+                Ok(is_value(found.kind)?.then(|| visit(ValueRef::Block(found))))
+            })?;
+            if let Some(answer) = found {
+                tickers.add(hit_ticker(level), 1);
+                return answer;
+            }
+        }
+        if gathered < GATHERED {
+            return Ok(None);
+        }
+    }
 }
 
 /// Whether an entry holds a value (`true`) or is a tombstone.

@@ -73,7 +73,7 @@ impl LineBuf {
 /// Starts to fetch the line at `address`, which may be any address. Does nothing where the
 /// processor's instruction is not at hand.
 #[inline(always)]
-pub(super) fn prefetch<T>(address: *const T) {
+pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
     unsafe {

@@ -64,7 +64,7 @@ use hashes::HashList;
 use spec::Target;
 
 pub use builder::{FilterBlock, FilterBuilder};
-pub(crate) use lines::LineBuf;
+pub(crate) use lines::{LINE_BYTES, LineBuf, prefetch};
 pub use reader::{FilterReader, Probe};
 pub use spec::{FilterSpec, SpecError};
 

@@ -131,6 +131,14 @@ pub(crate) fn pin() -> Guard {
     Guard { record, _on_this_thread: PhantomData }
 }
 
+impl Guard {
+    /// [`thread_index`] of the guard's thread.
+    #[inline]
+    pub fn thread_index(&self) -> usize {
+        self.record.index
+    }
+}
+
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {

@@ -20,9 +20,11 @@ use std::ops::{Deref, Range};
 
 use crate::coding::{fixed32, varint};
 use crate::error::Damage;
+use crate::filter::LINE_BYTES;
 use crate::key::{self, SequenceNumber, TRAILER_BYTES};
 
 use super::bytes::BlockBytes;
+use super::sidecar::{Place, Sidecar};
 
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_BIT: u32 = 1 << 28;
@@ -36,6 +38,8 @@ pub(crate) struct Block {
     entries_end: usize,
     /// At least one.
     restart_count: usize,
+    /// In blocks that stay in memory. Inside, so that whoever reaches the block has it too.
+    sidecar: Option<Sidecar>,
 }
 
 impl Block {
@@ -69,7 +73,7 @@ impl Block {
         let restart_count = (packed & RESTARTS_MASK) as usize;
         match restarts_end.checked_sub(4 * restart_count) {
             Some(entries_end) if restart_count > 0 => {
-                Ok(Block { bytes, entries_end, restart_count })
+                Ok(Block { bytes, entries_end, restart_count, sidecar: None })
             }
             _ => Err(Damage::new(
                 packed_offset,
@@ -91,12 +95,27 @@ impl Block {
 
     /// Bytes of memory behind the block.
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.heap_bytes()
+        self.bytes.heap_bytes() + self.sidecar.as_ref().map_or(0, Sidecar::heap_bytes)
     }
 
-    /// Starts to fetch these bytes, all lines at once.
-    pub(super) fn prefetch(&self, range: Range<usize>) {
-        self.bytes.prefetch(range);
+    /// Prepares a data block for many searches.
+    pub fn add_sidecar(&mut self) {
+        self.sidecar = Sidecar::of(self);
+    }
+
+    /// Starts to fetch the entry that a search for `user_key` will read, if the block can tell.
+    #[inline]
+    pub fn prefetch_entry(&self, user_key: &[u8]) {
+        let place = self.sidecar.as_ref().and_then(|sidecar| sidecar.place(user_key));
+        if let Some(Place { offset, same_bytes: Some(_), .. }) = place {
+            self.bytes.prefetch(offset);
+            self.bytes.prefetch(offset + LINE_BYTES);
+        }
+    }
+
+    #[inline]
+    pub(super) fn sidecar(&self) -> Option<&Sidecar> {
+        self.sidecar.as_ref()
     }
 
     /// How many restart points there are.
@@ -320,7 +339,34 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
     /// As [`Self::seek`], the target given as user key and trailer.
     pub fn seek_parts(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         self.valid = false;
-        // The last restart point whose key is before the target; an entry sought lies after it.
+        if !self.go_to_place(user_key)? {
+            self.go_to_restart_before(user_key, trailer)?;
+        }
+        loop {
+            self.next()?;
+            if !self.valid || self.compare(&self.stored_key, user_key, trailer) != Ordering::Less {
+                return Ok(());
+            }
+        }
+    }
+
+    /// By the sidecar, before the first entry that can be at or after `user_key`. `false` when that
+    /// entry's key cannot be told from there.
+    fn go_to_place(&mut self, user_key: &[u8]) -> Result<bool, Damage> {
+        let Some(sidecar) = &self.block.sidecar else { return Ok(false) };
+        let Some(place) = sidecar.place(user_key) else {
+            self.next = self.block.entries_end;
+            return Ok(true);
+        };
+        let entry = Entry::decode(self.block.entries(), place.offset)?;
+        sidecar.key_start(place, &mut self.stored_key);
+        self.next = place.offset;
+        // The shared bytes must be those of the user key, not of its trailer or of the padding.
+        Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
+    }
+
+    /// Before the last restart point whose key is before the target; an entry sought lies after it.
+    fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -331,13 +377,7 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
                 high = middle;
             }
         }
-        self.go_to_restart(low)?;
-        loop {
-            self.next()?;
-            if !self.valid || self.compare(&self.stored_key, user_key, trailer) != Ordering::Less {
-                return Ok(());
-            }
-        }
+        self.go_to_restart(low)
     }
 
     /// To the last entry before the internal key `target`.

@@ -28,7 +28,7 @@ use std::cmp::Ordering;
 
 use crate::coding::Decoder;
 use crate::error::Damage;
-use crate::key::{self, TRAILER_BYTES};
+use crate::key::{self, TRAILER_BYTES, head};
 
 use super::block::Block;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
@@ -175,15 +175,6 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// The first 8 bytes as a number that orders as they do; a shorter key is padded with zeros, so
-/// equal heads say nothing.
-fn head(bytes: &[u8]) -> u64 {
-    let mut padded = [0; 8];
-    let length = bytes.len().min(8);
-    padded[..length].copy_from_slice(&bytes[..length]);
-    u64::from_be_bytes(padded)
-}
-
 /// A parsed index. Entry `i` leads to the table's `i`-th data block.
 pub(crate) struct Index {
     /// What all user keys of the separators begin with.
@@ -226,10 +217,10 @@ impl Index {
         }
         let target = head(&user_key[common..]);
         let low = self.heads.partition_point(|&head| head < target);
-        let ties = self.heads[low..].partition_point(|&head| head == target);
-        if ties == 0 {
+        if self.heads.get(low) != Some(&target) {
             return low;
         }
+        let ties = self.heads[low..].partition_point(|&head| head == target);
         // Among equal heads: the first separator that is not before the target.
         let (mut low, mut high) = (low, low + ties);
         while low < high {

@@ -4,6 +4,7 @@
 //! format      handles, trailers, footer          checksum, compression   what guards and packs blocks
 //! block       sorted entries, both ways          block_search            one key in a block
 //! block_builder   writes them                    bytes                   a block's memory
+//! sidecar     where in a cached block a key can be
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
 //!
@@ -36,6 +37,7 @@ mod prefix;
 mod prefix_filter;
 mod properties;
 mod reader;
+mod sidecar;
 mod sst;
 #[cfg(test)]
 mod tests;
@@ -48,7 +50,7 @@ use crate::key::{self, SEEK_KIND, SequenceNumber};
 pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use options::Dialect;
-pub(crate) use reader::{FilterProbe, Found, Table, TableContext};
+pub(crate) use reader::{BlockPlace, FilterProbe, Found, Table, TableContext};
 
 pub use checksum::ChecksumKind;
 pub use compression::Compression;

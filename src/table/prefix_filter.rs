@@ -14,15 +14,14 @@
 //! What a point lookup needs of this is marked cold: it stays out of the way of lookups by whole
 //! keys, which most are.
 
-use crate::cache::Lease;
 use crate::stats::{FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
 use super::LookupKey;
-use super::filter_block::{PreparedFilter, StoredFilter, TableFilter};
+use super::filter_block::{StoredFilter, TableFilter};
 use super::prefix::PrefixExtractor;
 use super::properties::TableProperties;
-use super::reader::{Asked, Table};
+use super::reader::Table;
 
 /// A stored filter that holds prefixes.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +37,6 @@ impl PrefixFilter {
         Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
     }
 }
-
-/// A filter that was asked for the prefix of a key.
-pub(super) type PrefixProbe<'g> = (Lease<'g, TableFilter>, PreparedFilter);
 
 impl Table {
     /// `false`: the table holds no entry of any key from `lower` to before `upper` (`None`: to the
@@ -60,30 +56,26 @@ impl Table {
         maybe
     }
 
-    /// Step 1 of a lookup where the filter holds no whole keys.
+    /// The filter's answer to a lookup where it holds no whole keys. Per file, a test of a prefix
+    /// counts as one of the key it was made for, as in RocksDB.
     #[cold]
-    pub(super) fn prepare_prefix<'g>(&'g self, key: &LookupKey<'_>, guard: &'g Guard) -> Asked<'g> {
+    pub(super) fn prefix_says_maybe(&self, key: &LookupKey<'_>, guard: &Guard) -> bool {
         let filter = self.prefix_filter();
-        match filter.and_then(|filter| filter.extractor.prefix_of(key.user_key)) {
-            Some(prefix) => Asked::Prefix(self.filter(guard).ok().flatten().map(|filter| {
-                let prepared = filter.prepare_prefix(key, prefix);
-                (filter, prepared)
-            })),
-            None => Asked::Nobody,
-        }
-    }
-
-    /// Step 2. Per file, a test of a prefix counts as one of the key it was made for, as in RocksDB.
-    #[cold]
-    pub(super) fn prefix_says_maybe(&self, probe: Option<PrefixProbe<'_>>) -> bool {
+        let Some(prefix) = filter.and_then(|filter| filter.extractor.prefix_of(key.user_key))
+        else {
+            return true;
+        };
         self.count(Ticker::BloomPrefixChecked);
-        let untrusted = match probe {
-            None => true,
-            Some((filter, prepared)) if filter.finish(prepared) => filter.is_untrusted(prepared),
-            Some(_) => {
-                self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
-                return false;
+        let untrusted = match self.filter(guard) {
+            Ok(Some(filter)) => {
+                let prepared = filter.prepare_prefix(key, prefix);
+                if !filter.finish(prepared) {
+                    self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
+                    return false;
+                }
+                filter.is_untrusted(prepared)
             }
+            _ => true,
         };
         self.file_counters().add(FileTicker::FilterFullPositive, 1);
         if untrusted {

@@ -28,7 +28,7 @@ use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::key::SequenceNumber;
 use crate::slice::{Slice, StableBytes};
-use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
+use crate::stats::{Counters, FileCounters, FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
 use super::LookupKey;
@@ -40,7 +40,7 @@ use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
 use super::info::TableFilterInfo;
 use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
-use super::prefix_filter::{PrefixFilter, PrefixProbe};
+use super::prefix_filter::PrefixFilter;
 use super::properties::{IndexForm, TableProperties, names};
 
 /// What a table shares with the rest of a database, and how it is to be read.
@@ -85,16 +85,48 @@ unsafe impl StableBytes for Block {
 }
 
 /// A filter that has been asked and not answered yet: see [`Table::prepare_filter`].
+#[derive(Clone, Copy)]
 pub(crate) struct FilterProbe<'g>(Asked<'g>);
 
-pub(super) enum Asked<'g> {
+#[derive(Clone, Copy)]
+enum Asked<'g> {
     /// The table has no filter for this lookup.
     Nobody,
-    /// A filter of prefixes only; `None`: it could not be read.
-    Prefix(Option<PrefixProbe<'g>>),
-    /// The filter could not be read.
+    /// A filter of prefixes only: it is asked in the second step.
+    Prefix(LookupKey<'g>),
+    /// The filter could not be read, or not trusted.
     Unreadable,
-    Filter(Lease<'g, TableFilter>, PreparedFilter),
+    /// It was not in memory, and has answered already.
+    No,
+    Maybe,
+    Filter(&'g TableFilter, PreparedFilter),
+}
+
+/// The data block where the search of a table begins; past the last one when there is none.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockPlace<'g> {
+    index: &'g TableIndex,
+    block: usize,
+}
+
+impl BlockPlace<'_> {
+    /// Starts to fetch what a search of the block reads first.
+    #[inline]
+    pub fn prefetch_block(&self) {
+        if self.block < self.index.blocks.len() {
+            self.index.blocks.prefetch_resident(self.block);
+        }
+    }
+
+    /// After that: starts to fetch the entry that the search will read.
+    #[inline]
+    pub fn prefetch_entry(&self, key: &LookupKey<'_>, guard: &Guard) {
+        if self.block < self.index.blocks.len()
+            && let Some(block) = self.index.blocks.borrow(self.block, guard)
+        {
+            block.prefetch_entry(key.user_key);
+        }
+    }
 }
 
 /// An entry in its block, for the length of a visit.
@@ -231,65 +263,145 @@ impl Table {
 
     /// Step 1 of a lookup: asks the filter, whose memory is then on its way.
     #[inline]
-    pub fn prepare_filter<'g>(&'g self, key: &LookupKey<'_>, guard: &'g Guard) -> FilterProbe<'g> {
+    pub fn prepare_filter<'g>(
+        &'g self,
+        key: &LookupKey<'g>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> FilterProbe<'g> {
         let Some(stored) = self.stored_filter else {
-            return FilterProbe(self.prepare_prefix(key, guard));
+            return FilterProbe(match self.prefix_filter() {
+                Some(_) => Asked::Prefix(*key),
+                None => Asked::Nobody,
+            });
         };
-        let lease = match self.filter.get(0, guard) {
-            Some(lease) => {
-                self.count(Ticker::BlockCacheFilterHit);
-                lease
+        match self.filter.borrow(0, guard) {
+            Some(filter) => {
+                tickers.add(Ticker::BlockCacheFilterHit, 1);
+                FilterProbe(Asked::Filter(filter, filter.prepare(key)))
             }
-            None => match self.load_filter(stored) {
-                Ok(lease) => lease,
-                Err(_) => return FilterProbe(Asked::Unreadable),
-            },
-        };
-        let prepared = lease.prepare(key);
-        FilterProbe(Asked::Filter(lease, prepared))
+            None => FilterProbe(self.ask_absent_filter(stored, key)),
+        }
+    }
+
+    /// For a filter that must be loaded, and may not stay in memory: answers at once.
+    #[cold]
+    fn ask_absent_filter(&self, stored: StoredFilter, key: &LookupKey<'_>) -> Asked<'static> {
+        let Ok(filter) = self.load_filter(stored) else { return Asked::Unreadable };
+        let prepared = filter.prepare(key);
+        match filter.finish(prepared) {
+            false => Asked::No,
+            true if filter.is_untrusted(prepared) => Asked::Unreadable,
+            true => Asked::Maybe,
+        }
     }
 
     /// Step 2: the filter's answer. `false`: the table holds no entry of the key.
     #[inline]
-    pub fn filter_says_maybe(&self, probe: FilterProbe<'_>) -> bool {
-        let untrusted = match probe.0 {
+    pub fn filter_says_maybe(
+        &self,
+        probe: FilterProbe<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        let (maybe, untrusted) = match probe.0 {
             Asked::Nobody => return true,
-            Asked::Unreadable => true,
-            Asked::Prefix(probe) => return self.prefix_says_maybe(probe),
+            Asked::Prefix(key) => return self.prefix_says_maybe(&key, guard),
+            Asked::Unreadable => (true, true),
+            Asked::No => (false, false),
+            Asked::Maybe => (true, false),
             Asked::Filter(filter, prepared) => {
-                if !filter.finish(prepared) {
-                    self.count_both(Ticker::BloomUseful, FileTicker::FilterUseful);
-                    return false;
-                }
-                filter.is_untrusted(prepared)
+                let maybe = filter.finish(prepared);
+                (maybe, maybe && filter.is_untrusted(prepared))
             }
         };
-        self.count_both(Ticker::BloomFullPositive, FileTicker::FilterFullPositive);
+        if !maybe {
+            tickers.add(Ticker::BloomUseful, 1);
+            self.file.file_counters().count(guard, [FileTicker::FilterUseful]);
+            return false;
+        }
+        tickers.add(Ticker::BloomFullPositive, 1);
+        self.file.file_counters().count(guard, [FileTicker::FilterFullPositive]);
         if untrusted {
-            self.count_both(Ticker::BloomUntrusted, FileTicker::FilterUntrusted);
+            tickers.add(Ticker::BloomUntrusted, 1);
+            self.file.file_counters().count(guard, [FileTicker::FilterUntrusted]);
         }
         true
     }
 
     /// Step 3, after a "maybe": visits the newest entry of the key that the snapshot sees.
+    #[inline]
     pub fn get_after_filter<R>(
         &self,
         key: &LookupKey<'_>,
         guard: &Guard,
+        tickers: ThreadTickers<'_>,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        let index = self.index(guard)?;
-        let mut i = index.index.find(key.user_key, key.trailer());
-        while i < index.index.len() {
-            let block = self.data_block(&index, i, guard)?;
-            self.count_both(Ticker::DataBlocksExamined, FileTicker::DataBlocksExamined);
+        let lease;
+        let index: &TableIndex = match self.index.borrow(0, guard) {
+            Some(index) => {
+                tickers.add(Ticker::BlockCacheIndexHit, 1);
+                index
+            }
+            None => {
+                lease = self.load_index()?;
+                &lease
+            }
+        };
+        let block = index.index.find(key.user_key, key.trailer());
+        self.get_from_block(BlockPlace { index, block }, key, guard, tickers, visit)
+    }
+
+    /// The first half of step 3, for lookups that are made together; the second one is
+    /// [`Table::get_from_block`]. `None`: the index is not in memory, and the whole step is to be
+    /// taken at once.
+    #[inline]
+    pub fn find_block<'g>(
+        &'g self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Option<BlockPlace<'g>> {
+        let index = self.index.borrow(0, guard)?;
+        tickers.add(Ticker::BlockCacheIndexHit, 1);
+        let block = index.index.find(key.user_key, key.trailer());
+        if block < index.blocks.len() {
+            index.blocks.prefetch(block);
+        }
+        Some(BlockPlace { index, block })
+    }
+
+    /// The second half of step 3: looks from the block on that the index named.
+    #[inline]
+    pub fn get_from_block<R>(
+        &self,
+        place: BlockPlace<'_>,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+        visit: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let BlockPlace { index, block: first } = place;
+        for i in first..index.index.len() {
+            let block = match index.blocks.get(i, guard) {
+                Some(block) => {
+                    tickers.add(Ticker::BlockCacheDataHit, 1);
+                    block
+                }
+                None => self.read_block(index, i)?,
+            };
+            tickers.add(Ticker::DataBlocksExamined, 1);
             let search = block.find(key.user_key, key.trailer(), self.overlay);
             match search.map_err(|damage| self.file.damaged(damage, index.index.handle(i)))? {
                 Search::Found { trailer, value } => {
+                    let examined = FileTicker::DataBlocksExamined;
                     if self.stored_filter.is_some() {
-                        let file = FileTicker::FilterFullTruePositive;
-                        self.count_both(Ticker::BloomFullTruePositive, file);
+                        tickers.add(Ticker::BloomFullTruePositive, 1);
+                        let both = [examined, FileTicker::FilterFullTruePositive];
+                        self.file.file_counters().count(guard, both);
                     } else {
+                        self.file.file_counters().count(guard, [examined]);
                         self.count_prefix_true_positive(key);
                     }
                     return Ok(Some(visit(Found {
@@ -299,8 +411,12 @@ impl Table {
                         value_start: value.start,
                     })));
                 }
-                Search::PastEnd if index.index.may_continue(i, key.user_key) => i += 1,
-                Search::Absent | Search::PastEnd => return Ok(None),
+                absent => {
+                    self.file.file_counters().count(guard, [FileTicker::DataBlocksExamined]);
+                    if absent == Search::Absent || !index.index.may_continue(i, key.user_key) {
+                        return Ok(None);
+                    }
+                }
             }
         }
         Ok(None)
@@ -329,16 +445,9 @@ impl Table {
         }
     }
 
-    /// Data block `i`.
-    fn data_block<'a>(
-        &'a self,
-        index: &'a TableIndex,
-        i: usize,
-        guard: &'a Guard,
-    ) -> Result<Lease<'a, Block>> {
-        if let Some(lease) = self.resident_block(index, i, guard) {
-            return Ok(lease);
-        }
+    /// Data block `i`, by one read of its own.
+    #[cold]
+    fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         self.load_block(index, i, || self.file.read_stored(index.index.handle(i)))
     }
 
@@ -368,7 +477,8 @@ impl Table {
             Ticker::BlockCacheDataBytesInsert,
         ];
         self.load(&index.blocks, i, tickers, || {
-            let block = self.decode_block(fetch()?)?;
+            let mut block = self.decode_block(fetch()?)?;
+            block.add_sidecar();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
         })

@@ -16,6 +16,7 @@
 //! that lists it is gone ([`TableFile`]).
 
 mod edit;
+mod key_ranges;
 mod level_cursor;
 mod manifest;
 pub(crate) mod names;
@@ -32,6 +33,7 @@ pub(crate) use store::{NewTable, TableStore};
 pub(crate) use table_file::TableFile;
 
 use crate::key::{self, user_key};
+use key_ranges::{Bounds, KeyRanges};
 
 /// One level's files, in the order they are searched.
 pub(crate) type Level = Vec<Arc<TableFile>>;
@@ -40,6 +42,45 @@ pub(crate) type Level = Vec<Arc<TableFile>>;
 #[derive(Default)]
 pub(crate) struct Version {
     pub levels: [Level; LEVELS],
+    /// For each level that has files, in order.
+    ranges: Vec<(usize, KeyRanges)>,
+}
+
+fn bounds(file: &TableFile) -> Bounds<'_> {
+    [user_key(&file.meta.smallest), user_key(&file.meta.largest)]
+}
+
+/// The files that may hold a key, with their levels, newest first. See [`Version::candidates`].
+pub(crate) struct Candidates<'a> {
+    version: &'a Version,
+    key: &'a [u8],
+    /// Where in `ranges` it stands, and which file of level 0 comes next.
+    range: usize,
+    l0_file: usize,
+}
+
+impl<'a> Iterator for Candidates<'a> {
+    type Item = (usize, &'a TableFile);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, &'a TableFile)> {
+        loop {
+            let (level, ranges) = self.version.ranges.get(self.range)?;
+            let files = &self.version.levels[*level];
+            let bounds = |i: usize| bounds(&files[i]);
+            let found = match level {
+                0 => ranges.next_overlapping(bounds, self.l0_file, self.key),
+                _ => ranges.only(bounds, self.key),
+            };
+            match found {
+                Some(i) if *level == 0 => self.l0_file = i + 1,
+                _ => self.range += 1,
+            }
+            if let Some(i) = found {
+                return Some((*level, &files[i]));
+            }
+        }
+    }
 }
 
 impl Version {
@@ -60,7 +101,13 @@ impl Version {
         for level in &mut levels[1..] {
             level.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
         }
-        Version { levels }
+        let ranges_of = |files: &Level| {
+            let bounds: Vec<_> = files.iter().map(|file| bounds(file)).collect();
+            KeyRanges::of(&bounds)
+        };
+        let ranges = levels.iter().enumerate().filter(|(_, files)| !files.is_empty());
+        let ranges = ranges.map(|(level, files)| (level, ranges_of(files))).collect();
+        Version { levels, ranges }
     }
 
     /// What each level holds, for the pure functions that plan.
@@ -75,11 +122,11 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The one file of a level from 1 on that may hold `key`.
-    pub fn candidate(&self, level: usize, key: &[u8]) -> Option<&Arc<TableFile>> {
-        let files = &self.levels[level];
-        let index = files.partition_point(|file| user_key(&file.meta.largest) < key);
-        files.get(index).filter(|file| user_key(&file.meta.smallest) <= key)
+    /// The files that may hold `key`: of level 0 those whose range holds it, then at most one a
+    /// level.
+    #[inline]
+    pub fn candidates<'a>(&'a self, key: &'a [u8]) -> Candidates<'a> {
+        Candidates { version: self, key, range: 0, l0_file: 0 }
     }
 
     /// The files of `level` whose user-key range meets `smallest ..= largest` (`None` = open).

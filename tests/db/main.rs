@@ -6,3 +6,4 @@ mod faults;
 mod kill;
 mod model;
 mod prefix;
+mod reads;

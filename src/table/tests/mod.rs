@@ -107,11 +107,12 @@ fn bloom() -> FilterSpec {
 /// All steps of a lookup: kind and value of what it finds.
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let guard = pin();
-    let probe = table.prepare_filter(lookup, &guard);
-    if !table.filter_says_maybe(probe) {
+    let tickers = table.block_file().counters().on_thread(&guard);
+    let probe = table.prepare_filter(lookup, &guard, tickers);
+    if !table.filter_says_maybe(probe, &guard, tickers) {
         return Ok(None);
     }
-    table.get_after_filter(lookup, &guard, |found| {
+    table.get_after_filter(lookup, &guard, tickers, |found| {
         assert_eq!(found.value_slice(), found.value);
         (found.kind, found.value_slice())
     })

@@ -1,0 +1,145 @@
+//! [`KeyRanges`]: the key ranges of one level's files, where a lookup finds them together.
+//!
+//! The keys themselves lie behind three pointers a file, each a trip to memory. Here the first 8
+//! bytes of each bound, after the prefix that all bounds of the level share, stand in two arrays.
+//! They decide nearly always; equal heads are settled by the keys.
+//!
+//! ```text
+//! smallest  [u64 u64 u64 …]      in the order of the level's files
+//! largest   [u64 u64 u64 …]
+//! ```
+
+use std::cmp::Ordering;
+
+use crate::key::head;
+
+/// Up to so many files, counting all beats a binary search.
+const LINEAR: usize = 32;
+
+/// The user keys that a file's range begins and ends with.
+pub(super) type Bounds<'a> = [&'a [u8]; 2];
+
+/// See the module. Its methods are given the bounds that it was made from, by position.
+pub(super) struct KeyRanges {
+    common_prefix: Vec<u8>,
+    smallest: Vec<u64>,
+    largest: Vec<u64>,
+}
+
+impl KeyRanges {
+    pub fn of(bounds: &[Bounds<'_>]) -> KeyRanges {
+        let mut keys = bounds.iter().flatten();
+        let mut common = keys.next().copied().unwrap_or_default();
+        for key in keys {
+            let shared = common.iter().zip(*key).take_while(|(a, b)| a == b).count();
+            common = &common[..shared];
+        }
+        let heads = |which: usize| {
+            bounds.iter().map(|bounds| head(&bounds[which][common.len()..])).collect()
+        };
+        KeyRanges { smallest: heads(0), largest: heads(1), common_prefix: common.to_vec() }
+    }
+
+    /// Of ranges that may overlap: the first from `start` on that holds `key`.
+    #[inline]
+    pub fn next_overlapping<'a>(
+        &self,
+        bounds: impl Fn(usize) -> Bounds<'a>,
+        start: usize,
+        key: &[u8],
+    ) -> Option<usize> {
+        let wanted = head(key.strip_prefix(&self.common_prefix[..])?);
+        (start..self.smallest.len()).find(|&i| {
+            self.begins_by(&bounds, i, wanted, key)
+                && match wanted.cmp(&self.largest[i]) {
+                    Ordering::Less => true,
+                    Ordering::Equal => key <= bounds(i)[1],
+                    Ordering::Greater => false,
+                }
+        })
+    }
+
+    /// Of ranges in key order that are disjoint: the one that holds `key`.
+    #[inline]
+    pub fn only<'a>(&self, bounds: impl Fn(usize) -> Bounds<'a>, key: &[u8]) -> Option<usize> {
+        let wanted = head(key.strip_prefix(&self.common_prefix[..])?);
+        let mut i = match self.largest.len() <= LINEAR {
+            true => self.largest.iter().map(|&head| usize::from(head < wanted)).sum(),
+            false => self.largest.partition_point(|&head| head < wanted),
+        };
+        if self.largest.get(i) == Some(&wanted) {
+            let mut end = i + self.largest[i..].partition_point(|&head| head == wanted);
+            while i < end {
+                let middle = i + (end - i) / 2;
+                match bounds(middle)[1] < key {
+                    true => i = middle + 1,
+                    false => end = middle,
+                }
+            }
+        }
+        (i < self.largest.len() && self.begins_by(&bounds, i, wanted, key)).then_some(i)
+    }
+
+    /// Whether range `i` begins at or before `key`, whose head is `wanted`.
+    #[inline]
+    fn begins_by<'a>(
+        &self,
+        bounds: impl Fn(usize) -> Bounds<'a>,
+        i: usize,
+        wanted: u64,
+        key: &[u8],
+    ) -> bool {
+        match self.smallest[i].cmp(&wanted) {
+            Ordering::Less => true,
+            Ordering::Equal => bounds(i)[0] <= key,
+            Ordering::Greater => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys that differ late, are prefixes of each other, and end in bytes like the padding.
+    fn keys() -> Vec<Vec<u8>> {
+        let mut keys = vec![vec![], vec![0xff; 12]];
+        for i in 0..30u8 {
+            keys.push(vec![b'a', i]);
+            keys.push([&b"a-long-prefix"[..], &[i]].concat());
+            keys.push([&b"a-long-prefix"[..], &vec![0; usize::from(i)]].concat());
+        }
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    #[test]
+    fn ranges_are_found_as_by_comparing_every_bound() {
+        let keys = keys();
+        for (first, last, step) in [(0, keys.len(), 1), (5, 40, 2), (31, 60, 1), (33, 35, 1)] {
+            let ends: Vec<&[u8]> = keys[first..last].iter().step_by(step).map(|k| &k[..]).collect();
+            let disjoint: Vec<Bounds<'_>> = ends.chunks_exact(2).map(|c| [c[0], c[1]]).collect();
+            let overlapping: Vec<Bounds<'_>> = ends
+                .iter()
+                .enumerate()
+                .map(|(i, &a)| [a, ends[(i * 7 + 3) % ends.len()]])
+                .collect();
+            let (one, many) = (KeyRanges::of(&disjoint), KeyRanges::of(&overlapping));
+            let holds = |bounds: &Bounds<'_>, key: &[u8]| bounds[0] <= key && key <= bounds[1];
+            for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
+                let expected = disjoint.iter().position(|bounds| holds(bounds, &key));
+                assert_eq!(one.only(|i| disjoint[i], &key), expected, "{key:?}");
+                let (mut start, mut found) = (0, Vec::new());
+                while let Some(i) = many.next_overlapping(|i| overlapping[i], start, &key) {
+                    found.push(i);
+                    start = i + 1;
+                }
+                let all = 0..overlapping.len();
+                let expected: Vec<_> = all.filter(|&i| holds(&overlapping[i], &key)).collect();
+                assert_eq!(found, expected, "{key:?}");
+            }
+        }
+        assert_eq!(KeyRanges::of(&[]).only(|_| unreachable!(), b"k"), None);
+    }
+}

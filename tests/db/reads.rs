@@ -1,0 +1,125 @@
+//! Point lookups: how many reads they cost, and that looking up together answers as one by one.
+
+use std::sync::Arc;
+
+use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
+use maypole::{BlockCache, Db, Ticker};
+
+fn key(n: u64) -> String {
+    format!("user{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// A settled tree of one level and several tables, whose reads are counted.
+fn settled(fs: &Arc<FaultFs>, cache: &Arc<BlockCache>, keys: u64) -> Db {
+    let db = Db::builder("db")
+        .fs(Arc::clone(fs) as Arc<dyn Fs>)
+        .block_cache(Arc::clone(cache))
+        .filter("bloom(10)".parse().unwrap())
+        .memtable_bytes(256 << 10)
+        .table_bytes(128 << 10)
+        .open()
+        .unwrap();
+    for n in 0..keys {
+        db.put(key(n), [b'v'; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_range::<&[u8]>(..).unwrap();
+    db
+}
+
+#[test]
+fn an_absent_lookup_reads_nothing_unless_a_filter_is_fooled_and_then_one_block() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    let cache = BlockCache::new(64 << 20);
+    drop(settled(&fs, &cache, 10_000));
+    // Opened again, so that no data block is in memory.
+    let db =
+        Db::builder("db").fs(Arc::clone(&fs) as Arc<dyn Fs>).block_cache(cache).open().unwrap();
+    let reads = || fs.calls(Target::Only(Operation::ReadExactAt));
+    let count = |ticker: Ticker| db.stats().tickers.get(ticker);
+    let one = db.get(key(0)).unwrap();
+    assert_eq!(one.unwrap(), [b'v'; 100]);
+    // Filters and indexes of all tables are loaded by the first lookups.
+    for n in 0..2000 {
+        db.get(key(1_000_000 + n)).unwrap();
+    }
+    let (mut fooled, mut reading) = (0, 0);
+    for n in 0..6_000 {
+        let before = (reads(), count(Ticker::BloomFullPositive), count(Ticker::BlockCacheDataMiss));
+        assert_eq!(db.get(key(2_000_000 + n)).unwrap(), None);
+        let positives = count(Ticker::BloomFullPositive) - before.1;
+        let misses = count(Ticker::BlockCacheDataMiss) - before.2;
+        assert!(positives <= 1, "one table a level");
+        assert_eq!(reads() - before.0, misses, "one read a block");
+        assert!(misses <= positives, "no filter was fooled, and yet a block was read");
+        fooled += positives;
+        reading += misses;
+    }
+    // About 1 % of the lookups, and most of their blocks were not in memory yet.
+    assert!((20..200).contains(&fooled), "{fooled}");
+    assert!(reading > 20, "{reading}");
+}
+
+#[test]
+fn looking_up_together_answers_in_the_order_asked_as_one_by_one() {
+    for cache_bytes in [0, 30_000, 64 << 20] {
+        let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+        let db = settled(&fs, &BlockCache::new(cache_bytes), 3_000);
+        // Three files in level 0, one of them with tombstones; then the memtable.
+        for file in 0..3 {
+            for n in (file..3_000).step_by(7) {
+                match file {
+                    1 => db.delete(key(n)).unwrap(),
+                    _ => db.put(key(n), format!("{file} {n}")).unwrap(),
+                }
+            }
+            db.flush().unwrap();
+        }
+        let snapshot = db.snapshot();
+        for n in (0..3_000).step_by(11) {
+            db.put(key(n), format!("memtable {n}")).unwrap();
+        }
+        // Present, deleted and absent keys in no order, some of them twice.
+        let keys: Vec<String> = (0..1_500).map(|i| key(i * 7919 % 4_000)).collect();
+        let keys = [&keys[..], &keys[..100], &[String::new()]].concat();
+        for count in [0, 1, 63, 64, 65, keys.len()] {
+            let keys = &keys[..count];
+            let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
+            assert_eq!(db.multi_get(keys).unwrap(), single);
+            let single: Vec<_> = keys.iter().map(|key| snapshot.get(key).unwrap()).collect();
+            assert_eq!(snapshot.multi_get(keys).unwrap(), single);
+        }
+    }
+}
+
+#[test]
+fn looking_up_together_counts_what_one_by_one_counts() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    let db = settled(&fs, &BlockCache::new(64 << 20), 3_000);
+    for n in 0..300 {
+        db.put(key(n), "newer").unwrap();
+    }
+    db.flush().unwrap();
+    let keys: Vec<String> = (0..2_000).map(|n| key(n * 2)).collect();
+    let counted = |look_up: &dyn Fn()| {
+        let before = db.stats().tickers;
+        look_up();
+        let since = &db.stats().tickers - &before;
+        [
+            Ticker::NumberKeysRead,
+            Ticker::MemtableMiss,
+            Ticker::BloomUseful,
+            Ticker::BloomFullPositive,
+            Ticker::BloomFullTruePositive,
+            Ticker::DataBlocksExamined,
+            Ticker::GetHitL0,
+            Ticker::GetHitL1,
+            Ticker::GetHitL2AndUp,
+        ]
+        .map(|ticker| since.get(ticker))
+    };
+    let single = counted(&|| keys.iter().for_each(|key| drop(db.get(key).unwrap())));
+    let together = counted(&|| drop(db.multi_get(&keys).unwrap()));
+    assert_eq!(together, single);
+    assert!(single.iter().filter(|&&n| n > 0).count() >= 7, "{single:?}");
+}
