@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Inner, View};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Step, next_by_copy};
 use crate::error::{Error, Result};
 use crate::key::{self, EntryKind, SequenceNumber, seek_key, user_key};
 use crate::memtable::MemtableCursor;
@@ -27,6 +27,9 @@ use crate::slice::Slice;
 use crate::sync::pin;
 use crate::table::ScanOptions;
 use crate::version::{LevelCursor, Version};
+
+/// The most that a scan reads at once.
+const READ_AHEAD_BYTES: usize = 256 << 10;
 
 /// Where entries come from.
 #[expect(
@@ -48,6 +51,7 @@ macro_rules! each_source {
 }
 
 impl Cursor for Source {
+    #[inline]
     fn valid(&self) -> bool {
         each_source!(self, cursor => cursor.valid())
     }
@@ -63,18 +67,26 @@ impl Cursor for Source {
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {
         each_source!(self, cursor => cursor.seek_before(target))
     }
+    #[inline]
     fn next(&mut self) -> Result<()> {
         each_source!(self, cursor => cursor.next())
+    }
+    #[inline(always)]
+    fn step(&mut self) -> Option<Step> {
+        each_source!(self, cursor => cursor.step())
     }
     fn prev(&mut self) -> Result<()> {
         each_source!(self, cursor => cursor.prev())
     }
+    #[inline]
     fn key(&self) -> &[u8] {
         each_source!(self, cursor => cursor.key())
     }
+    #[inline]
     fn value(&self) -> &[u8] {
         each_source!(self, cursor => cursor.value())
     }
+    #[inline]
     fn value_slice(&self) -> Slice {
         each_source!(self, cursor => cursor.value_slice())
     }
@@ -124,6 +136,7 @@ impl Bounds {
         self.upper.as_deref()
     }
 
+    #[inline]
     fn is_past(&self, key: &[u8]) -> bool {
         self.upper.as_deref().is_some_and(|upper| key >= upper)
     }
@@ -173,8 +186,7 @@ pub struct DbCursor {
     bounds: Bounds,
     direction: Direction,
     valid: bool,
-    /// Going forward: the user key whose remaining versions are hidden. Going backward: the key
-    /// shown.
+    /// Going backward: the key shown. Going forward: scratch.
     key: Vec<u8>,
     /// Going backward: the value shown.
     value: Slice,
@@ -196,7 +208,7 @@ impl DbCursor {
 
     fn at(moment: Moment, bounds: Bounds) -> DbCursor {
         DbCursor {
-            merged: MergingCursor::new(sources(&moment.view, &bounds)),
+            merged: MergingCursor::new(sources(&moment, &bounds)),
             moment,
             bounds,
             direction: Direction::Forward,
@@ -207,11 +219,13 @@ impl DbCursor {
     }
 
     /// Whether the cursor stands on an entry.
+    #[inline]
     pub fn valid(&self) -> bool {
         self.valid
     }
 
     /// The key of the entry, until the cursor moves. Panics when it stands on none.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         assert!(self.valid, "the cursor stands on no entry");
         match self.direction {
@@ -221,6 +235,7 @@ impl DbCursor {
     }
 
     /// The value of the entry, until the cursor moves. Panics when it stands on none.
+    #[inline]
     pub fn value(&self) -> &[u8] {
         assert!(self.valid, "the cursor stands on no entry");
         match self.direction {
@@ -230,6 +245,7 @@ impl DbCursor {
     }
 
     /// The value of the entry, to keep. Panics when the cursor stands on none.
+    #[inline]
     pub fn value_slice(&self) -> Slice {
         assert!(self.valid, "the cursor stands on no entry");
         match self.direction {
@@ -284,18 +300,38 @@ impl DbCursor {
     #[expect(clippy::should_implement_trait, reason = "a lending cursor is no Iterator")]
     pub fn next(&mut self) -> Result<()> {
         assert!(self.valid, "the cursor stands on no entry");
-        self.valid = false;
-        if self.direction == Direction::Backward {
-            // The merge stands before all versions of the key shown: go back to it, then past it.
-            let target = seek_key(&self.key, self.moment.sequence);
-            self.direction = Direction::Forward;
-            self.merged.seek(&target)?;
-        } else {
-            self.key.clear();
-            self.key.extend_from_slice(user_key(self.merged.key()));
-            self.merged.next()?;
+        if self.direction == Direction::Forward
+            && let Some(step) = self.merged.step()
+        {
+            // Nearly every entry is the only version of its key, and a value.
+            if step.repeats || !self.is_shown(step.trailer) || self.bounds.upper.is_some() {
+                return self.find_forward(step.repeats);
+            }
+            return Ok(());
         }
-        self.find_forward(true)
+        self.next_of_any_form()
+    }
+
+    /// Whether this is the trailer of a value that the cursor may see.
+    #[inline]
+    fn is_shown(&self, trailer: u64) -> bool {
+        trailer >> 8 <= self.moment.sequence && trailer as u8 == EntryKind::Value as u8
+    }
+
+    #[inline(never)]
+    fn next_of_any_form(&mut self) -> Result<()> {
+        self.valid = false;
+        let hidden = match self.direction {
+            Direction::Forward => next_by_copy(&mut self.merged, &mut self.key)?,
+            Direction::Backward => {
+                // The merge stands before all versions of the key shown: go back to it.
+                let target = seek_key(&self.key, self.moment.sequence);
+                self.direction = Direction::Forward;
+                self.merged.seek(&target)?;
+                true
+            }
+        };
+        self.find_forward(hidden)
     }
 
     /// To the entry before. Panics when the cursor stands on none.
@@ -314,29 +350,27 @@ impl DbCursor {
         self.valid = false;
     }
 
-    /// From where the merge stands to the first entry to show. `hidden`: versions of `self.key`
-    /// are hidden, by a version that was shown or by a tombstone.
+    /// From where the merge stands to the first entry to show. `hidden`: a version that was shown,
+    /// or a tombstone, hides this entry and those of the same user key that follow it.
+    #[inline(never)]
     fn find_forward(&mut self, mut hidden: bool) -> Result<()> {
+        self.valid = false;
         while self.merged.valid() {
             let internal_key = self.merged.key();
-            let key = user_key(internal_key);
-            if self.bounds.is_past(key) {
+            if self.bounds.is_past(user_key(internal_key)) {
                 return Ok(());
             }
-            if key::sequence(internal_key) <= self.moment.sequence && !(hidden && key == self.key) {
-                match kind(internal_key)? {
-                    EntryKind::Value => {
-                        self.valid = true;
-                        return Ok(());
-                    }
-                    _ => {
-                        hidden = true;
-                        self.key.clear();
-                        self.key.extend_from_slice(key);
-                    }
+            if !hidden && key::sequence(internal_key) <= self.moment.sequence {
+                if kind(internal_key)? == EntryKind::Value {
+                    self.valid = true;
+                    return Ok(());
                 }
+                hidden = true;
             }
-            self.merged.next()?;
+            hidden &= match self.merged.step() {
+                Some(step) => step.repeats,
+                None => next_by_copy(&mut self.merged, &mut self.key)?,
+            };
         }
         Ok(())
     }
@@ -372,22 +406,28 @@ impl DbCursor {
     }
 }
 
+#[inline]
 fn kind(internal_key: &[u8]) -> Result<EntryKind> {
     let byte = key::kind_byte(internal_key);
     EntryKind::from_byte(byte).ok_or_else(|| unsupported_kind(byte))
 }
 
 /// An entry of a kind that only RocksDB gives a meaning to.
+#[cold]
 pub(super) fn unsupported_kind(byte: u8) -> Error {
     Error::InvalidArgument(format!(
         "an entry of type {byte}: merge operands, blobs and wide columns are not supported"
     ))
 }
 
-fn sources(view: &View, bounds: &Bounds) -> Vec<Source> {
-    let options = ScanOptions::default();
-    let mut sources = vec![Source::Memtable(view.memtable.cursor())];
-    sources.extend(view.frozen.iter().map(|memtable| Source::Memtable(memtable.cursor())));
+fn sources(Moment { view, sequence }: &Moment, bounds: &Bounds) -> Vec<Source> {
+    let sequence = *sequence;
+    let options = ScanOptions { fill_cache: true, read_ahead_bytes: READ_AHEAD_BYTES };
+    // A memtable without an entry up to this sequence number stays without one: those that are
+    // inserted later have larger ones.
+    let memtables = std::iter::once(&view.memtable).chain(&view.frozen);
+    let seen = memtables.filter(|memtable| memtable.smallest_sequence() <= sequence);
+    let mut sources: Vec<_> = seen.map(|memtable| Source::Memtable(memtable.cursor())).collect();
     let version: &Version = &view.version;
     for level in 0..version.levels.len() {
         let files = version.overlapping(level, bounds.lower(), bounds.upper());

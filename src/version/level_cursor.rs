@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::TableFile;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Step};
 use crate::error::Result;
 use crate::key;
 use crate::slice::Slice;
@@ -69,12 +69,14 @@ impl LevelCursor {
         Ok(())
     }
 
+    #[inline]
     fn cursor(&self) -> &TableCursor {
         &self.open.as_ref().expect("the cursor stands on an entry").1
     }
 }
 
 impl Cursor for LevelCursor {
+    #[inline]
     fn valid(&self) -> bool {
         self.open.as_ref().is_some_and(|(_, cursor)| cursor.valid())
     }
@@ -116,6 +118,11 @@ impl Cursor for LevelCursor {
         self.skip_forward()
     }
 
+    #[inline(always)]
+    fn step(&mut self) -> Option<Step> {
+        self.open.as_mut()?.1.step()
+    }
+
     fn prev(&mut self) -> Result<()> {
         if let Some((_, cursor)) = &mut self.open {
             cursor.prev()?;
@@ -123,14 +130,17 @@ impl Cursor for LevelCursor {
         self.skip_backward()
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.cursor().key()
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.cursor().value()
     }
 
+    #[inline]
     fn value_slice(&self) -> Slice {
         self.cursor().value_slice()
     }
