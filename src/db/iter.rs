@@ -13,7 +13,7 @@
 //! a key come oldest first, so the one to show is known only when the key has been passed: the
 //! cursor keeps it aside and the merge stands before it.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Deref, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,10 +23,10 @@ use crate::error::{Error, Result};
 use crate::key::{self, EntryKind, SequenceNumber, seek_key, user_key};
 use crate::memtable::MemtableCursor;
 use crate::merge::MergingCursor;
-use crate::slice::Slice;
+use crate::slice::{Slice, SlicePacker};
 use crate::sync::pin;
 use crate::table::ScanOptions;
-use crate::version::{LevelCursor, Version};
+use crate::version::{LevelCursor, TableFile, Version};
 
 /// The most that a scan reads at once.
 const READ_AHEAD_BYTES: usize = 256 << 10;
@@ -38,7 +38,22 @@ const READ_AHEAD_BYTES: usize = 256 << 10;
 )]
 enum Source {
     Memtable(MemtableCursor),
-    Level(LevelCursor),
+    Level(LevelCursor<LevelFiles>),
+}
+
+/// Files of a level that follow each other. Holding the version is one count, not one a file.
+struct LevelFiles {
+    version: Arc<Version>,
+    level: usize,
+    range: Range<usize>,
+}
+
+impl Deref for LevelFiles {
+    type Target = [Arc<TableFile>];
+
+    fn deref(&self) -> &[Arc<TableFile>] {
+        &self.version.levels[self.level][self.range.clone()]
+    }
 }
 
 macro_rules! each_source {
@@ -428,18 +443,28 @@ fn sources(Moment { view, sequence }: &Moment, bounds: &Bounds) -> Vec<Source> {
     let memtables = std::iter::once(&view.memtable).chain(&view.frozen);
     let seen = memtables.filter(|memtable| memtable.smallest_sequence() <= sequence);
     let mut sources: Vec<_> = seen.map(|memtable| Source::Memtable(memtable.cursor())).collect();
-    let version: &Version = &view.version;
+    let version = &view.version;
     for level in 0..version.levels.len() {
-        let files = version.overlapping(level, bounds.lower(), bounds.upper());
-        let files =
-            files.filter(|file| file.range_may_match(&bounds.lower, bounds.upper())).cloned();
-        if level == 0 {
-            sources.extend(files.map(|file| Source::Level(LevelCursor::new(vec![file], options))));
-        } else {
-            let files: Vec<_> = files.collect();
-            if !files.is_empty() {
+        let files = &version.levels[level];
+        let mut add = |range: Range<usize>| {
+            if !range.is_empty() {
+                let files = LevelFiles { version: Arc::clone(version), level, range };
                 sources.push(Source::Level(LevelCursor::new(files, options)));
             }
+        };
+        let may_match = |i: usize| files[i].range_may_match(&bounds.lower, bounds.upper());
+        if level == 0 {
+            for (i, file) in files.iter().enumerate() {
+                if file.overlaps(bounds.lower(), bounds.upper()) && may_match(i) {
+                    add(i..i + 1);
+                }
+            }
+            continue;
+        }
+        // A filter is asked only where the range lies inside one file.
+        let range = version.overlapping_range(level, bounds.lower(), bounds.upper());
+        if range.len() != 1 || may_match(range.start) {
+            add(range);
         }
     }
     sources
@@ -447,20 +472,16 @@ fn sources(Moment { view, sequence }: &Moment, bounds: &Bounds) -> Vec<Source> {
 
 /// The entries of a database, or of a range of it, from either end, as they were when it was made.
 ///
-/// Keys are copied; values share the block they were found in. After an error it ends.
+/// Keys are copied, many into one allocation: one that is kept keeps up to 4 KiB. Values share the
+/// block they were found in. After an error it ends.
 pub struct DbIterator {
     moment: Moment,
     bounds: Bounds,
-    front: End,
-    back: End,
+    /// Each end has a cursor, made when first asked, on the last entry it gave.
+    front: Option<DbCursor>,
+    back: Option<DbCursor>,
+    keys: SlicePacker,
     finished: bool,
-}
-
-/// One end of an iterator: its cursor, made when first asked, and the last key it gave.
-#[derive(Default)]
-struct End {
-    cursor: Option<DbCursor>,
-    last_key: Option<Slice>,
 }
 
 impl std::fmt::Debug for DbIterator {
@@ -488,16 +509,18 @@ impl DbIterator {
 
     fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>, bounds: Bounds) -> DbIterator {
         let moment = Moment::now(inner, sequence);
-        DbIterator { moment, bounds, front: End::default(), back: End::default(), finished: false }
+        let keys = SlicePacker::default();
+        DbIterator { moment, bounds, front: None, back: None, keys, finished: false }
     }
 
-    /// The next entry of an end, if the other end has not given it.
-    fn step(&mut self, direction: Direction) -> Result<Option<(Slice, Slice)>> {
+    /// Moves an end to its next entry. Whether there is one that the other end has not given.
+    #[inline(always)]
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
         let (end, other) = match direction {
             Direction::Forward => (&mut self.front, &self.back),
             Direction::Backward => (&mut self.back, &self.front),
         };
-        let cursor = match &mut end.cursor {
+        let cursor = match end {
             Some(cursor) => {
                 match direction {
                     Direction::Forward => cursor.next()?,
@@ -506,8 +529,7 @@ impl DbIterator {
                 cursor
             }
             None => {
-                let cursor =
-                    end.cursor.insert(DbCursor::at(self.moment.clone(), self.bounds.clone()));
+                let cursor = end.insert(DbCursor::at(self.moment.clone(), self.bounds.clone()));
                 match direction {
                     Direction::Forward => cursor.seek_to_first()?,
                     Direction::Backward => cursor.seek_to_last()?,
@@ -515,29 +537,32 @@ impl DbIterator {
                 cursor
             }
         };
-        if !cursor.valid() {
-            return Ok(None);
-        }
-        let met = other.last_key.as_deref().is_some_and(|last| match direction {
-            Direction::Forward => cursor.key() >= last,
-            Direction::Backward => cursor.key() <= last,
-        });
-        if met {
-            return Ok(None);
-        }
-        let key = Slice::copy_from(cursor.key());
-        end.last_key = Some(key.clone());
-        Ok(Some((key, cursor.value_slice())))
+        Ok(cursor.valid()
+            && other.as_ref().is_none_or(|other| match direction {
+                Direction::Forward => cursor.key() < other.key(),
+                Direction::Backward => cursor.key() > other.key(),
+            }))
     }
 
-    fn step_or_end(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
+    #[inline(always)]
+    fn give(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
         if self.finished {
             return None;
         }
-        let item = self.step(direction).transpose();
+        let moved = self.advance(direction);
         // Whichever end runs out, or into the other, there is nothing between them any more.
-        self.finished = !matches!(item, Some(Ok(_)));
-        item
+        self.finished = !matches!(moved, Ok(true));
+        let end = match direction {
+            Direction::Forward => &self.front,
+            Direction::Backward => &self.back,
+        };
+        match (moved, end) {
+            (Ok(true), Some(cursor)) => {
+                Some(Ok((self.keys.pack(cursor.key()), cursor.value_slice())))
+            }
+            (Ok(_), _) => None,
+            (Err(error), _) => Some(Err(error)),
+        }
     }
 }
 
@@ -545,13 +570,13 @@ impl Iterator for DbIterator {
     type Item = Result<(Slice, Slice)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step_or_end(Direction::Forward)
+        self.give(Direction::Forward)
     }
 }
 
 impl DoubleEndedIterator for DbIterator {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step_or_end(Direction::Backward)
+        self.give(Direction::Backward)
     }
 }
 

@@ -114,17 +114,6 @@ impl TableCursor {
         Ok(())
     }
 
-    /// As [`Self::open_block`], for who goes forward: the block after it, if it is in memory, is
-    /// fetched from there meanwhile.
-    fn open_block_before_next(&mut self, index: &TableIndex, i: usize) -> Result<()> {
-        if i + 1 < index.index.len()
-            && let Some(next) = index.blocks.get(i + 1, &pin())
-        {
-            next.prefetch(0..PREFETCH_BYTES.min(next.bytes().len()));
-        }
-        self.open_block(index, i)
-    }
-
     fn hold_block(&mut self, index: &TableIndex, i: usize) -> Result<HeldBlock> {
         if let Some(lease) = self.table.resident_block(index, i, &pin()) {
             return Ok(HeldBlock::Shared(lease.to_arc()));
@@ -205,7 +194,7 @@ impl TableCursor {
                 self.block = None;
                 return Ok(());
             }
-            self.open_block_before_next(&index, self.i + 1)?;
+            self.open_block(&index, self.i + 1)?;
             self.step_block(BlockCursor::seek_to_first)?;
         }
         Ok(())
@@ -242,7 +231,7 @@ impl Cursor for TableCursor {
         if index.index.len() == 0 {
             return Ok(());
         }
-        self.open_block_before_next(&index, 0)?;
+        self.open_block(&index, 0)?;
         self.step_block(BlockCursor::seek_to_first)?;
         self.skip_forward()
     }
@@ -262,7 +251,11 @@ impl Cursor for TableCursor {
             self.block = None;
             return Ok(());
         }
-        self.open_block_before_next(&index, i)?;
+        self.open_block(&index, i)?;
+        if let Some(cursor) = &self.block {
+            let block: &Block = cursor.block();
+            block.prefetch(0..PREFETCH_BYTES.min(block.bytes().len()));
+        }
         self.step_block(|block| block.seek(target))?;
         self.skip_forward()
     }

@@ -2,6 +2,7 @@
 //!
 //! One table is open at a time; the next is opened when the cursor walks off the end of it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::TableFile;
@@ -16,16 +17,16 @@ use crate::table::{ScanOptions, TableCursor};
 pub(crate) const COMPACTION_SCAN: ScanOptions =
     ScanOptions { fill_cache: false, read_ahead_bytes: 256 << 10 };
 
-pub(crate) struct LevelCursor {
+pub(crate) struct LevelCursor<F = Vec<Arc<TableFile>>> {
     /// Disjoint, by key.
-    files: Vec<Arc<TableFile>>,
+    files: F,
     options: ScanOptions,
     /// The file that is being read, and its position in `files`.
     open: Option<(usize, TableCursor)>,
 }
 
-impl LevelCursor {
-    pub fn new(files: Vec<Arc<TableFile>>, options: ScanOptions) -> LevelCursor {
+impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
+    pub fn new(files: F, options: ScanOptions) -> LevelCursor<F> {
         LevelCursor { files, options, open: None }
     }
 
@@ -75,7 +76,7 @@ impl LevelCursor {
     }
 }
 
-impl Cursor for LevelCursor {
+impl<F: Deref<Target = [Arc<TableFile>]>> Cursor for LevelCursor<F> {
     #[inline]
     fn valid(&self) -> bool {
         self.open.as_ref().is_some_and(|(_, cursor)| cursor.valid())
