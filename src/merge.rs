@@ -275,6 +275,18 @@ mod tests {
             self.position += 1;
             Ok(())
         }
+        fn step(&mut self) -> Option<Step> {
+            // Not always, so that `next` takes its turn.
+            let [last, entry] = self.entries.get(self.position..self.position + 2)? else {
+                return None;
+            };
+            if key::sequence(entry) % 5 == 0 {
+                return None;
+            }
+            self.position += 1;
+            let repeats = key::user_key(last) == key::user_key(entry);
+            Some(Step { repeats, trailer: key::trailer(entry) })
+        }
         fn prev(&mut self) -> Result<()> {
             self.position = self.position.wrapping_sub(1);
             Ok(())
@@ -290,12 +302,14 @@ mod tests {
     #[test]
     fn a_merge_walks_like_one_sorted_list_through_any_turns() {
         let mut rng = StdRng::seed_from_u64(1);
+        let mut steps = 0;
         for source_count in 0..6 {
             let mut sources: Vec<Vec<Vec<u8>>> = vec![Vec::new(); source_count];
             let mut all = Vec::new();
             if source_count > 0 {
                 for sequence in 1..60 {
-                    let entry = internal_key(&[rng.random_range(b'a'..b'h')], sequence, 1);
+                    let user_key = [rng.random_range(b'a'..b'h'), rng.random_range(0..4)];
+                    let entry = internal_key(&user_key, sequence, 1);
                     sources[rng.random_range(0..source_count)].push(entry.clone());
                     all.push(entry);
                 }
@@ -310,7 +324,7 @@ mod tests {
             for _ in 0..3000 {
                 let target =
                     internal_key(&[rng.random_range(b'a'..b'i')], rng.random_range(0..60), 1);
-                match rng.random_range(0..12) {
+                match rng.random_range(0..16) {
                     0 => (merged.seek_to_first().unwrap(), model.seek_to_first().unwrap()),
                     1 => (merged.seek_to_last().unwrap(), model.seek_to_last().unwrap()),
                     2 => (merged.seek(&target).unwrap(), model.seek(&target).unwrap()),
@@ -319,6 +333,17 @@ mod tests {
                     }
                     4..8 if model.valid() => (merged.next().unwrap(), model.next().unwrap()),
                     8..12 if model.valid() => (merged.prev().unwrap(), model.prev().unwrap()),
+                    12.. if model.valid() => {
+                        let last = merged.key().to_vec();
+                        if let Some(step) = merged.step() {
+                            steps += 1;
+                            model.next().unwrap();
+                            let repeats = key::user_key(model.key()) == key::user_key(&last);
+                            assert_eq!(step.repeats, repeats);
+                            assert_eq!(step.trailer, key::trailer(model.key()));
+                        }
+                        ((), ())
+                    }
                     _ => ((), ()),
                 };
                 assert_eq!(merged.valid(), model.valid());
@@ -327,5 +352,6 @@ mod tests {
                 }
             }
         }
+        assert!(steps > 100, "{steps} steps");
     }
 }

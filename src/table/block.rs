@@ -99,7 +99,7 @@ impl Block {
     }
 
     /// Starts to fetch these bytes, all lines at once.
-    pub fn prefetch(&self, range: Range<usize>) {
+    pub(super) fn prefetch(&self, range: Range<usize>) {
         self.bytes.prefetch(range);
     }
 
@@ -563,6 +563,39 @@ mod tests {
                 let before = at.checked_sub(1).map(|i| &entries[i].0[..]);
                 assert_eq!(cursor.valid().then(|| cursor.key()), before);
             }
+        }
+    }
+
+    #[test]
+    fn a_step_tells_the_trailer_and_whether_the_user_key_repeats() {
+        let mut entries = model();
+        // Values that need two and three bytes for their length.
+        for (i, (_, value)) in entries.iter_mut().enumerate().step_by(7) {
+            value.resize(100 * i, 7);
+        }
+        entries.insert(1, (internal_key(b"", 9, 1), vec![0; 20_000]));
+        entries.sort_by(|a, b| key::compare(&a.0, &b.0));
+        for (restart_interval, overlay) in [(1, None), (16, None), (10_000, None), (16, Some(5))] {
+            let block = build(&entries, restart_interval);
+            let mut cursor = BlockCursor::new(&block, overlay);
+            cursor.seek_to_first().unwrap();
+            let mut steps = 0;
+            for pair in entries.windows(2) {
+                match cursor.step() {
+                    Some(step) => {
+                        steps += 1;
+                        let repeats = key::user_key(&pair[0].0) == key::user_key(&pair[1].0);
+                        assert_eq!(step.repeats, repeats, "{:?}", pair[1].0);
+                        assert_eq!(step.trailer, key::trailer(cursor.key()));
+                    }
+                    None => cursor.next().unwrap(),
+                }
+                assert_eq!(key::user_key(cursor.key()), key::user_key(&pair[1].0));
+                assert_eq!(cursor.value(), pair[1].1);
+                assert!(overlay.is_some() || cursor.key() == pair[1].0);
+            }
+            assert!(cursor.step().is_none() && cursor.valid(), "at the end it stays for `next`");
+            assert!(steps > entries.len() / 2, "the common case is common: {steps}");
         }
     }
 

@@ -38,10 +38,6 @@ impl Default for ScanOptions {
 /// The first read of a scan that fills the cache, when it has come to its second block in a row.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
-/// The part of a block that is worth fetching before it is read: the processor sees the rest
-/// coming. A block of the usual size.
-const PREFETCH_BYTES: usize = 4 << 10;
-
 /// A block that a cursor keeps.
 enum HeldBlock {
     Shared(Arc<Resident<Block>>),
@@ -252,10 +248,6 @@ impl Cursor for TableCursor {
             return Ok(());
         }
         self.open_block(&index, i)?;
-        if let Some(cursor) = &self.block {
-            let block: &Block = cursor.block();
-            block.prefetch(0..PREFETCH_BYTES.min(block.bytes().len()));
-        }
         self.step_block(|block| block.seek(target))?;
         self.skip_forward()
     }
