@@ -6,6 +6,7 @@
 //! on no entry.
 
 use crate::error::Result;
+use crate::key;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
@@ -24,6 +25,12 @@ pub(crate) trait Cursor {
 
     fn next(&mut self) -> Result<()>;
 
+    /// The common case of [`Cursor::next`], without a way to fail. `None`: it did not move, `next`
+    /// has to.
+    fn step(&mut self) -> Option<Step> {
+        None
+    }
+
     fn prev(&mut self) -> Result<()>;
 
     /// The internal key, until the cursor moves.
@@ -36,4 +43,23 @@ pub(crate) trait Cursor {
     fn value_slice(&self) -> Slice {
         Slice::copy_from(self.value())
     }
+}
+
+/// What [`Cursor::step`] came to. Who walks a tree asks this of every entry, and most cursors can
+/// tell without a copy of the key they leave.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    /// Whether it is another version of the user key the cursor left.
+    pub repeats: bool,
+    /// The trailer of its key.
+    pub trailer: u64,
+}
+
+/// [`Cursor::next`] for those that ask [`Step::repeats`]. `scratch` is any buffer.
+#[inline(never)]
+pub(crate) fn next_by_copy<C: Cursor>(cursor: &mut C, scratch: &mut Vec<u8>) -> Result<bool> {
+    scratch.clear();
+    scratch.extend_from_slice(key::user_key(cursor.key()));
+    cursor.next()?;
+    Ok(cursor.valid() && key::user_key(cursor.key()) == scratch)
 }

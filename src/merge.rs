@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Step};
 use crate::error::Result;
 use crate::key;
 use crate::slice::Slice;
@@ -31,20 +31,33 @@ pub(crate) struct MergingCursor<C> {
     /// Indices of the other valid sources, a binary heap in the order of `direction`.
     heap: Vec<usize>,
     direction: Direction,
+    /// Going forward: whether the top of the heap is known to have another user key than the
+    /// current entry.
+    is_alone: bool,
 }
 
 impl<C: Cursor> MergingCursor<C> {
     pub fn new(sources: Vec<C>) -> Self {
         let heap = Vec::with_capacity(sources.len());
-        MergingCursor { sources, current: None, heap, direction: Direction::Forward }
+        MergingCursor {
+            sources,
+            current: None,
+            heap,
+            direction: Direction::Forward,
+            is_alone: false,
+        }
     }
 
     /// Whether source `a` goes before source `b`.
     fn before(&self, a: usize, b: usize) -> bool {
         let order = key::compare(self.sources[a].key(), self.sources[b].key());
+        self.is_before(order.then(a.cmp(&b)))
+    }
+
+    fn is_before(&self, order: Ordering) -> bool {
         match self.direction {
-            Direction::Forward => order.then(a.cmp(&b)) == Ordering::Less,
-            Direction::Backward => order.then(a.cmp(&b)) == Ordering::Greater,
+            Direction::Forward => order == Ordering::Less,
+            Direction::Backward => order == Ordering::Greater,
         }
     }
 
@@ -57,6 +70,7 @@ impl<C: Cursor> MergingCursor<C> {
             self.sift_down(i);
         }
         self.current = self.pop();
+        self.is_alone = self.heap.is_empty() && self.direction == Direction::Forward;
     }
 
     fn pop(&mut self) -> Option<usize> {
@@ -86,15 +100,26 @@ impl<C: Cursor> MergingCursor<C> {
     }
 
     /// After the current source has moved: is it still the nearest?
+    #[inline]
     fn settle(&mut self, current: usize) {
         if !self.sources[current].valid() {
             self.current = self.pop();
-        } else if let Some(&top) = self.heap.first()
-            && self.before(top, current)
-        {
+            self.is_alone = self.heap.is_empty() && self.direction == Direction::Forward;
+        } else if let Some(&top) = self.heap.first() {
+            self.compare_to_top(current, top);
+        }
+    }
+
+    fn compare_to_top(&mut self, current: usize, top: usize) {
+        let (key, top_key) = (self.sources[current].key(), self.sources[top].key());
+        let user_keys = key::user_key(top_key).cmp(key::user_key(key));
+        self.is_alone = user_keys != Ordering::Equal && self.direction == Direction::Forward;
+        let order = user_keys.then_with(|| key::trailer(key).cmp(&key::trailer(top_key)));
+        if self.is_before(order.then(top.cmp(&current))) {
             self.heap[0] = current;
             self.sift_down(0);
             self.current = Some(top);
+            self.is_alone = false;
         }
     }
 
@@ -153,6 +178,7 @@ impl<C: Cursor> MergingCursor<C> {
 }
 
 impl<C: Cursor> Cursor for MergingCursor<C> {
+    #[inline]
     fn valid(&self) -> bool {
         self.current.is_some()
     }
@@ -177,18 +203,36 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
         self.advance(Direction::Forward)
     }
 
+    /// The entry after the current one is its source's next, or the top of the heap, which must be
+    /// known to have another key.
+    #[inline(always)]
+    fn step(&mut self) -> Option<Step> {
+        let current = self.current.filter(|_| self.is_alone)?;
+        let step = self.sources[current].step()?;
+        if let Some(&top) = self.heap.first() {
+            self.compare_to_top(current, top);
+            if self.current != Some(current) {
+                return Some(Step { repeats: false, trailer: key::trailer(self.key()) });
+            }
+        }
+        Some(step)
+    }
+
     fn prev(&mut self) -> Result<()> {
         self.advance(Direction::Backward)
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.sources[self.current.expect("the cursor stands on an entry")].key()
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.sources[self.current.expect("the cursor stands on an entry")].value()
     }
 
+    #[inline]
     fn value_slice(&self) -> Slice {
         self.sources[self.current.expect("the cursor stands on an entry")].value_slice()
     }
@@ -231,6 +275,18 @@ mod tests {
             self.position += 1;
             Ok(())
         }
+        fn step(&mut self) -> Option<Step> {
+            // Not always, so that `next` takes its turn.
+            let [last, entry] = self.entries.get(self.position..self.position + 2)? else {
+                return None;
+            };
+            if key::sequence(entry) % 5 == 0 {
+                return None;
+            }
+            self.position += 1;
+            let repeats = key::user_key(last) == key::user_key(entry);
+            Some(Step { repeats, trailer: key::trailer(entry) })
+        }
         fn prev(&mut self) -> Result<()> {
             self.position = self.position.wrapping_sub(1);
             Ok(())
@@ -246,12 +302,14 @@ mod tests {
     #[test]
     fn a_merge_walks_like_one_sorted_list_through_any_turns() {
         let mut rng = StdRng::seed_from_u64(1);
+        let mut steps = 0;
         for source_count in 0..6 {
             let mut sources: Vec<Vec<Vec<u8>>> = vec![Vec::new(); source_count];
             let mut all = Vec::new();
             if source_count > 0 {
                 for sequence in 1..60 {
-                    let entry = internal_key(&[rng.random_range(b'a'..b'h')], sequence, 1);
+                    let user_key = [rng.random_range(b'a'..b'h'), rng.random_range(0..4)];
+                    let entry = internal_key(&user_key, sequence, 1);
                     sources[rng.random_range(0..source_count)].push(entry.clone());
                     all.push(entry);
                 }
@@ -266,7 +324,7 @@ mod tests {
             for _ in 0..3000 {
                 let target =
                     internal_key(&[rng.random_range(b'a'..b'i')], rng.random_range(0..60), 1);
-                match rng.random_range(0..12) {
+                match rng.random_range(0..16) {
                     0 => (merged.seek_to_first().unwrap(), model.seek_to_first().unwrap()),
                     1 => (merged.seek_to_last().unwrap(), model.seek_to_last().unwrap()),
                     2 => (merged.seek(&target).unwrap(), model.seek(&target).unwrap()),
@@ -275,6 +333,17 @@ mod tests {
                     }
                     4..8 if model.valid() => (merged.next().unwrap(), model.next().unwrap()),
                     8..12 if model.valid() => (merged.prev().unwrap(), model.prev().unwrap()),
+                    12.. if model.valid() => {
+                        let last = merged.key().to_vec();
+                        if let Some(step) = merged.step() {
+                            steps += 1;
+                            model.next().unwrap();
+                            let repeats = key::user_key(model.key()) == key::user_key(&last);
+                            assert_eq!(step.repeats, repeats);
+                            assert_eq!(step.trailer, key::trailer(model.key()));
+                        }
+                        ((), ())
+                    }
                     _ => ((), ()),
                 };
                 assert_eq!(merged.valid(), model.valid());
@@ -283,5 +352,6 @@ mod tests {
                 }
             }
         }
+        assert!(steps > 100, "{steps} steps");
     }
 }

@@ -10,6 +10,7 @@
 //! Invariant: `start .. start + length` lies inside memory that `owner` keeps alive and unchanged.
 
 use std::borrow::Borrow;
+use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub struct Slice {
     start: *const u8,
     length: usize,
     /// Keeps `start` valid. `None` only for the empty slice.
-    _owner: Option<Arc<dyn StableBytes>>,
+    _owner: Option<Arc<dyn Send + Sync>>,
 }
 
 // SAFETY: the bytes are immutable and their owner is `Send + Sync`.
@@ -64,6 +65,61 @@ impl Slice {
         let window = &owner.stable_bytes()[range];
         let (start, length) = (window.as_ptr(), window.len());
         Slice { start, length, _owner: Some(owner) }
+    }
+}
+
+/// Makes many small slices out of few allocations: each is a window on a chunk that it shares with
+/// the ones made before and after it, and that lives as long as any of them.
+///
+/// ```text
+/// chunk   | slice | slice | slice | free …      written once, front to back, by one packer
+/// ```
+#[derive(Default)]
+pub(crate) struct SlicePacker {
+    chunk: Option<Arc<Chunk>>,
+    /// Bytes of the chunk that slices may show. Those after it nobody has seen.
+    used: usize,
+}
+
+struct Chunk(Box<[UnsafeCell<u8>]>);
+
+// SAFETY: a byte is written once, by the packer that holds the chunk through `&mut`, before any
+// slice shows it; after that it is only read.
+unsafe impl Sync for Chunk {}
+
+impl SlicePacker {
+    /// Bytes of the largest chunk. The first has a sixteenth, each next one twice as many: an
+    /// iterator may give few items.
+    const CHUNK_BYTES: usize = 4 << 10;
+
+    /// A copy of `bytes`.
+    #[inline]
+    pub fn pack(&mut self, bytes: &[u8]) -> Slice {
+        let length = bytes.len();
+        if let Some(chunk) = &self.chunk
+            && length <= chunk.0.len() - self.used
+            && length > 0
+        {
+            let start = UnsafeCell::raw_get(chunk.0[self.used..].as_ptr());
+            self.used += length;
+            // SAFETY: `length` bytes from `start` on lie in the chunk (checked), no slice shows them
+            // and this is the chunk's only packer, borrowed mutably: nobody else uses them now.
+            unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), length) };
+            return Slice { start, length, _owner: Some(Arc::<Chunk>::clone(chunk)) };
+        }
+        self.pack_in_new_chunk(bytes)
+    }
+
+    #[cold]
+    fn pack_in_new_chunk(&mut self, bytes: &[u8]) -> Slice {
+        if bytes.len() > Self::CHUNK_BYTES / 16 || bytes.is_empty() {
+            return Slice::copy_from(bytes);
+        }
+        let last_bytes = self.chunk.as_ref().map_or(Self::CHUNK_BYTES / 32, |chunk| chunk.0.len());
+        let chunk_bytes = (2 * last_bytes).min(Self::CHUNK_BYTES);
+        self.chunk = Some(Arc::new(Chunk((0..chunk_bytes).map(|_| UnsafeCell::new(0)).collect())));
+        self.used = 0;
+        self.pack(bytes)
     }
 }
 
@@ -163,5 +219,26 @@ mod tests {
     #[should_panic(expected = "range")]
     fn a_window_outside_its_owner_is_refused() {
         Slice::share(Arc::new(Box::<[u8]>::from(&b"abc"[..])), 2..4);
+    }
+
+    #[test]
+    fn packed_slices_keep_their_bytes_while_later_ones_are_packed_and_others_dropped() {
+        let bytes = |i: usize| vec![i as u8; [20, 0, 7, 256, 257, 5000][i % 6]];
+        let mut packer = SlicePacker::default();
+        let mut kept = Vec::new();
+        for i in 0..300 {
+            let slice = packer.pack(&bytes(i));
+            if i % 3 != 0 {
+                kept.push((i, slice));
+            }
+        }
+        drop(packer);
+        let kept = std::thread::spawn(move || kept).join().unwrap();
+        for (i, slice) in &kept {
+            assert_eq!(slice, &bytes(*i), "{i}");
+        }
+        let starts: std::collections::HashSet<_> =
+            kept.iter().filter(|(_, s)| !s.is_empty()).map(|(_, s)| s.as_ptr()).collect();
+        assert_eq!(starts.len(), kept.iter().filter(|(_, s)| !s.is_empty()).count());
     }
 }

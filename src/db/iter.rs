@@ -13,20 +13,23 @@
 //! a key come oldest first, so the one to show is known only when the key has been passed: the
 //! cursor keeps it aside and the merge stands before it.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Deref, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Inner, View};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Step, next_by_copy};
 use crate::error::{Error, Result};
 use crate::key::{self, EntryKind, SequenceNumber, seek_key, user_key};
 use crate::memtable::MemtableCursor;
 use crate::merge::MergingCursor;
-use crate::slice::Slice;
+use crate::slice::{Slice, SlicePacker};
 use crate::sync::pin;
 use crate::table::ScanOptions;
-use crate::version::{LevelCursor, Version};
+use crate::version::{LevelCursor, TableFile, Version};
+
+/// The most that a scan reads at once.
+const READ_AHEAD_BYTES: usize = 256 << 10;
 
 /// Where entries come from.
 #[expect(
@@ -35,7 +38,22 @@ use crate::version::{LevelCursor, Version};
 )]
 enum Source {
     Memtable(MemtableCursor),
-    Level(LevelCursor),
+    Level(LevelCursor<LevelFiles>),
+}
+
+/// Files of a level that follow each other. Holding the version is one count, not one a file.
+struct LevelFiles {
+    version: Arc<Version>,
+    level: usize,
+    range: Range<usize>,
+}
+
+impl Deref for LevelFiles {
+    type Target = [Arc<TableFile>];
+
+    fn deref(&self) -> &[Arc<TableFile>] {
+        &self.version.levels[self.level][self.range.clone()]
+    }
 }
 
 macro_rules! each_source {
@@ -48,6 +66,7 @@ macro_rules! each_source {
 }
 
 impl Cursor for Source {
+    #[inline]
     fn valid(&self) -> bool {
         each_source!(self, cursor => cursor.valid())
     }
@@ -63,18 +82,26 @@ impl Cursor for Source {
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {
         each_source!(self, cursor => cursor.seek_before(target))
     }
+    #[inline]
     fn next(&mut self) -> Result<()> {
         each_source!(self, cursor => cursor.next())
+    }
+    #[inline(always)]
+    fn step(&mut self) -> Option<Step> {
+        each_source!(self, cursor => cursor.step())
     }
     fn prev(&mut self) -> Result<()> {
         each_source!(self, cursor => cursor.prev())
     }
+    #[inline]
     fn key(&self) -> &[u8] {
         each_source!(self, cursor => cursor.key())
     }
+    #[inline]
     fn value(&self) -> &[u8] {
         each_source!(self, cursor => cursor.value())
     }
+    #[inline]
     fn value_slice(&self) -> Slice {
         each_source!(self, cursor => cursor.value_slice())
     }
@@ -124,6 +151,7 @@ impl Bounds {
         self.upper.as_deref()
     }
 
+    #[inline]
     fn is_past(&self, key: &[u8]) -> bool {
         self.upper.as_deref().is_some_and(|upper| key >= upper)
     }
@@ -173,8 +201,7 @@ pub struct DbCursor {
     bounds: Bounds,
     direction: Direction,
     valid: bool,
-    /// Going forward: the user key whose remaining versions are hidden. Going backward: the key
-    /// shown.
+    /// Going backward: the key shown. Going forward: scratch.
     key: Vec<u8>,
     /// Going backward: the value shown.
     value: Slice,
@@ -196,7 +223,7 @@ impl DbCursor {
 
     fn at(moment: Moment, bounds: Bounds) -> DbCursor {
         DbCursor {
-            merged: MergingCursor::new(sources(&moment.view, &bounds)),
+            merged: MergingCursor::new(sources(&moment, &bounds)),
             moment,
             bounds,
             direction: Direction::Forward,
@@ -207,11 +234,13 @@ impl DbCursor {
     }
 
     /// Whether the cursor stands on an entry.
+    #[inline]
     pub fn valid(&self) -> bool {
         self.valid
     }
 
     /// The key of the entry, until the cursor moves. Panics when it stands on none.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         assert!(self.valid, "the cursor stands on no entry");
         match self.direction {
@@ -221,6 +250,7 @@ impl DbCursor {
     }
 
     /// The value of the entry, until the cursor moves. Panics when it stands on none.
+    #[inline]
     pub fn value(&self) -> &[u8] {
         assert!(self.valid, "the cursor stands on no entry");
         match self.direction {
@@ -230,6 +260,7 @@ impl DbCursor {
     }
 
     /// The value of the entry, to keep. Panics when the cursor stands on none.
+    #[inline]
     pub fn value_slice(&self) -> Slice {
         assert!(self.valid, "the cursor stands on no entry");
         match self.direction {
@@ -284,18 +315,38 @@ impl DbCursor {
     #[expect(clippy::should_implement_trait, reason = "a lending cursor is no Iterator")]
     pub fn next(&mut self) -> Result<()> {
         assert!(self.valid, "the cursor stands on no entry");
-        self.valid = false;
-        if self.direction == Direction::Backward {
-            // The merge stands before all versions of the key shown: go back to it, then past it.
-            let target = seek_key(&self.key, self.moment.sequence);
-            self.direction = Direction::Forward;
-            self.merged.seek(&target)?;
-        } else {
-            self.key.clear();
-            self.key.extend_from_slice(user_key(self.merged.key()));
-            self.merged.next()?;
+        if self.direction == Direction::Forward
+            && let Some(step) = self.merged.step()
+        {
+            // Nearly every entry is the only version of its key, and a value.
+            if step.repeats || !self.is_shown(step.trailer) || self.bounds.upper.is_some() {
+                return self.find_forward(step.repeats);
+            }
+            return Ok(());
         }
-        self.find_forward(true)
+        self.next_of_any_form()
+    }
+
+    /// Whether this is the trailer of a value that the cursor may see.
+    #[inline]
+    fn is_shown(&self, trailer: u64) -> bool {
+        trailer >> 8 <= self.moment.sequence && trailer as u8 == EntryKind::Value as u8
+    }
+
+    #[inline(never)]
+    fn next_of_any_form(&mut self) -> Result<()> {
+        self.valid = false;
+        let hidden = match self.direction {
+            Direction::Forward => next_by_copy(&mut self.merged, &mut self.key)?,
+            Direction::Backward => {
+                // The merge stands before all versions of the key shown: go back to it.
+                let target = seek_key(&self.key, self.moment.sequence);
+                self.direction = Direction::Forward;
+                self.merged.seek(&target)?;
+                true
+            }
+        };
+        self.find_forward(hidden)
     }
 
     /// To the entry before. Panics when the cursor stands on none.
@@ -314,29 +365,27 @@ impl DbCursor {
         self.valid = false;
     }
 
-    /// From where the merge stands to the first entry to show. `hidden`: versions of `self.key`
-    /// are hidden, by a version that was shown or by a tombstone.
+    /// From where the merge stands to the first entry to show. `hidden`: a version that was shown,
+    /// or a tombstone, hides this entry and those of the same user key that follow it.
+    #[inline(never)]
     fn find_forward(&mut self, mut hidden: bool) -> Result<()> {
+        self.valid = false;
         while self.merged.valid() {
             let internal_key = self.merged.key();
-            let key = user_key(internal_key);
-            if self.bounds.is_past(key) {
+            if self.bounds.is_past(user_key(internal_key)) {
                 return Ok(());
             }
-            if key::sequence(internal_key) <= self.moment.sequence && !(hidden && key == self.key) {
-                match kind(internal_key)? {
-                    EntryKind::Value => {
-                        self.valid = true;
-                        return Ok(());
-                    }
-                    _ => {
-                        hidden = true;
-                        self.key.clear();
-                        self.key.extend_from_slice(key);
-                    }
+            if !hidden && key::sequence(internal_key) <= self.moment.sequence {
+                if kind(internal_key)? == EntryKind::Value {
+                    self.valid = true;
+                    return Ok(());
                 }
+                hidden = true;
             }
-            self.merged.next()?;
+            hidden &= match self.merged.step() {
+                Some(step) => step.repeats,
+                None => next_by_copy(&mut self.merged, &mut self.key)?,
+            };
         }
         Ok(())
     }
@@ -372,34 +421,50 @@ impl DbCursor {
     }
 }
 
+#[inline]
 fn kind(internal_key: &[u8]) -> Result<EntryKind> {
     let byte = key::kind_byte(internal_key);
     EntryKind::from_byte(byte).ok_or_else(|| unsupported_kind(byte))
 }
 
 /// An entry of a kind that only RocksDB gives a meaning to.
+#[cold]
 pub(super) fn unsupported_kind(byte: u8) -> Error {
     Error::InvalidArgument(format!(
         "an entry of type {byte}: merge operands, blobs and wide columns are not supported"
     ))
 }
 
-fn sources(view: &View, bounds: &Bounds) -> Vec<Source> {
-    let options = ScanOptions::default();
-    let mut sources = vec![Source::Memtable(view.memtable.cursor())];
-    sources.extend(view.frozen.iter().map(|memtable| Source::Memtable(memtable.cursor())));
-    let version: &Version = &view.version;
+fn sources(Moment { view, sequence }: &Moment, bounds: &Bounds) -> Vec<Source> {
+    let sequence = *sequence;
+    let options = ScanOptions { fill_cache: true, read_ahead_bytes: READ_AHEAD_BYTES };
+    // A memtable without an entry up to this sequence number stays without one: those that are
+    // inserted later have larger ones.
+    let memtables = std::iter::once(&view.memtable).chain(&view.frozen);
+    let seen = memtables.filter(|memtable| memtable.smallest_sequence() <= sequence);
+    let mut sources: Vec<_> = seen.map(|memtable| Source::Memtable(memtable.cursor())).collect();
+    let version = &view.version;
     for level in 0..version.levels.len() {
-        let files = version.overlapping(level, bounds.lower(), bounds.upper());
-        let files =
-            files.filter(|file| file.range_may_match(&bounds.lower, bounds.upper())).cloned();
-        if level == 0 {
-            sources.extend(files.map(|file| Source::Level(LevelCursor::new(vec![file], options))));
-        } else {
-            let files: Vec<_> = files.collect();
-            if !files.is_empty() {
+        let files = &version.levels[level];
+        let mut add = |range: Range<usize>| {
+            if !range.is_empty() {
+                let files = LevelFiles { version: Arc::clone(version), level, range };
                 sources.push(Source::Level(LevelCursor::new(files, options)));
             }
+        };
+        let may_match = |i: usize| files[i].range_may_match(&bounds.lower, bounds.upper());
+        if level == 0 {
+            for (i, file) in files.iter().enumerate() {
+                if file.overlaps(bounds.lower(), bounds.upper()) && may_match(i) {
+                    add(i..i + 1);
+                }
+            }
+            continue;
+        }
+        // A filter is asked only where the range lies inside one file.
+        let range = version.overlapping_range(level, bounds.lower(), bounds.upper());
+        if range.len() != 1 || may_match(range.start) {
+            add(range);
         }
     }
     sources
@@ -407,20 +472,16 @@ fn sources(view: &View, bounds: &Bounds) -> Vec<Source> {
 
 /// The entries of a database, or of a range of it, from either end, as they were when it was made.
 ///
-/// Keys are copied; values share the block they were found in. After an error it ends.
+/// Keys are copied, many into one allocation: one that is kept keeps up to 4 KiB. Values share the
+/// block they were found in. After an error it ends.
 pub struct DbIterator {
     moment: Moment,
     bounds: Bounds,
-    front: End,
-    back: End,
+    /// Each end has a cursor, made when first asked, on the last entry it gave.
+    front: Option<DbCursor>,
+    back: Option<DbCursor>,
+    keys: SlicePacker,
     finished: bool,
-}
-
-/// One end of an iterator: its cursor, made when first asked, and the last key it gave.
-#[derive(Default)]
-struct End {
-    cursor: Option<DbCursor>,
-    last_key: Option<Slice>,
 }
 
 impl std::fmt::Debug for DbIterator {
@@ -448,16 +509,18 @@ impl DbIterator {
 
     fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>, bounds: Bounds) -> DbIterator {
         let moment = Moment::now(inner, sequence);
-        DbIterator { moment, bounds, front: End::default(), back: End::default(), finished: false }
+        let keys = SlicePacker::default();
+        DbIterator { moment, bounds, front: None, back: None, keys, finished: false }
     }
 
-    /// The next entry of an end, if the other end has not given it.
-    fn step(&mut self, direction: Direction) -> Result<Option<(Slice, Slice)>> {
+    /// Moves an end to its next entry. Whether there is one that the other end has not given.
+    #[inline(always)]
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
         let (end, other) = match direction {
             Direction::Forward => (&mut self.front, &self.back),
             Direction::Backward => (&mut self.back, &self.front),
         };
-        let cursor = match &mut end.cursor {
+        let cursor = match end {
             Some(cursor) => {
                 match direction {
                     Direction::Forward => cursor.next()?,
@@ -466,8 +529,7 @@ impl DbIterator {
                 cursor
             }
             None => {
-                let cursor =
-                    end.cursor.insert(DbCursor::at(self.moment.clone(), self.bounds.clone()));
+                let cursor = end.insert(DbCursor::at(self.moment.clone(), self.bounds.clone()));
                 match direction {
                     Direction::Forward => cursor.seek_to_first()?,
                     Direction::Backward => cursor.seek_to_last()?,
@@ -475,29 +537,32 @@ impl DbIterator {
                 cursor
             }
         };
-        if !cursor.valid() {
-            return Ok(None);
-        }
-        let met = other.last_key.as_deref().is_some_and(|last| match direction {
-            Direction::Forward => cursor.key() >= last,
-            Direction::Backward => cursor.key() <= last,
-        });
-        if met {
-            return Ok(None);
-        }
-        let key = Slice::copy_from(cursor.key());
-        end.last_key = Some(key.clone());
-        Ok(Some((key, cursor.value_slice())))
+        Ok(cursor.valid()
+            && other.as_ref().is_none_or(|other| match direction {
+                Direction::Forward => cursor.key() < other.key(),
+                Direction::Backward => cursor.key() > other.key(),
+            }))
     }
 
-    fn step_or_end(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
+    #[inline(always)]
+    fn give(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
         if self.finished {
             return None;
         }
-        let item = self.step(direction).transpose();
+        let moved = self.advance(direction);
         // Whichever end runs out, or into the other, there is nothing between them any more.
-        self.finished = !matches!(item, Some(Ok(_)));
-        item
+        self.finished = !matches!(moved, Ok(true));
+        let end = match direction {
+            Direction::Forward => &self.front,
+            Direction::Backward => &self.back,
+        };
+        match (moved, end) {
+            (Ok(true), Some(cursor)) => {
+                Some(Ok((self.keys.pack(cursor.key()), cursor.value_slice())))
+            }
+            (Ok(_), _) => None,
+            (Err(error), _) => Some(Err(error)),
+        }
     }
 }
 
@@ -505,13 +570,13 @@ impl Iterator for DbIterator {
     type Item = Result<(Slice, Slice)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step_or_end(Direction::Forward)
+        self.give(Direction::Forward)
     }
 }
 
 impl DoubleEndedIterator for DbIterator {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step_or_end(Direction::Backward)
+        self.give(Direction::Backward)
     }
 }
 

@@ -19,6 +19,7 @@ use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
 use crate::coding::{fixed32, varint};
+use crate::cursor::Step;
 use crate::error::Damage;
 use crate::filter::LINE_BYTES;
 use crate::key::{self, SequenceNumber, TRAILER_BYTES};
@@ -30,6 +31,9 @@ const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_BIT: u32 = 1 << 28;
 const UNKNOWN_BIT: u32 = 1 << 30;
 const HASH_INDEX_BIT: u32 = 1 << 31;
+
+/// A suffix up to this long is copied as if it had this length.
+const SHORT_SUFFIX_BYTES: usize = 32;
 
 /// An uncompressed block, its tail decoded.
 pub(crate) struct Block {
@@ -293,14 +297,24 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
         }
     }
 
+    /// Goes to another block, on no entry; the buffers for keys stay.
+    pub fn enter(&mut self, block: B) {
+        self.block = block;
+        self.valid = false;
+        self.next = 0;
+        self.stored_key.clear();
+    }
+
     pub fn block(&self) -> &B {
         &self.block
     }
 
+    #[inline]
     pub fn valid(&self) -> bool {
         self.valid
     }
 
+    #[inline]
     pub fn key(&self) -> &[u8] {
         match self.overlay {
             None => &self.stored_key,
@@ -313,11 +327,13 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
         key::trailer(&self.stored_key)
     }
 
+    #[inline]
     pub fn value(&self) -> &[u8] {
         &self.block.bytes()[self.value.clone()]
     }
 
     /// Where the value lies in the block.
+    #[inline]
     pub fn value_range(&self) -> Range<usize> {
         self.value.clone()
     }
@@ -386,7 +402,64 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
         if self.valid { self.prev() } else { self.seek_to_last() }
     }
 
+    #[inline]
     pub fn next(&mut self) -> Result<(), Damage> {
+        match self.step() {
+            Some(_) => Ok(()),
+            None => self.next_of_any_form(),
+        }
+    }
+
+    /// See [`crate::cursor::Cursor::step`]. To see a repeated user key is nearly free here: where
+    /// blocks share what they can, the first byte not shared differs.
+    #[inline(always)]
+    pub fn step(&mut self) -> Option<Step> {
+        let head = self.block.bytes().get(self.next..self.block.entries_end)?;
+        let (shared, suffix_bytes, value_bytes, head_bytes) = match *head {
+            [a, b, c, ..] if (a | b | c) < 0x80 => {
+                (usize::from(a), usize::from(b), usize::from(c), 3)
+            }
+            // A value of 128 bytes to 16 KiB.
+            [a, b, c, d, ..] if (a | b | d) < 0x80 => {
+                let value_bytes = usize::from(c & 0x7f) | usize::from(d) << 7;
+                (usize::from(a), usize::from(b), value_bytes, 4)
+            }
+            _ => return None,
+        };
+        let key_bytes = shared + suffix_bytes;
+        let user_key_bytes = key_bytes.checked_sub(TRAILER_BYTES)?;
+        let last = &mut self.stored_key;
+        let entry_bytes = head_bytes + suffix_bytes + value_bytes;
+        if shared > last.len() || entry_bytes > head.len() {
+            return None;
+        }
+        let suffix = &head[head_bytes..head_bytes + suffix_bytes];
+        let repeats = key_bytes == last.len()
+            && (shared >= user_key_bytes
+                || last[shared] == suffix[0]
+                    && last[shared..user_key_bytes] == suffix[..user_key_bytes - shared]);
+        last.truncate(shared);
+        match head[head_bytes..].first_chunk::<SHORT_SUFFIX_BYTES>() {
+            // A copy of fixed length is two moves; one of any length is a call.
+            Some(chunk) if suffix_bytes <= SHORT_SUFFIX_BYTES => {
+                last.extend_from_slice(chunk);
+                last.truncate(key_bytes);
+            }
+            _ => last.extend_from_slice(suffix),
+        }
+        self.offset = self.next;
+        self.next += entry_bytes;
+        self.value = self.next - value_bytes..self.next;
+        self.valid = true;
+        let mut trailer = key::trailer(&self.stored_key);
+        if let Some(sequence) = self.overlay {
+            trailer = self.show(sequence);
+        }
+        Some(Step { repeats, trailer })
+    }
+
+    /// [`Self::next`] for every entry, and with evidence where it is damaged.
+    fn next_of_any_form(&mut self) -> Result<(), Damage> {
         self.valid = false;
         let entries = &self.block.bytes()[..self.block.entries_end];
         if self.next == entries.len() {
@@ -396,15 +469,22 @@ impl<B: Deref<Target = Block>> BlockCursor<B> {
         let entry = Entry::decode(entries, self.offset)?;
         extend_key(&mut self.stored_key, &entry, entries, self.offset)?;
         check_internal(&self.stored_key, self.offset)?;
-        if let Some(sequence) = self.overlay {
-            self.shown_key.clear();
-            let trailer = key::pack(sequence, key::kind_byte(&self.stored_key));
-            key::put_internal_key(&mut self.shown_key, key::user_key(&self.stored_key), trailer);
-        }
         self.next = entry.value.end;
         self.value = entry.value;
         self.valid = true;
+        if let Some(sequence) = self.overlay {
+            self.show(sequence);
+        }
         Ok(())
+    }
+
+    /// Makes the shown key; its trailer.
+    #[inline(never)]
+    fn show(&mut self, sequence: SequenceNumber) -> u64 {
+        self.shown_key.clear();
+        let trailer = key::pack(sequence, key::kind_byte(&self.stored_key));
+        key::put_internal_key(&mut self.shown_key, key::user_key(&self.stored_key), trailer);
+        trailer
     }
 
     /// Entries can only be read forwards: goes back to the restart point before, and forwards from
@@ -523,6 +603,39 @@ mod tests {
                 let before = at.checked_sub(1).map(|i| &entries[i].0[..]);
                 assert_eq!(cursor.valid().then(|| cursor.key()), before);
             }
+        }
+    }
+
+    #[test]
+    fn a_step_tells_the_trailer_and_whether_the_user_key_repeats() {
+        let mut entries = model();
+        // Values that need two and three bytes for their length.
+        for (i, (_, value)) in entries.iter_mut().enumerate().step_by(7) {
+            value.resize(100 * i, 7);
+        }
+        entries.insert(1, (internal_key(b"", 9, 1), vec![0; 20_000]));
+        entries.sort_by(|a, b| key::compare(&a.0, &b.0));
+        for (restart_interval, overlay) in [(1, None), (16, None), (10_000, None), (16, Some(5))] {
+            let block = build(&entries, restart_interval);
+            let mut cursor = BlockCursor::new(&block, overlay);
+            cursor.seek_to_first().unwrap();
+            let mut steps = 0;
+            for pair in entries.windows(2) {
+                match cursor.step() {
+                    Some(step) => {
+                        steps += 1;
+                        let repeats = key::user_key(&pair[0].0) == key::user_key(&pair[1].0);
+                        assert_eq!(step.repeats, repeats, "{:?}", pair[1].0);
+                        assert_eq!(step.trailer, key::trailer(cursor.key()));
+                    }
+                    None => cursor.next().unwrap(),
+                }
+                assert_eq!(key::user_key(cursor.key()), key::user_key(&pair[1].0));
+                assert_eq!(cursor.value(), pair[1].1);
+                assert!(overlay.is_some() || cursor.key() == pair[1].0);
+            }
+            assert!(cursor.step().is_none() && cursor.valid(), "at the end it stays for `next`");
+            assert!(steps > entries.len() / 2, "the common case is common: {steps}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::cache::Resident;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Step};
 use crate::error::{Damage, Result};
 use crate::key;
 use crate::slice::Slice;
@@ -23,7 +23,9 @@ pub(crate) struct ScanOptions {
     /// Whether blocks that are read enter the cache. Off for compactions, which would evict what
     /// lookups use.
     pub fill_cache: bool,
-    /// Bytes to read at once when blocks follow each other in the file; 0: each block alone.
+    /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. A
+    /// scan that fills the cache may end soon: its reads begin small, double up to this, and end
+    /// before a block that is in memory.
     pub read_ahead_bytes: usize,
 }
 
@@ -32,6 +34,9 @@ impl Default for ScanOptions {
         ScanOptions { fill_cache: true, read_ahead_bytes: 0 }
     }
 }
+
+/// The first read of a scan that fills the cache, when it has come to its second block in a row.
+const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
 /// A block that a cursor keeps.
 enum HeldBlock {
@@ -42,6 +47,7 @@ enum HeldBlock {
 impl Deref for HeldBlock {
     type Target = Block;
 
+    #[inline]
     fn deref(&self) -> &Block {
         match self {
             HeldBlock::Shared(block) => block,
@@ -61,12 +67,22 @@ pub(crate) struct TableCursor {
     block: Option<BlockCursor<HeldBlock>>,
     /// Bytes of the file that were read ahead, from this offset on.
     ahead: (u64, Vec<u8>),
+    /// Bytes of the next read ahead.
+    next_ahead_bytes: u64,
 }
 
 impl TableCursor {
     /// Stands on no entry. Reads nothing yet.
     pub fn new(table: Arc<Table>, options: ScanOptions) -> TableCursor {
-        TableCursor { table, options, index: None, i: 0, block: None, ahead: (0, Vec::new()) }
+        TableCursor {
+            table,
+            options,
+            index: None,
+            i: 0,
+            block: None,
+            ahead: (0, Vec::new()),
+            next_ahead_bytes: 0,
+        }
     }
 
     fn index(&mut self) -> Result<Arc<Resident<TableIndex>>> {
@@ -79,12 +95,19 @@ impl TableCursor {
         }
     }
 
-    /// Makes block `i` the current one, its cursor on no entry.
-    fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<&mut BlockCursor<HeldBlock>> {
-        self.block = None;
+    /// Makes block `i` the current one, its cursor on no entry. After a failure there is none.
+    fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
+        let last = self.block.take();
         let held = self.hold_block(index, i)?;
         self.i = i;
-        Ok(self.block.insert(BlockCursor::new(held, self.table.overlay())))
+        self.block = Some(match last {
+            Some(mut cursor) => {
+                cursor.enter(held);
+                cursor
+            }
+            None => BlockCursor::new(held, self.table.overlay()),
+        });
+        Ok(())
     }
 
     fn hold_block(&mut self, index: &TableIndex, i: usize) -> Result<HeldBlock> {
@@ -111,14 +134,24 @@ impl TableCursor {
         let follows = i == self.i + 1;
         let is_ahead = *ahead_start <= handle.offset && end <= *ahead_start + ahead.len() as u64;
         if !is_ahead {
-            let wanted = self.options.read_ahead_bytes as u64;
+            let ScanOptions { fill_cache, read_ahead_bytes } = self.options;
+            let wanted = match fill_cache {
+                true => self.next_ahead_bytes.min(read_ahead_bytes as u64),
+                false => read_ahead_bytes as u64,
+            };
             if !follows || end - handle.offset >= wanted {
+                self.next_ahead_bytes = FIRST_READ_AHEAD_BYTES;
                 return file.read_stored(handle);
             }
-            let last = index.index.handle(index.index.len() - 1);
-            let data_end = last.end().unwrap_or(end).clamp(end, file.limit());
-            let bytes = wanted.min(data_end - handle.offset);
-            ahead.resize(bytes as usize, 0);
+            self.next_ahead_bytes = 2 * wanted;
+            // To the end of the last block that is wanted, not in memory, and within reach.
+            let (guard, reach) = (pin(), file.limit().min(handle.offset.saturating_add(wanted)));
+            let read_end = (i + 1..index.index.len())
+                .take_while(|&later| !fill_cache || index.blocks.get(later, &guard).is_none())
+                .map_while(|later| index.index.handle(later).end())
+                .take_while(|&later_end| later_end <= reach)
+                .fold(end, u64::max);
+            ahead.resize((read_end - handle.offset) as usize, 0);
             *ahead_start = handle.offset;
             if let Err(error) = file.read_bytes(handle.offset, ahead) {
                 ahead.clear();
@@ -131,7 +164,7 @@ impl TableCursor {
     }
 
     /// Runs one step of the current block's cursor. After a failure there is no current block.
-    fn step(
+    fn step_block(
         &mut self,
         step: impl FnOnce(&mut BlockCursor<HeldBlock>) -> Result<(), Damage>,
     ) -> Result<()> {
@@ -144,6 +177,7 @@ impl TableCursor {
         Ok(())
     }
 
+    #[inline]
     fn in_block(&self) -> bool {
         self.block.as_ref().is_some_and(BlockCursor::valid)
     }
@@ -157,7 +191,7 @@ impl TableCursor {
                 return Ok(());
             }
             self.open_block(&index, self.i + 1)?;
-            self.step(BlockCursor::seek_to_first)?;
+            self.step_block(BlockCursor::seek_to_first)?;
         }
         Ok(())
     }
@@ -171,83 +205,90 @@ impl TableCursor {
                 return Ok(());
             }
             self.open_block(&index, self.i - 1)?;
-            self.step(BlockCursor::seek_to_last)?;
+            self.step_block(BlockCursor::seek_to_last)?;
         }
         Ok(())
     }
 
+    #[inline]
     fn current(&self) -> &BlockCursor<HeldBlock> {
         self.block.as_ref().expect("the cursor stands on an entry")
     }
 }
 
 impl Cursor for TableCursor {
+    #[inline]
     fn valid(&self) -> bool {
         self.in_block()
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.block = None;
         let index = self.index()?;
         if index.index.len() == 0 {
             return Ok(());
         }
         self.open_block(&index, 0)?;
-        self.step(BlockCursor::seek_to_first)?;
+        self.step_block(BlockCursor::seek_to_first)?;
         self.skip_forward()
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.block = None;
         let index = self.index()?;
         let Some(last) = index.index.len().checked_sub(1) else { return Ok(()) };
         self.open_block(&index, last)?;
-        self.step(BlockCursor::seek_to_last)?;
+        self.step_block(BlockCursor::seek_to_last)?;
         self.skip_backward()
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        self.block = None;
         let index = self.index()?;
         let i = index.index.find(key::user_key(target), key::trailer(target));
         if i == index.index.len() {
+            self.block = None;
             return Ok(());
         }
         self.open_block(&index, i)?;
-        self.step(|block| block.seek(target))?;
+        self.step_block(|block| block.seek(target))?;
         self.skip_forward()
     }
 
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {
-        self.block = None;
         let index = self.index()?;
         let i = index.index.find(key::user_key(target), key::trailer(target));
         if i == index.index.len() {
             return self.seek_to_last();
         }
         self.open_block(&index, i)?;
-        self.step(|block| block.seek_before(target))?;
+        self.step_block(|block| block.seek_before(target))?;
         self.skip_backward()
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(BlockCursor::next)?;
+        self.step_block(BlockCursor::next)?;
         if self.in_block() { Ok(()) } else { self.skip_forward() }
     }
 
+    #[inline(always)]
+    fn step(&mut self) -> Option<Step> {
+        self.block.as_mut()?.step()
+    }
+
     fn prev(&mut self) -> Result<()> {
-        self.step(BlockCursor::prev)?;
+        self.step_block(BlockCursor::prev)?;
         if self.in_block() { Ok(()) } else { self.skip_backward() }
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.current().key()
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.current().value()
     }
 
+    #[inline]
     fn value_slice(&self) -> Slice {
         let (cursor, range) = (self.current(), self.current().value_range());
         match cursor.block() {

@@ -2,10 +2,11 @@
 //!
 //! One table is open at a time; the next is opened when the cursor walks off the end of it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::TableFile;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Step};
 use crate::error::Result;
 use crate::key;
 use crate::slice::Slice;
@@ -16,16 +17,16 @@ use crate::table::{ScanOptions, TableCursor};
 pub(crate) const COMPACTION_SCAN: ScanOptions =
     ScanOptions { fill_cache: false, read_ahead_bytes: 256 << 10 };
 
-pub(crate) struct LevelCursor {
+pub(crate) struct LevelCursor<F = Vec<Arc<TableFile>>> {
     /// Disjoint, by key.
-    files: Vec<Arc<TableFile>>,
+    files: F,
     options: ScanOptions,
     /// The file that is being read, and its position in `files`.
     open: Option<(usize, TableCursor)>,
 }
 
-impl LevelCursor {
-    pub fn new(files: Vec<Arc<TableFile>>, options: ScanOptions) -> LevelCursor {
+impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
+    pub fn new(files: F, options: ScanOptions) -> LevelCursor<F> {
         LevelCursor { files, options, open: None }
     }
 
@@ -69,12 +70,14 @@ impl LevelCursor {
         Ok(())
     }
 
+    #[inline]
     fn cursor(&self) -> &TableCursor {
         &self.open.as_ref().expect("the cursor stands on an entry").1
     }
 }
 
-impl Cursor for LevelCursor {
+impl<F: Deref<Target = [Arc<TableFile>]>> Cursor for LevelCursor<F> {
+    #[inline]
     fn valid(&self) -> bool {
         self.open.as_ref().is_some_and(|(_, cursor)| cursor.valid())
     }
@@ -116,6 +119,11 @@ impl Cursor for LevelCursor {
         self.skip_forward()
     }
 
+    #[inline(always)]
+    fn step(&mut self) -> Option<Step> {
+        self.open.as_mut()?.1.step()
+    }
+
     fn prev(&mut self) -> Result<()> {
         if let Some((_, cursor)) = &mut self.open {
             cursor.prev()?;
@@ -123,14 +131,17 @@ impl Cursor for LevelCursor {
         self.skip_backward()
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.cursor().key()
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         self.cursor().value()
     }
 
+    #[inline]
     fn value_slice(&self) -> Slice {
         self.cursor().value_slice()
     }

@@ -24,6 +24,7 @@ mod store;
 mod table_file;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
@@ -136,9 +137,23 @@ impl Version {
         smallest: Option<&[u8]>,
         largest: Option<&[u8]>,
     ) -> impl Iterator<Item = &Arc<TableFile>> {
-        self.levels[level].iter().filter(move |file| {
-            smallest.is_none_or(|key| user_key(&file.meta.largest) >= key)
-                && largest.is_none_or(|key| user_key(&file.meta.smallest) <= key)
-        })
+        self.levels[level].iter().filter(move |file| file.overlaps(smallest, largest))
+    }
+
+    /// As [`Version::overlapping`], for a level from 1 on, whose files are in key order: which of
+    /// them.
+    pub fn overlapping_range(
+        &self,
+        level: usize,
+        smallest: Option<&[u8]>,
+        largest: Option<&[u8]>,
+    ) -> Range<usize> {
+        let files = &self.levels[level];
+        let start = smallest
+            .map_or(0, |key| files.partition_point(|file| user_key(&file.meta.largest) < key));
+        let end = largest.map_or(files.len(), |key| {
+            files.partition_point(|file| user_key(&file.meta.smallest) <= key)
+        });
+        start..end.max(start)
     }
 }

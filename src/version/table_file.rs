@@ -71,6 +71,12 @@ impl TableFile {
         !lies_inside || self.table.range_may_match(lower, upper)
     }
 
+    /// Whether its user-key range meets `smallest ..= largest` (`None` = open).
+    pub fn overlaps(&self, smallest: Option<&[u8]>, largest: Option<&[u8]>) -> bool {
+        smallest.is_none_or(|key| user_key(&self.meta.largest) >= key)
+            && largest.is_none_or(|key| user_key(&self.meta.smallest) <= key)
+    }
+
     /// The MANIFEST no longer lists this file, which was in `level`: delete it when no reader
     /// needs it.
     pub fn mark_obsolete(&self, level: usize) {

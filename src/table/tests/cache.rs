@@ -171,3 +171,34 @@ fn a_scan_past_the_cache_leaves_it_alone_and_reads_ahead() {
     assert_eq!(reads_of(ScanOptions::default()), [blocks - 1, blocks - 1]);
     assert_eq!(reads_of(ScanOptions::default()), [0, 0]);
 }
+
+#[test]
+fn reads_ahead_grow_while_a_scan_goes_on_and_end_before_a_resident_block() {
+    use crate::cursor::Cursor;
+    use crate::table::{ScanOptions, TableCursor};
+    let scan = ScanOptions { fill_cache: true, read_ahead_bytes: 64 << 10 };
+    let walk = |context: &TableContext, table: &Arc<Table>| {
+        counted(context, &[FileReads, FileReadBytes, BlockCacheDataAdd], || {
+            let mut cursor = TableCursor::new(Arc::clone(table), scan);
+            cursor.seek_to_first().unwrap();
+            let mut entries = 0;
+            while cursor.valid() {
+                entries += 1;
+                cursor.next().unwrap();
+            }
+            assert_eq!(entries, 3000);
+        })
+    };
+    let context = context(1 << 20);
+    let table = table(&keys(3000), options(Compression::None), &context);
+    assert!(has(&table, "k003000"));
+    let blocks = table.properties().number("rocksdb.num.data.blocks").unwrap();
+    let data_bytes = table.properties().number("rocksdb.data.size").unwrap();
+    let moved = walk(&context, &table);
+    let (reads, bytes, added) = (moved[0], moved[1], moved[2]);
+    assert_eq!(added, blocks - 1);
+    // One block alone, then 8, 16, 32 and 64 KiB, and one read ended by the resident block.
+    assert!(reads <= 6 + data_bytes / (60 << 10), "{reads} reads of {blocks} blocks");
+    assert!(bytes < data_bytes, "{bytes} bytes read of {data_bytes}: no block twice");
+    assert_eq!(walk(&context, &table), [0, 0, 0]);
+}
