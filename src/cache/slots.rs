@@ -175,8 +175,6 @@ impl<T: Send + Sync + 'static> Slots<T> {
     }
 
     /// How many slots there are.
-
-    /// How many slots there are.
     pub fn len(&self) -> usize {
         self.array.len()
     }
