@@ -3,7 +3,7 @@
 //! ```text
 //! Table ── filter  [slot] ──► TableFilter                      both loaded through the block cache
 //!      └── index   [slot] ──► TableIndex ── Index              at the first use, and charged to it
-//!                                        └─ blocks [slot …] ──► Block
+//!                                        └─ blocks [slot …] ──► Block with its Sidecar
 //! ```
 //!
 //! A lookup has three steps, so that a tree can take each step for all its candidate tables before
