@@ -94,7 +94,7 @@ fn memtable(criterion: &mut Criterion) {
         let orders = [
             ("ascending text", text.clone()),
             ("random text", shuffled(text)),
-            ("random hashed", (0..entries as u64).map(hashed_key).collect()),
+            ("random hashed", shuffled((0..entries as u64).map(hashed_key).collect())),
         ];
         for (order, keys) in orders {
             group.bench_with_input(

@@ -1,7 +1,7 @@
 //! Errors that carry evidence: which file, which offset, what was expected, what was found.
 //!
 //! Two kinds, because two kinds of code fail. A decoder sees bytes and knows no file: it answers
-//! [`Damage`]. Whoever opened the file adds its name and the place where the bytes began, which
+//! `Damage`. Whoever opened the file adds its name and the place where the bytes began, which
 //! makes an [`Error`]. Every [`Error`] prints on one line.
 
 use std::fmt;

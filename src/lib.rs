@@ -36,7 +36,7 @@ pub use policy::FilterPolicy;
 pub use slice::Slice;
 pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
 pub use table::{
-    BlockHandle, ChecksumKind, Compression, FilterInfo, FilterSummary, Footer, PropertyValue,
-    RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter, TableCheck, TableFilterInfo,
-    TableOptions, TableProperties, TableSummary,
+    BlockHandle, ChecksumKind, Compression, FilterInfo, FilterKeys, FilterSummary, Footer,
+    PrefixExtractor, PropertyValue, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter,
+    TableCheck, TableFilterInfo, TableOptions, TableProperties, TableSummary,
 };

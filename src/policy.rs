@@ -255,16 +255,7 @@ impl FromStr for FilterPolicy {
 }
 
 fn parse_budget(text: &str, size: &str, family: &str) -> Result<FilterPolicy, SpecError> {
-    let family = match family {
-        "bloom" => Family::Bloom,
-        "ribbon" => Family::Ribbon,
-        "burr" => Family::Burr,
-        _ => {
-            return Err(SpecError(format!(
-                "{text}: unknown family {family:?}: expected bloom, ribbon or burr"
-            )));
-        }
-    };
+    let family: Family = family.parse()?;
     let wrong = |number: &str| SpecError(format!("{text}: {number:?} is not a number"));
     if let Some(bits) = size.strip_suffix("/key") {
         let bits_per_key = bits.trim_end().parse().map_err(|_| wrong(bits))?;

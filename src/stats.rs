@@ -142,11 +142,11 @@ tickers! {
     BloomFullPositive = "bloom.filter.full.positive",
     /// A filter said maybe and the table held an entry of the key, of any kind.
     BloomFullTruePositive = "bloom.filter.full.true.positive",
-    /// A lookup tested a prefix.
+    /// A lookup, or an iterator for a table, tested a prefix.
     BloomPrefixChecked = "bloom.filter.prefix.checked",
     /// A prefix test said no: a table was skipped.
     BloomPrefixUseful = "bloom.filter.prefix.useful",
-    /// A prefix test said maybe and the table held the key.
+    /// A lookup's prefix test said maybe and the table held the key.
     BloomPrefixTruePositive = "bloom.filter.prefix.true.positive",
     /// Of the full positives, those of filters that could not be trusted. (Ours.)
     BloomUntrusted = "bloom.filter.untrusted",
@@ -399,7 +399,8 @@ impl AddAssign for FileCounts {
     }
 }
 
-/// What filters answered to point lookups, in RocksDB's terms.
+/// What filters answered to point lookups, in RocksDB's terms. A filter without whole keys answers
+/// for a key's prefix, and says maybe for all keys that share one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FilterCounts {
     /// The filter said no: the table was skipped.

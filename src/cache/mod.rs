@@ -16,8 +16,8 @@
 //! - The charges of all entries sum to `usage`, which never exceeds the capacity.
 //! - A slot is written only under the mutex, together with the ring entry it stands for: a slot is
 //!   full exactly while a ring owns its value.
-//! - Evicted values wait in the garbage until no reader can hold them. Their bytes lower what may
-//!   be resident meanwhile, so the heap stays within the capacity and the loads in flight.
+//! - Evicted values wait in the garbage until no reader can hold them. Their bytes are
+//!   missing from what may be resident, so the heap is bounded by the capacity and loads in flight.
 //! - No value is dropped and nothing is retired while the mutex is held.
 //!
 //! Only misses, evictions and the closing of tables take the mutex. A hit writes at most one
@@ -50,8 +50,9 @@ const DATA_SHARE: usize = 8;
 /// out of the cache: losing it is cheaper than losing a filter that is in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// The part of the capacity that garbage may take away from residents. A reader that holds its
-/// guard for long keeps garbage alive; it must not empty the cache.
+/// The part of the capacity that garbage may take. Beyond it nothing is evicted, so what does not
+/// fit is not kept: a reader that is stopped under its guard keeps all garbage alive, and must
+/// neither let the heap grow nor empty the cache.
 const GARBAGE_SHARE: usize = 8;
 
 /// What a cached value is, for the counts; data leaves the cache before the rest.
@@ -147,6 +148,10 @@ impl BlockCache {
         lock(&self.state).by_kind[kind as usize]
     }
 
+    fn has_much_garbage(&self) -> bool {
+        self.garbage_bytes.load(Ordering::Relaxed) > self.capacity_bytes / GARBAGE_SHARE
+    }
+
     /// Garbage that may pile up before it is collected: rarely enough that the barrier costs
     /// nothing, soon enough that readers rarely notice the missing room.
     fn garbage_limit_bytes(&self) -> usize {
@@ -161,12 +166,12 @@ impl BlockCache {
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
         let mut victims = Vec::new();
-        let garbage_bytes = self.garbage_bytes.load(Ordering::Relaxed);
         let room_bytes =
-            self.capacity_bytes - garbage_bytes.min(self.capacity_bytes / GARBAGE_SHARE);
+            self.capacity_bytes.saturating_sub(self.garbage_bytes.load(Ordering::Relaxed));
+        let may_evict = !self.has_much_garbage();
         {
             let mut state = lock(&self.state);
-            if state.make_room(room_bytes, &*entry, &mut victims) {
+            if state.make_room(room_bytes, may_evict, &*entry, &mut victims) {
                 state.add(entry);
                 publish();
             }
@@ -185,13 +190,14 @@ impl State {
     fn make_room(
         &mut self,
         room_bytes: usize,
+        may_evict: bool,
         entry: &dyn Entry,
         victims: &mut Vec<Arc<dyn Entry>>,
     ) -> bool {
         let header = entry.header();
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
-        if self.pinned_bytes > target_bytes {
-            return false;
+        if !may_evict || self.pinned_bytes > target_bytes {
+            return self.usage_bytes <= target_bytes;
         }
         let is_data = matches!(header.priority, Priority::Data);
         let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;

@@ -175,6 +175,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     }
 
     /// How many slots there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.array.len()
     }
@@ -240,6 +241,8 @@ impl<T: Send + Sync + 'static> Slots<T> {
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;
             sync::retire(evicted, bytes, self.cache.garbage_limit_bytes());
+        } else if self.cache.has_much_garbage() {
+            sync::collect();
         }
         Ok(Lease::<T>::owning(resident))
     }

@@ -119,6 +119,25 @@ fn memory_of_evicted_values_is_counted_until_readers_let_go() {
 }
 
 #[test]
+fn a_reader_that_stops_under_its_guard_neither_grows_the_heap_nor_empties_the_cache() {
+    let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
+    let slots = data(&cache, 4000);
+    let stopped = pin();
+    for i in 0..2000 {
+        disk.load(&slots, i, 4096);
+        assert!(disk.alive_bytes() <= (1 << 20) + (8 << 10), "{} at load {i}", disk.alive_bytes());
+    }
+    assert!(cache.usage() > (1 << 20) * 8 / 10, "{}", cache.usage());
+    assert!(resident(&slots).iter().all(|&i| i < 500));
+    drop(stopped);
+    // Evictions go on as soon as the reader does.
+    for i in 2000..4000 {
+        disk.load(&slots, i, 4096);
+    }
+    assert!(resident(&slots).iter().filter(|&&i| i >= 2000).count() > 100);
+}
+
+#[test]
 fn a_value_in_use_gets_a_second_chance() {
     let (cache, disk) = (BlockCache::new(50_000), Disk::default());
     let slots = data(&cache, 1000);

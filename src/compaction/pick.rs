@@ -1,16 +1,21 @@
 //! Which tables to compact next: a pure function from what the tree holds to a plan.
 //!
-//! Leveled compaction with dynamic level targets, as RocksDB's `level_compaction_dynamic_level_bytes`:
-//! the last level is as large as it is, every level above it may hold a tenth of the one below, and
-//! the *base level*, which level 0 is compacted into, is the first whose target is below
-//! `level_base_bytes`. Levels between 0 and the base stay empty. So at most about a ninth of the
-//! data is shadowed by newer versions, however little data there is.
+//! Leveled compaction with dynamic level targets, in the manner of RocksDB's
+//! `level_compaction_dynamic_level_bytes`: the last level is as large as it is, every level above it
+//! may hold a tenth of the one below, and the *base level*, which level 0 is compacted into, is the
+//! last one that may still hold `level_base_bytes`. Levels between 0 and the base stay empty. So
+//! about a ninth of the data is shadowed by newer versions at most, however little data there is.
+//!
+//! Why the base must hold `level_base_bytes`: one smaller than what level 0 brings at once is only
+//! a stop on the way. RocksDB opens a level as soon as the one below is larger than that, so its
+//! base may be ten times smaller.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger
 //!   L1   (empty)
 //!   …
-//!   L4   base: up to level_base_bytes          score = bytes / target
+//!   L4   base: a hundredth of L6, at least     score = bytes / target
+//!        level_base_bytes
 //!   L5   up to a tenth of L6                   score = bytes / target
 //!   L6   the rest                              never scored
 //! ```
@@ -33,7 +38,7 @@ pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
 pub(crate) struct Shape {
     /// Level 0 is compacted when it has this many files.
     pub l0_trigger: usize,
-    /// The most bytes of the base level.
+    /// A level is opened above the others when it may hold at least this.
     pub level_base_bytes: u64,
     /// Each level may be this many times the one above.
     pub level_multiplier: u64,
@@ -49,7 +54,7 @@ pub(crate) struct Plan {
     /// File numbers of `level`, then of `output_level`.
     pub inputs: Vec<u64>,
     pub output_inputs: Vec<u64>,
-    /// No merge is needed: the single input fits where it is going.
+    /// No merge is needed: the inputs share no key with each other nor with where they go.
     pub trivial_move: bool,
 }
 
@@ -61,12 +66,10 @@ pub(crate) fn level_targets(level_bytes: &[u64; LEVELS], shape: &Shape) -> (usiz
     let mut targets = [0; LEVELS];
     let largest = level_bytes[1..].iter().copied().max().unwrap_or(0);
     let mut base = LAST_LEVEL;
-    targets[base] = largest.max(shape.level_base_bytes);
-    if largest > shape.level_base_bytes {
-        while base > 1 && targets[base] > shape.level_base_bytes {
-            targets[base - 1] = (targets[base] / shape.level_multiplier).max(1);
-            base -= 1;
-        }
+    targets[base] = largest;
+    while base > 1 && targets[base] / shape.level_multiplier >= shape.level_base_bytes {
+        targets[base - 1] = targets[base] / shape.level_multiplier;
+        base -= 1;
     }
     (base, targets)
 }
@@ -163,13 +166,22 @@ pub(crate) fn plan(
     Some(Plan {
         level,
         output_level,
-        trivial_move: chosen.len() == 1
+        trivial_move: are_disjoint(&chosen)
             && below.is_empty()
             && output_level != level
             && grandparent_bytes <= max_grandparent_bytes(shape),
         inputs: chosen.iter().map(|f| f.number).collect(),
         output_inputs: below.iter().map(|f| f.number).collect(),
     })
+}
+
+/// Whether no two files share a user key. One file always is; files of level 0 are after a fill in
+/// key order.
+fn are_disjoint(files: &[&FileMeta]) -> bool {
+    let mut ranges: Vec<_> =
+        files.iter().map(|f| (user_key(&f.smallest), user_key(&f.largest))).collect();
+    ranges.sort();
+    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
 }
 
 /// An output table is cut where it would overlap more than this with the level after it.
@@ -231,8 +243,19 @@ mod tests {
         assert_eq!(level_targets(&bytes, &SHAPE).0, 6);
         bytes[6] = 12_345;
         let (base, targets) = level_targets(&bytes, &SHAPE);
-        assert_eq!(base, 3);
-        assert_eq!(targets, [0, 0, 0, 12, 123, 1234, 12_345]);
+        assert_eq!(base, 4);
+        assert_eq!(targets, [0, 0, 0, 0, 123, 1234, 12_345]);
+    }
+
+    #[test]
+    fn files_of_level_0_that_share_no_key_move_without_a_merge() {
+        let mut files: Vec<_> =
+            (0..4).map(|i| (0, file(9 - i, 10 * i as u8, 10 * i as u8 + 5, 10))).collect();
+        files.push((6, file(1, 100, 109, 10)));
+        let plan = pick_from(&files, &[]).unwrap();
+        assert!(plan.trivial_move && plan.inputs.len() == 4);
+        files.push((6, file(2, 33, 34, 10)));
+        assert!(!pick_from(&files, &[]).unwrap().trivial_move, "an overlap below was passed over");
     }
 
     #[test]
@@ -254,13 +277,13 @@ mod tests {
         let files = [
             (5, file(1, 0, 9, 60)),
             (5, file(2, 10, 19, 60)),
-            (6, file(3, 0, 5, 700)),
+            (6, file(3, 0, 5, 1000)),
             (6, file(4, 11, 12, 100)),
         ];
         let plan = pick_from(&files, &[]).unwrap();
         assert_eq!((plan.level, plan.output_level), (5, 6));
         assert_eq!((plan.inputs, plan.output_inputs), (vec![2], vec![4]));
-        assert_eq!(pick_from(&files, &[2]), None, "60 idle bytes are below the target of 70");
+        assert_eq!(pick_from(&files, &[2]), None, "60 idle bytes are below the target of 110");
     }
 
     #[test]

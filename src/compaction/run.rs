@@ -152,7 +152,7 @@ impl<'a> Outputs<'a> {
         }
         let table = match &mut self.current {
             Some(table) => table,
-            None => self.current.insert(self.job.store.create(self.job.filter.clone())?),
+            None => self.current.insert(self.job.store.create(self.job.filter)?),
         };
         table.add(internal_key, value)
     }

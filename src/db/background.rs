@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use super::iter::Bounds;
 use super::write::lock;
@@ -19,7 +20,12 @@ use crate::error::{Error, Result};
 use crate::flush;
 use crate::policy::FilterContext;
 use crate::stats::Ticker;
+use crate::sync::drain;
 use crate::version::{LEVELS, TableFile, Version, VersionEdit, names};
+
+/// How long a replaced view waits for lookups under way. One that takes longer keeps the view until
+/// the next is replaced.
+pub(super) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 pub(super) fn start(inner: &Arc<Inner>, compaction_threads: usize) -> Result<Vec<JoinHandle<()>>> {
     let mut threads = Vec::new();
@@ -157,6 +163,9 @@ impl Inner {
             let tree = whole_tree(&new, flushed_sequence, oldest_wal, number + 1);
             manifest.roll(number, &tree)?;
         }
+        drop((manifest, old));
+        // The replaced view goes, and with it a flushed memtable and tables that it alone listed.
+        drain(READERS_PATIENCE);
         Ok(())
     }
 
@@ -179,6 +188,8 @@ impl Inner {
                 }
             };
             let compacted = self.compact(&plan, &version);
+            // Before anybody is told: with its last version a replaced file leaves the disk.
+            drop(version);
             self.finish(&plan);
             match compacted {
                 Ok(()) | Err(Error::Closed) => {}
@@ -321,6 +332,7 @@ impl Inner {
             (plan, Arc::clone(&state.version))
         };
         let compacted = self.compact(&plan, &version);
+        drop(version);
         self.finish(&plan);
         compacted
     }

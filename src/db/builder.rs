@@ -9,7 +9,7 @@ use crate::compaction::pick::Shape;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RealFs};
 use crate::policy::FilterPolicy;
-use crate::table::Compression;
+use crate::table::{Compression, FilterKeys};
 
 /// Options of a database, all with defaults: `Db::builder(path).open()`.
 ///
@@ -29,6 +29,7 @@ pub struct Builder {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) create_if_missing: bool,
     pub(crate) filter: FilterPolicy,
+    pub(crate) filter_keys: FilterKeys,
     pub(crate) cache: CacheChoice,
     pub(crate) compression: Compression,
     pub(crate) block_bytes: usize,
@@ -50,6 +51,7 @@ impl Builder {
             fs: Arc::new(RealFs),
             create_if_missing: true,
             filter: FilterPolicy::default(),
+            filter_keys: FilterKeys::Whole,
             cache: CacheChoice::Own(64 << 20),
             compression: Compression::default(),
             block_bytes: 4096,
@@ -71,6 +73,40 @@ impl Builder {
     #[doc(alias = "bits_per_key")]
     pub fn filter(mut self, policy: FilterPolicy) -> Builder {
         self.filter = policy;
+        self
+    }
+
+    /// What the filter of a new table holds: whole keys (the default), prefixes, or both.
+    ///
+    /// With prefixes, [`Db::prefix`] and ranges inside one prefix skip the tables whose filter denies
+    /// it. That pays where such ranges are often empty, or their keys lie in few of the tables that
+    /// span them.
+    ///
+    /// - [`FilterKeys::Both`] keeps point lookups as they are and adds one hash for each prefix. Take
+    ///   it unless memory is short.
+    /// - [`FilterKeys::Prefix`] makes the filter as small as there are few prefixes. A point lookup
+    ///   then skips a table only where no key at all shares the key's prefix.
+    ///
+    /// A prefix as long as what is asked for helps; a shorter query (`prefix("us")` where prefixes
+    /// have four bytes) asks no filter, and keys out of the domain are read as without one.
+    ///
+    /// Changing it later is safe: each table says how its prefixes were cut, and is asked so.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use maypole::{Db, FilterKeys, PrefixExtractor};
+    ///
+    /// let user = PrefixExtractor::delimiter(b'/', 1)?;
+    /// let db = Db::builder(dir.path()).filter_keys(FilterKeys::Both(user)).open()?;
+    /// db.put("user7/name", "Ada")?;
+    /// assert_eq!(db.prefix("user7/").count(), 1);
+    /// assert_eq!(db.prefix("user8/").count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "prefix_extractor")]
+    #[doc(alias = "whole_key_filtering")]
+    pub fn filter_keys(mut self, keys: FilterKeys) -> Builder {
+        self.filter_keys = keys;
         self
     }
 
@@ -116,8 +152,9 @@ impl Builder {
         self
     }
 
-    /// The most bytes of the first level under level 0. Default 64 MiB, four memtables; deeper
-    /// levels are ten times larger each.
+    /// From how many bytes on a further level is worth having. Default 64 MiB, four memtables: the
+    /// tree gets its next level when a tenth of its first level under level 0 is that large. Each
+    /// deeper level may hold ten times the one above.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;

@@ -29,6 +29,10 @@ use crate::table::ScanOptions;
 use crate::version::{LevelCursor, Version};
 
 /// Where entries come from.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few, and a box would cost each step a load"
+)]
 enum Source {
     Memtable(MemtableCursor),
     Level(LevelCursor),
@@ -386,7 +390,9 @@ fn sources(view: &View, bounds: &Bounds) -> Vec<Source> {
     sources.extend(view.frozen.iter().map(|memtable| Source::Memtable(memtable.cursor())));
     let version: &Version = &view.version;
     for level in 0..version.levels.len() {
-        let files = version.overlapping(level, bounds.lower(), bounds.upper()).cloned();
+        let files = version.overlapping(level, bounds.lower(), bounds.upper());
+        let files =
+            files.filter(|file| file.range_may_match(&bounds.lower, bounds.upper())).cloned();
         if level == 0 {
             sources.extend(files.map(|file| Source::Level(LevelCursor::new(vec![file], options))));
         } else {

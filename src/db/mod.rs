@@ -45,7 +45,7 @@ use crate::memtable::Memtable;
 use crate::policy::FilterPolicy;
 use crate::slice::Slice;
 use crate::stats::Counters;
-use crate::sync::ArcCell;
+use crate::sync::{ArcCell, drain};
 use crate::version::{Manifest, TableStore, Version};
 use snapshot::SnapshotList;
 use write::{Pending, SealedWals, Writer};
@@ -182,10 +182,13 @@ impl Handle {
             // A panic there has latched the database already.
             let _ = thread.join();
         }
+        // Tables that are no longer listed are deleted now, not after the next opening.
+        drain(background::READERS_PATIENCE);
         let synced = match inner.latched.get() {
             None => inner.sync_wals(),
             Some(error) => Err(error.clone()),
         };
+        inner.store.departed.close();
         inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         synced
     }

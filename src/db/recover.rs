@@ -65,11 +65,12 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
         },
         options: TableOptions {
             block_bytes: options.block_bytes,
+            filter_keys: options.filter_keys,
             compression: options.compression,
             ..TableOptions::default()
         },
         next_file: AtomicU64::new(next_file),
-        history: Arc::default(),
+        departed: Arc::default(),
     };
 
     let mut version = Version::default();

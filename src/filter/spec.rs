@@ -171,6 +171,21 @@ impl fmt::Display for FilterSpec {
     }
 }
 
+/// The families that can be written.
+impl FromStr for Family {
+    type Err = SpecError;
+
+    fn from_str(name: &str) -> Result<Family, SpecError> {
+        [Family::Bloom, Family::Ribbon, Family::Burr]
+            .into_iter()
+            .find(|family| family.name() == name)
+            .ok_or_else(|| {
+                let expected = "expected bloom, ribbon or burr";
+                SpecError(format!("unknown filter family {name:?}: {expected}"))
+            })
+    }
+}
+
 impl FromStr for FilterSpec {
     type Err = SpecError;
 
@@ -199,19 +214,7 @@ impl FromStr for FilterSpec {
             ("ribbon_like_bloom", [bits]) => FilterSpec::ribbon_like_bloom(number(bits)?),
             ("burr", [bits]) => FilterSpec::burr(number(bits)?),
             ("fpr", [rate]) => FilterSpec::fpr(number(rate)?, Family::Bloom),
-            ("fpr", [rate, family]) => {
-                let family = match *family {
-                    "bloom" => Family::Bloom,
-                    "ribbon" => Family::Ribbon,
-                    "burr" => Family::Burr,
-                    _ => {
-                        return Err(SpecError(format!(
-                            "{text}: unknown family {family:?}: expected bloom, ribbon or burr"
-                        )));
-                    }
-                };
-                FilterSpec::fpr(number(rate)?, family)
-            }
+            ("fpr", [rate, family]) => FilterSpec::fpr(number(rate)?, family.parse()?),
             _ => Err(unknown()),
         }
     }

@@ -48,7 +48,8 @@ impl<T: Send + Sync> ArcCell<T> {
     }
 
     /// Puts `value` in the place of the old one, which is retired. Never drops it here, so a lock
-    /// may be held: call [`collect`](super::collect) after its release to drop what can be.
+    /// may be held: call [`drain`](super::drain) after its release, or the old value stays until
+    /// something else collects.
     pub fn replace(&self, value: Arc<T>) {
         let old = self.pointer.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap took its count out of the

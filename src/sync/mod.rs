@@ -7,14 +7,14 @@
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them (it treats them
 //! as acquire and release); sequentially consistent *fences* it does, so those are used.
 //!
-//! Run the models with `RUSTFLAGS="--cfg loom" cargo test --release --lib loom_`.
+//! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.
 
 pub(crate) mod arc_cell;
 mod barrier;
 pub(crate) mod reclaim;
 
 pub(crate) use arc_cell::ArcCell;
-pub(crate) use reclaim::{Guard, collect, pin, retire, thread_index};
+pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};

@@ -41,6 +41,7 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
 
 use super::atomic::{AtomicU64, Ordering};
 use super::{Mutex, Padded, barrier, lock};
@@ -199,6 +200,27 @@ pub(crate) fn collect() -> usize {
     waiting
 }
 
+/// Collects until everything that was retired before this call is out of the garbage, but gives up
+/// after `patience`: some thread holds its guard for long. Hold no guard, and no lock that a
+/// destructor could take.
+pub(crate) fn drain(patience: Duration) -> bool {
+    let start = Instant::now();
+    collect();
+    // What was open is sealed now; later bags get stamps from here on.
+    let bound = DOMAIN.epoch.0.load(Ordering::Acquire);
+    loop {
+        let front = lock(&DOMAIN.garbage).sealed.front().map(|bag| bag.stamp);
+        if front.is_none_or(|stamp| stamp >= bound) {
+            return true;
+        }
+        if start.elapsed() >= patience {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+        collect();
+    }
+}
+
 /// The least epoch that a thread is active in, at most `bound`.
 fn oldest_active(bound: u64) -> u64 {
     let registry = lock(&DOMAIN.registry);
@@ -337,6 +359,27 @@ mod tests {
         // This thread's own guard came after the bag was sealed.
         collect_until(|| drops.load(Ordering::SeqCst) == 1);
         drop(guard);
+    }
+
+    #[test]
+    fn draining_waits_for_guards_but_not_for_ever() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let (pinned, wait_pinned) = mpsc::channel();
+        let (unpin, wait_unpin) = mpsc::channel::<()>();
+        let reader = thread::spawn(move || {
+            let _guard = pin();
+            pinned.send(()).unwrap();
+            wait_unpin.recv().unwrap();
+        });
+        wait_pinned.recv().unwrap();
+        retire(Arc::new(Dropped(drops.clone())), 1, usize::MAX);
+        assert!(!drain(Duration::from_millis(5)));
+        assert_eq!(drops.load(Ordering::SeqCst), 0);
+        unpin.send(()).unwrap();
+        assert!(drain(Duration::from_secs(60)));
+        reader.join().unwrap();
+        // Another test's collection may have taken it out, and be about to drop it.
+        collect_until(|| drops.load(Ordering::SeqCst) == 1);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
 use super::index::shortest_separator;
 use super::info::policy_name;
 use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
+use super::prefix::{FilterKeys, PrefixExtractor};
 use super::properties::{BYTEWISE_COMPARATOR, names};
 
 /// The most bytes that key and value of one entry may have together: offsets within a block are
@@ -107,7 +108,7 @@ impl TableBuilder {
         if self.block_is_full(internal_key, value) {
             self.end_data_block(Some(user_key))?;
         }
-        self.filter.add(hash64(user_key));
+        self.add_to_filter(user_key);
         self.data.add(internal_key, value);
         let summary = &mut self.summary;
         if summary.entries == 0 {
@@ -123,6 +124,22 @@ impl TableBuilder {
         summary.smallest_sequence = summary.smallest_sequence.min(sequence);
         summary.largest_sequence = summary.largest_sequence.max(sequence);
         Ok(())
+    }
+
+    /// A key out of the extractor's domain enters whole or not at all (table format, section 3.6).
+    #[inline]
+    fn add_to_filter(&mut self, user_key: &[u8]) {
+        let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
+        match self.options.filter_keys {
+            FilterKeys::Whole => self.filter.add(hash64(user_key)),
+            FilterKeys::Prefix(extractor) => {
+                prefix_hash(extractor).into_iter().for_each(|hash| self.filter.add(hash));
+            }
+            FilterKeys::Both(extractor) => match prefix_hash(extractor) {
+                Some(prefix_hash) => self.filter.add_pair(hash64(user_key), prefix_hash),
+                None => self.filter.add(hash64(user_key)),
+            },
+        }
     }
 
     /// The user key of the last entry.
@@ -264,10 +281,15 @@ impl TableBuilder {
         text(names::COMPARATOR, BYTEWISE_COMPARATOR);
         text(names::COMPRESSION, self.options.compression.name());
         text(names::MERGE_OPERATOR, "nullptr");
-        text(names::PREFIX_EXTRACTOR, "nullptr");
         text(names::PROPERTY_COLLECTORS, "[]");
-        text(names::WHOLE_KEY_FILTERING, "1");
-        text(names::PREFIX_FILTERING, "0");
+        let (whole, extractor) = match self.options.filter_keys {
+            FilterKeys::Whole => ("1", None),
+            FilterKeys::Prefix(extractor) => ("0", Some(extractor)),
+            FilterKeys::Both(extractor) => ("1", Some(extractor)),
+        };
+        text(names::WHOLE_KEY_FILTERING, whole);
+        text(names::PREFIX_FILTERING, if extractor.is_some() { "1" } else { "0" });
+        text(names::PREFIX_EXTRACTOR, &extractor.map_or("nullptr".into(), |it| it.name()));
         if let Some(filter) = &summary.filter {
             text(names::FILTER_POLICY, policy_name(filter.family));
             text(names::FILTER_SPEC, &self.options.filter.to_string());

@@ -3,10 +3,13 @@
 //! An uncompressed block is read from its file together with its trailer, by one call, and kept as
 //! it was read: the payload is the front of the buffer.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use crate::filter::LineBuf;
 use crate::slice::StableBytes;
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 /// The payload of one block, from the start of a cache line.
 pub(crate) struct BlockBytes {
@@ -33,15 +36,17 @@ impl BlockBytes {
         BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())
     }
 
-    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
-    #[inline]
-    pub fn prefetch(&self, offset: usize) {
-        self.buffer.prefetch(offset);
-    }
-
     /// Bytes of memory behind the payload.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.memory_bytes()
+    }
+
+    /// Starts to fetch these bytes, all lines at once. Any range is allowed.
+    #[inline]
+    pub fn prefetch(&self, range: Range<usize>) {
+        for offset in range.step_by(LINE_BYTES) {
+            self.buffer.prefetch(offset);
+        }
     }
 
     /// The payload in a buffer of its own length: the buffer itself where nothing follows.

@@ -9,7 +9,9 @@
 //! (its best case is a few bytes of input for one longest match), so a size beyond that bound is
 //! damage and is refused before memory is asked for.
 
-use crate::coding::{Decoder, put_varint};
+use crate::coding::Decoder;
+#[cfg(any(feature = "lz4", feature = "zstd", test))]
+use crate::coding::put_varint;
 use crate::error::Damage;
 
 /// How a block's payload is stored.

@@ -11,11 +11,13 @@
 //! RocksDB passes over names it does not know: a table with a bumped ribbon is, to it, a table
 //! without a filter.
 //!
-//! A filter is used for point lookups only when it holds whole keys, which a property says.
+//! What a filter holds, whole keys, prefixes or both, the table's properties say; see
+//! [`super::prefix_filter`].
 
 use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash, Probe};
 use crate::hash::{LEGACY_BLOOM_SEED, hash32};
+use crate::key::MAX_SEQUENCE;
 
 use super::LookupKey;
 use super::file::BlockFile;
@@ -111,16 +113,48 @@ impl TableFilter {
     /// Starts to fetch what the answer needs.
     #[inline]
     pub fn prepare(&self, key: &LookupKey<'_>) -> PreparedFilter {
-        let partition = match self {
+        self.prepare_in(self.partition_of(key), key)
+    }
+
+    /// Starts to ask for the prefix of a key. The filter that holds the key's prefix is the one for
+    /// the key.
+    pub fn prepare_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> PreparedFilter {
+        self.prepare_in(self.partition_of(key), &LookupKey::new(prefix, key.sequence))
+    }
+
+    /// Whether a filter for the keys from `lower` to before `upper` (`None`: to the end) lets their
+    /// common prefix through. Between two keys of a table lie at most two partitions: few are asked
+    /// before a "maybe".
+    pub fn admits_range(&self, prefix: &[u8], lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let partition_of = |bound| self.partition_of(&LookupKey::new(bound, MAX_SEQUENCE));
+        let last = upper.map_or(usize::MAX, partition_of).min(self.partitions() - 1);
+        let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
+        (partition_of(lower)..=last).any(|i| self.finish(self.prepare_in(i, &prefix)))
+    }
+
+    #[inline]
+    fn partition_of(&self, key: &LookupKey<'_>) -> usize {
+        match self {
             TableFilter::Full(_) => 0,
             // Keys past the last separator belong to the last filter.
             TableFilter::Partitioned(index, filters) => {
                 index.find(key.user_key, key.trailer()).min(filters.len() - 1)
             }
-        };
+        }
+    }
+
+    #[inline]
+    fn prepare_in(&self, partition: usize, asked: &LookupKey<'_>) -> PreparedFilter {
         let filter = self.partition(partition);
-        let probe = filter.prepare(filter_hash(filter, key));
+        let probe = filter.prepare(filter_hash(filter, asked));
         PreparedFilter { probe, partition: partition as u32 }
+    }
+
+    fn partitions(&self) -> usize {
+        match self {
+            TableFilter::Full(_) => 1,
+            TableFilter::Partitioned(_, filters) => filters.len(),
+        }
     }
 
     /// `false`: the table does not hold the key. `prepared` must come from this filter.

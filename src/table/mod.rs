@@ -8,8 +8,10 @@
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
 //!
-//! reader      Table: open, get                   cursor                  TableCursor: both ways
+//! reader      Table: point lookups               open, verify            the first look, and all of it
+//! cursor      TableCursor: both ways             info                    the filter, as told
 //! builder     TableBuilder, from sorted keys     options                 what to write, what was written
+//! prefix      where a key's prefix ends          prefix_filter           asking a filter for prefixes
 //! sst         SstWriter, SstReader: tables without a database
 //! ```
 //!
@@ -29,13 +31,17 @@ mod filter_block;
 mod format;
 mod index;
 mod info;
+mod open;
 mod options;
+mod prefix;
+mod prefix_filter;
 mod properties;
 mod reader;
 mod sidecar;
 mod sst;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use crate::filter::KeyHash;
 use crate::hash::hash64;
@@ -51,9 +57,10 @@ pub use compression::Compression;
 pub use format::{BlockHandle, Footer};
 pub use info::TableFilterInfo;
 pub use options::{FilterSummary, TableOptions, TableSummary};
+pub use prefix::{FilterKeys, PrefixExtractor};
 pub use properties::{PropertyValue, TableProperties};
-pub use reader::TableCheck;
 pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
+pub use verify::TableCheck;
 
 /// What is looked up: a user key as a snapshot sees it.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,7 @@ use crate::filter::{Family, FilterSpec};
 use crate::key::SequenceNumber;
 
 use super::compression::Compression;
+use super::prefix::FilterKeys;
 
 /// How a table is written. RocksDB reads every choice.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub struct TableOptions {
     pub compression: Compression,
     /// The filter over all keys, default 10 bits a key of Bloom filter.
     pub filter: FilterSpec,
+    /// What the filter holds, default whole keys.
+    pub filter_keys: FilterKeys,
 }
 
 impl Default for TableOptions {
@@ -29,6 +32,7 @@ impl Default for TableOptions {
             restart_interval: 16,
             compression: Compression::default(),
             filter: FilterSpec::bloom(10.0).unwrap_or(FilterSpec::NONE),
+            filter_keys: FilterKeys::Whole,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::filter::LineBuf;
 
 use super::block::Block;
 use super::bytes::BlockBytes;
+use super::prefix::PrefixExtractor;
 
 /// The names this crate reads or writes. RocksDB's own, so that its tools understand them.
 pub(crate) mod names {
@@ -162,6 +163,14 @@ impl TableProperties {
         self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
     }
 
+    /// How the prefixes in the filter, if there is one, were cut. `None` when it holds none, or
+    /// when they were cut by a rule that is unknown here.
+    pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
+        let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
+        let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;
+        PrefixExtractor::from_name(name)
+    }
+
     /// How the index block is to be read.
     pub(crate) fn index_form(&self) -> Result<IndexForm, Damage> {
         let raw = self.raw(names::INDEX_TYPE);
@@ -288,6 +297,19 @@ mod tests {
         assert_eq!(odd, PropertyValue::Bytes(&[0x80]));
         assert_eq!(odd.to_string(), "0x80");
         assert_eq!(properties.iter().count(), 6);
+    }
+
+    #[test]
+    fn prefixes_are_asked_for_only_where_the_file_says_how_they_were_cut() {
+        let fixed: &[u8] = b"rocksdb.FixedPrefix.4";
+        let cut = |pairs: &[(&str, &[u8])]| properties(pairs).prefix_extractor().is_some();
+        assert!(cut(&[(names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(cut(&[(names::PREFIX_FILTERING, b"1"), (names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(!cut(&[(names::PREFIX_FILTERING, b"0"), (names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"nullptr")]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"my.extractor")]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"rocksdb.FixedPrefix.\xff")]));
+        assert!(!cut(&[(names::PREFIX_FILTERING, b"1")]));
     }
 
     #[test]

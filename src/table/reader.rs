@@ -26,21 +26,22 @@ use std::sync::Arc;
 use crate::cache::{BlockCache, BlockKind, Lease, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
-use crate::hash::hash64;
-use crate::key::{self, MAX_SEQUENCE, SequenceNumber};
+use crate::key::SequenceNumber;
 use crate::slice::{Slice, StableBytes};
 use crate::stats::{Counters, FileCounters, FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
 use super::LookupKey;
-use super::block::{Block, BlockCursor};
+use super::block::Block;
 use super::block_search::Search;
 use super::file::{BlockFile, StoredBlock};
 use super::filter_block::{PreparedFilter, StoredFilter, TableFilter};
 use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
 use super::info::TableFilterInfo;
-use super::properties::{BYTEWISE_COMPARATOR, IndexForm, TableProperties, names};
+use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
+use super::prefix_filter::{PrefixAnswer, PrefixFilter};
+use super::properties::{IndexForm, TableProperties, names};
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -59,8 +60,10 @@ pub(crate) struct Table {
     cache: Arc<BlockCache>,
     filter: Slots<TableFilter>,
     index: Slots<TableIndex>,
-    /// The filter that point lookups may use.
+    /// The filter that point lookups ask for whole keys.
     stored_filter: Option<StoredFilter>,
+    /// The filter, where it can be asked for prefixes.
+    prefix_filter: Option<PrefixFilter>,
     index_handle: BlockHandle,
     index_form: IndexForm,
     overlay: Option<SequenceNumber>,
@@ -86,9 +89,11 @@ unsafe impl StableBytes for Block {
 pub(crate) struct FilterProbe<'g>(Asked<'g>);
 
 #[derive(Clone, Copy)]
-enum Asked<'g> {
-    /// The table has no filter for point lookups.
+pub(super) enum Asked<'g> {
+    /// The table has no filter for this lookup.
     Nobody,
+    /// A filter of prefixes only, which has answered already.
+    Prefix(PrefixAnswer),
     /// The filter could not be read, or not trusted.
     Unreadable,
     /// It was not in memory, and has answered already.
@@ -108,7 +113,7 @@ impl BlockPlace<'_> {
     /// Starts to fetch what a search of the block reads first.
     #[inline]
     pub fn prefetch_block(&self) {
-        if self.block < self.index.blocks.len() {
+        if self.block < self.index.index.len() {
             self.index.blocks.prefetch_resident(self.block);
         }
     }
@@ -116,7 +121,7 @@ impl BlockPlace<'_> {
     /// After that: starts to fetch the entry that the search will read.
     #[inline]
     pub fn prefetch_entry(&self, key: &LookupKey<'_>, guard: &Guard) {
-        if self.block < self.index.blocks.len()
+        if self.block < self.index.index.len()
             && let Some(block) = self.index.blocks.borrow(self.block, guard)
         {
             block.prefetch_entry(key.user_key);
@@ -142,17 +147,6 @@ impl Found<'_> {
         let end = self.value_start + self.value.len();
         Slice::share(self.block.to_arc(), self.value_start..end)
     }
-}
-
-/// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TableCheck {
-    /// Entries read.
-    pub entries: u64,
-    /// Data blocks read.
-    pub data_blocks: u64,
-    /// Entries whose key the filter says is absent. More than 0: the filter loses keys.
-    pub filter_misses: u64,
 }
 
 impl Table {
@@ -191,14 +185,16 @@ impl Table {
         let index_form = properties.index_form().map_err(damaged)?;
         let overlay = overlay(&properties, context.assigned_sequence).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
-        let stored_filter =
-            StoredFilter::find(&metaindex).filter(|_| properties.whole_key_filtering());
+        let found = StoredFilter::find(&metaindex);
+        let stored_filter = found.filter(|_| properties.whole_key_filtering());
+        let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
         let pinned = context.pin_metadata;
         Ok(Table {
             filter: Slots::new(&context.cache, 1, BlockKind::Filter, pinned),
             index: Slots::new(&context.cache, 1, BlockKind::Index, pinned),
             cache: context.cache,
             stored_filter,
+            prefix_filter,
             index_handle,
             index_form,
             overlay,
@@ -235,7 +231,7 @@ impl Table {
 
     /// What the table says of its filter; nothing is read for it.
     pub fn filter_info(&self) -> Option<TableFilterInfo> {
-        self.stored_filter.and_then(|_| TableFilterInfo::of(&self.properties))
+        self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
     }
 
     /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
@@ -251,8 +247,14 @@ impl Table {
         }
     }
 
+    /// The filter, if it can be asked for anything.
     pub fn stored_filter(&self) -> Option<StoredFilter> {
-        self.stored_filter
+        self.stored_filter.or(self.prefix_filter.map(|filter| filter.stored))
+    }
+
+    /// The filter, where it can be asked for prefixes.
+    pub fn prefix_filter(&self) -> Option<PrefixFilter> {
+        self.prefix_filter
     }
 
     pub fn index_form(&self) -> IndexForm {
@@ -267,7 +269,9 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) -> FilterProbe<'g> {
-        let Some(stored) = self.stored_filter else { return FilterProbe(Asked::Nobody) };
+        let Some(stored) = self.stored_filter else {
+            return FilterProbe(self.prepare_prefix(key, guard));
+        };
         match self.filter.borrow(0, guard) {
             Some(filter) => {
                 tickers.add(Ticker::BlockCacheFilterHit, 1);
@@ -302,6 +306,7 @@ impl Table {
             Asked::Unreadable => (true, true),
             Asked::No => (false, false),
             Asked::Maybe => (true, false),
+            Asked::Prefix(answer) => return self.prefix_says_maybe(answer),
             Asked::Filter(filter, prepared) => {
                 let maybe = filter.finish(prepared);
                 (maybe, maybe && filter.is_untrusted(prepared))
@@ -358,7 +363,7 @@ impl Table {
         let index = self.index.borrow(0, guard)?;
         tickers.add(Ticker::BlockCacheIndexHit, 1);
         let block = index.index.find(key.user_key, key.trailer());
-        if block < index.blocks.len() {
+        if block < index.index.len() {
             index.blocks.prefetch(block);
         }
         Some(BlockPlace { index, block })
@@ -394,6 +399,7 @@ impl Table {
                         self.file.file_counters().count(guard, both);
                     } else {
                         self.file.file_counters().count(guard, [examined]);
+                        self.count_prefix_true_positive(key);
                     }
                     return Ok(Some(visit(Found {
                         kind: trailer as u8,
@@ -424,11 +430,14 @@ impl Table {
         }
     }
 
-    /// The filter, if the table has one for point lookups.
+    /// The filter, if the table has one.
     pub fn filter<'g>(&'g self, guard: &'g Guard) -> Result<Option<Lease<'g, TableFilter>>> {
-        let Some(stored) = self.stored_filter else { return Ok(None) };
+        let Some(stored) = self.stored_filter() else { return Ok(None) };
         match self.filter.get(0, guard) {
-            Some(lease) => Ok(Some(lease)),
+            Some(lease) => {
+                self.count(Ticker::BlockCacheFilterHit);
+                Ok(Some(lease))
+            }
             None => self.load_filter(stored).map(Some),
         }
     }
@@ -513,7 +522,8 @@ impl Table {
         })
     }
 
-    fn read_index(&self) -> Result<Index> {
+    /// Reads the index, past the cache.
+    pub fn read_index(&self) -> Result<Index> {
         let add = |parser: &mut IndexParser, handle| {
             let block = self.file.read_block(handle)?;
             parser.add(&block).map_err(|damage| self.file.damaged(damage, handle))
@@ -554,166 +564,19 @@ impl Table {
         Ok(lease)
     }
 
-    /// Reads the whole file, past the cache: every checksum, the order of all keys, their place
-    /// between the index's separators, their number; and asks the filter for every key.
-    pub fn verify(&self) -> Result<TableCheck> {
-        let index = self.read_index()?;
-        let filter = match self.stored_filter {
-            Some(stored) => Some(TableFilter::read(&self.file, stored, self.index_form)?),
-            None => None,
-        };
-        for &(_, handle) in &self.metaindex {
-            // The properties' checksum has a rule of its own, and was checked at opening.
-            if self.metaindex_handle("rocksdb.properties") != Some(handle) {
-                self.file.check(&self.file.read_stored(handle)?)?;
-            }
-        }
-        let mut check = TableCheck::default();
-        let mut last_key = Vec::new();
-        for i in 0..index.len() {
-            let handle = index.handle(i);
-            let block = self.file.read_block(handle)?;
-            self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut check)
-                .map_err(|damage| self.file.damaged(damage, handle))?;
-            check.data_blocks += 1;
-        }
-        let range_deletions = self.properties.number(names::RANGE_DELETIONS).unwrap_or(0);
-        let stated = self.properties.number(names::ENTRIES);
-        if let Some(stated) = stated.filter(|&n| n != check.entries + range_deletions) {
-            let found = format_args!("{} and {range_deletions}", check.entries).to_string();
-            let expected = format_args!("{stated} entries, range deletions included").to_string();
-            return Err(self.file.damaged(Damage::new(0, expected, found), self.index_handle));
-        }
-        Ok(check)
-    }
-
-    fn verify_block(
-        &self,
-        block: &Block,
-        index: &Index,
-        i: usize,
-        filter: Option<&TableFilter>,
-        last_key: &mut Vec<u8>,
-        check: &mut TableCheck,
-    ) -> Result<(), Damage> {
-        let mut cursor = BlockCursor::new(block, self.overlay);
-        cursor.seek_to_first()?;
-        while cursor.valid() {
-            let internal_key = cursor.key();
-            let user_key = key::user_key(internal_key);
-            let printed = || format!("\"{}\"", user_key.escape_ascii());
-            if check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
-                return Err(Damage::new(0, "keys in ascending order", printed()));
-            }
-            // Without the overlay: separators were made from what is stored.
-            if index.find(user_key, cursor.stored_trailer()) != i {
-                return Err(Damage::new(0, "a key between its block's separators", printed()));
-            }
-            if let Some(filter) = filter {
-                let sequence = key::sequence(internal_key).min(MAX_SEQUENCE);
-                let lookup = LookupKey { user_key, sequence, hash: hash64(user_key) };
-                check.filter_misses += u64::from(!filter.finish(filter.prepare(&lookup)));
-            }
-            check.entries += 1;
-            last_key.clear();
-            last_key.extend_from_slice(internal_key);
-            cursor.next()?;
-        }
-        Ok(())
-    }
-
     /// The sequence number that all entries are seen with, where that is not the stored one.
     pub fn overlay(&self) -> Option<SequenceNumber> {
         self.overlay
     }
 
     #[inline]
-    fn count(&self, ticker: Ticker) {
+    pub(super) fn count(&self, ticker: Ticker) {
         self.file.counters().add(ticker, 1);
     }
-}
 
-fn read_metaindex(file: &BlockFile, handle: BlockHandle) -> Result<Vec<(String, BlockHandle)>> {
-    let block = file.read_block(handle)?;
-    let read = || {
-        let (mut names, mut scan) = (Vec::new(), block.scan());
-        while let Some((name, value)) = scan.next()? {
-            let name = String::from_utf8_lossy(name).into_owned();
-            let mut decoder = crate::coding::Decoder::new(value);
-            names.push((name, BlockHandle::decode(&mut decoder)?));
-        }
-        Ok(names)
-    };
-    read().map_err(|damage| file.damaged(damage, handle))
-}
-
-/// Reads the properties. RocksDB may have edited 8 bytes of them, the sequence number assigned at
-/// ingestion, without correcting the checksum: a block that does not verify gets a second chance
-/// with those bytes as they were, zero.
-fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
-    let mut stored = file.read_stored(handle)?;
-    if let Err(mismatch) = file.check(&stored) {
-        let Some(place) = TableProperties::global_sequence_place(stored.payload()) else {
-            return Err(mismatch);
-        };
-        let assigned = stored.payload()[place.clone()].to_vec();
-        stored.payload_mut()[place.clone()].fill(0);
-        file.check(&stored).map_err(|_| mismatch)?;
-        stored.payload_mut()[place].copy_from_slice(&assigned);
-    }
-    let block = Block::new(file.uncompress(stored)?);
-    let decoded = block.and_then(|block| TableProperties::decode(&block));
-    decoded.map_err(|damage| file.damaged(damage, handle))
-}
-
-/// The sequence number that all entries are seen with, for a table that was ingested.
-fn overlay(
-    properties: &TableProperties,
-    assigned: Option<SequenceNumber>,
-) -> Result<Option<SequenceNumber>, Damage> {
-    let version = properties.number(names::EXTERNAL_VERSION);
-    let stored = properties.number(names::GLOBAL_SEQUENCE);
-    let stored = match (version, stored) {
-        (Some(2..), Some(stored)) => stored,
-        (None, Some(_)) => {
-            let expected = "the version of an external file beside its sequence number";
-            return Err(Damage::new(0, expected, "none"));
-        }
-        _ => match assigned {
-            None => return Ok(None),
-            Some(_) => {
-                let expected = "an external file, for a sequence number to be assigned";
-                return Err(Damage::new(0, expected, "a table without that mark"));
-            }
-        },
-    };
-    match assigned {
-        Some(assigned) if stored != 0 && stored != assigned => Err(Damage::new(
-            0,
-            format_args!("the assigned sequence number {assigned}"),
-            format_args!("{stored}"),
-        )),
-        _ if stored > MAX_SEQUENCE => {
-            Err(Damage::new(0, "a sequence number below 2^56", format_args!("{stored}")))
-        }
-        _ => Ok(assigned.or((stored > 0).then_some(stored))),
-    }
-}
-
-/// Refuses what would be read wrongly.
-fn refuse_unknown(
-    file: &BlockFile,
-    metaindex: &[(String, BlockHandle)],
-    properties: &TableProperties,
-) -> Result<()> {
-    if metaindex.iter().any(|(name, _)| name == "rocksdb.compression_dict") {
-        return Err(unsupported(file.path(), "compression dictionaries"));
-    }
-    match properties.text(names::COMPARATOR) {
-        None | Some(BYTEWISE_COMPARATOR) => Ok(()),
-        Some(other) => Err(unsupported(
-            file.path(),
-            format_args!("the comparator {other} (this build reads {BYTEWISE_COMPARATOR})"),
-        )),
+    #[inline]
+    pub(super) fn count_both(&self, ticker: Ticker, file_ticker: FileTicker) {
+        self.file.counters().add(ticker, 1);
+        self.file.file_counters().add(file_ticker, 1);
     }
 }

@@ -22,7 +22,8 @@ use super::filter_block::TableFilter;
 use super::format::{BlockHandle, Footer};
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::properties::{TableProperties, names};
-use super::reader::{Table, TableCheck, TableContext};
+use super::reader::{Table, TableContext};
+use super::verify::TableCheck;
 
 /// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
 /// entry each.
@@ -165,8 +166,8 @@ impl SstReader {
         SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
     }
 
-    /// The stored filter of whole keys: one reader, several where it is partitioned, none where
-    /// there is no such filter.
+    /// The stored filter: one reader, several where it is partitioned, none where there is no filter
+    /// or none that can be asked.
     pub fn filters(&self) -> Result<Vec<FilterReader>> {
         match self.read_filter()? {
             None => Ok(Vec::new()),
@@ -214,12 +215,19 @@ impl SstReader {
         }))
     }
 
-    /// Whether the filter lets a key through. `true` also without a filter.
+    /// Whether the filter lets a key through: by itself and by its prefix, as far as the filter
+    /// holds either. `true` also without a filter.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
-        let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
         let guard = pin();
         let filter = self.table.filter(&guard)?;
-        Ok(filter.is_none_or(|filter| filter.finish(filter.prepare(&lookup))))
+        let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
+        Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, &lookup)))
+    }
+
+    /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.
+    /// `false` only where the filter holds prefixes and all such keys share one.
+    pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        self.table.range_may_match(lower, upper)
     }
 
     /// Reads the whole file: every checksum, the order of the keys, their number, their place

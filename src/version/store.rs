@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::table_file::LevelHistory;
+use super::table_file::Departed;
 use super::{FileMeta, TableFile, names};
 use crate::error::Result;
 use crate::filter::FilterSpec;
@@ -22,8 +22,8 @@ pub(crate) struct TableStore {
     /// How tables are written; the filter is chosen for each.
     pub options: TableOptions,
     pub next_file: AtomicU64,
-    /// What the lookups of deleted files counted, by level.
-    pub history: Arc<LevelHistory>,
+    /// What becomes of tables that leave the tree.
+    pub departed: Arc<Departed>,
 }
 
 impl TableStore {
@@ -36,8 +36,8 @@ impl TableStore {
     pub fn open(&self, meta: FileMeta) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
         let table = self.open_table(&path, meta.global_sequence)?;
-        let history = Arc::clone(&self.history);
-        Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, history)))
+        let departed = Arc::clone(&self.departed);
+        Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed)))
     }
 
     /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one.

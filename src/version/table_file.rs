@@ -4,21 +4,30 @@
 //! dropped, the file is deleted. Until then readers go on using it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{FileMeta, LEVELS};
 use crate::fs::Fs;
+use crate::key::user_key;
 use crate::stats::FileCounts;
 use crate::table::Table;
 
-/// What lookups counted in files that are gone, by the level the file was in last.
+/// What becomes of the files that leave the tree; all files of a database share it.
 #[derive(Default)]
-pub(crate) struct LevelHistory {
+pub(crate) struct Departed {
+    /// What lookups counted in them, by the level the file was in last.
     counts: Mutex<[FileCounts; LEVELS]>,
+    /// The database is closed, and its directory may be somebody else's by now.
+    closed: AtomicBool,
 }
 
-impl LevelHistory {
+impl Departed {
+    /// From now on no file is deleted: an iterator may outlive the database.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
     pub fn counts(&self) -> [FileCounts; LEVELS] {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -33,7 +42,7 @@ pub(crate) struct TableFile {
     pub table: Arc<Table>,
     fs: Arc<dyn Fs>,
     path: PathBuf,
-    history: Arc<LevelHistory>,
+    departed: Arc<Departed>,
     /// The level the file has left, plus one; 0 while it is listed.
     left_level: AtomicUsize,
 }
@@ -44,13 +53,22 @@ impl TableFile {
         table: Arc<Table>,
         fs: Arc<dyn Fs>,
         path: PathBuf,
-        history: Arc<LevelHistory>,
+        departed: Arc<Departed>,
     ) -> TableFile {
-        TableFile { meta, table, fs, path, history, left_level: AtomicUsize::new(0) }
+        TableFile { meta, table, fs, path, departed, left_level: AtomicUsize::new(0) }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// `false`: the file holds no entry of any key from `lower` to before `upper` (`None`: to the
+    /// end). Its filter is asked only where the range lies between the file's first key and its
+    /// last, so that a large range loads at most one filter of a level.
+    pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let lies_inside = user_key(&self.meta.smallest) < lower
+            && upper.is_some_and(|upper| upper <= user_key(&self.meta.largest));
+        !lies_inside || self.table.range_may_match(lower, upper)
     }
 
     /// The MANIFEST no longer lists this file, which was in `level`: delete it when no reader
@@ -63,9 +81,11 @@ impl TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
-            self.history.add(level, self.table.file_counters().snapshot());
-            // A file that cannot be deleted now is deleted when the database is next opened.
-            let _ = self.fs.remove(&self.path);
+            self.departed.add(level, self.table.file_counters().snapshot());
+            if !self.departed.closed.load(Ordering::Acquire) {
+                // A file that is not deleted now is deleted when the database is next opened.
+                let _ = self.fs.remove(&self.path);
+            }
         }
     }
 }

@@ -10,7 +10,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 fn open(fs: &MemFs) -> maypole::Result<Db> {
-    let fs: Arc<dyn Fs> = Arc::new(fs.clone());
+    open_on(Arc::new(fs.clone()))
+}
+
+pub fn open_on(fs: Arc<dyn Fs>) -> maypole::Result<Db> {
     Db::builder("/db")
         .fs(fs)
         .memtable_bytes(8 << 10)
@@ -21,11 +24,12 @@ fn open(fs: &MemFs) -> maypole::Result<Db> {
 }
 
 /// What write number `n` does: a batch, so that half of one would be seen.
-fn write(n: u64) -> (WriteBatch, Vec<(String, Option<String>)>) {
+pub fn write(n: u64) -> (WriteBatch, Vec<(String, Option<String>)>) {
     let mut changes = vec![("number".to_owned(), Some(n.to_string()))];
     for part in 0..=(n % 3) {
         let key = format!("key{:04}", (n * 31 + part * 977) % 700);
-        let value = ((n + part) % 5 != 0).then(|| format!("{n}:{}", "v".repeat((n % 90) as usize)));
+        let value = (!(n + part).is_multiple_of(5))
+            .then(|| format!("{n}:{}", "v".repeat((n % 90) as usize)));
         changes.push((key, value));
     }
     let mut batch = WriteBatch::new();
@@ -53,7 +57,7 @@ fn model(last: u64) -> BTreeMap<String, String> {
 }
 
 /// Opens what a power loss left and checks it; answers the number of the last write that survived.
-fn check(image: &MemFs, written: u64, synced: u64, story: &str) -> u64 {
+pub fn check(image: &MemFs, written: u64, synced: u64, story: &str) -> u64 {
     let db = open(image).unwrap_or_else(|error| panic!("{story}: {error}"));
     let last = db
         .get("number")

@@ -243,6 +243,29 @@ fn what_is_closed_says_so() {
     assert!(matches!(clone.get("k"), Err(Error::Closed)));
 }
 
+/// An iterator keeps tables that the tree has dropped. When it goes after the database was closed,
+/// the directory may hold another database, with files of the same names.
+#[test]
+fn an_iterator_that_outlives_the_database_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path()).unwrap();
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    let table = |dir: &Path| {
+        let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        names.into_iter().find(|path| path.extension().is_some_and(|e| e == "sst")).unwrap()
+    };
+    let listed = table(dir.path());
+    let mut iterator = db.iter();
+    assert!(iterator.next().is_some());
+    db.put("k", "w").unwrap();
+    db.compact_range::<&str>(..).unwrap();
+    db.close().unwrap();
+    std::fs::write(&listed, "somebody else's").unwrap();
+    drop(iterator);
+    assert_eq!(std::fs::read(&listed).unwrap(), b"somebody else's");
+}
+
 #[test]
 fn ingested_tables_are_newer_than_all_before_and_survive_reopening() {
     let dir = tempfile::tempdir().unwrap();
@@ -290,4 +313,33 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(copied.iter().count(), 3000);
     assert_eq!(copied.get("key77").unwrap().unwrap(), b"77");
     assert_eq!(db.iter().count(), 0);
+}
+
+/// A replaced view waits for its readers in the garbage. Nothing collected it while the cache had
+/// room, so flushed memtables stayed in memory and compacted tables on disk.
+#[test]
+fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path()).unwrap();
+    for round in 0..4 {
+        for key in 0..100 {
+            db.put(format!("{key:03}"), format!("value {round}")).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.compact_range::<&str>(..).unwrap();
+    db.wait_for_compaction().unwrap();
+    let tables = || {
+        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).count()
+    };
+    let listed: usize = db.stats().levels.iter().map(|level| level.files).sum();
+    // The thread that compacted deletes when it has told the waiting ones.
+    for _ in 0..1000 {
+        if tables() == listed {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(tables(), listed);
 }

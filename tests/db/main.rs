@@ -2,6 +2,8 @@
 
 mod crash;
 mod edges;
+mod faults;
 mod kill;
 mod model;
+mod prefix;
 mod reads;

@@ -105,7 +105,7 @@ impl BurrGeometry {
     ) -> Answer {
         let shape = W::SHAPE;
         let bucket = start >> shape.bucket_shift();
-        let thresholds = match block.get((layer.thresholds_at + bucket / 4) as usize) {
+        let thresholds = match block.get(layer.thresholds_at as usize + bucket as usize / 4) {
             Some(thresholds) if start < layer.starts => u32::from(*thresholds),
             _ => return Answer::Here(true),
         };

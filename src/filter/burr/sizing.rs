@@ -39,8 +39,7 @@ impl Plan {
         match keys {
             ..MIN_KEYS => None,
             MIN_KEYS..5000 => Some(Plan { width: 64, slots_per_key: 1.0, bumped: 0.02 }),
-            5000..50_000 => Some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 }),
-            _ => Some(Plan { width: 32, slots_per_key: 0.93, bumped: 0.077 }),
+            _ => Some(Plan { width: 32, slots_per_key: 0.94, bumped: 0.066 }),
         }
     }
 

@@ -168,13 +168,27 @@ fn parity64_avx2(x: __m256i) -> __m256i {
     fold_parity!(x, _mm256_srli_epi64, _mm256_srlv_epi64, _mm256_set1_epi64x, [32, 16, 8, 4])
 }
 
+/// Whether no bit is set in both.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn disjoint_avx2(x: __m256i, y: __m256i) -> bool {
+    _mm256_testz_si256(x, y) != 0
+}
+
+/// Whether no bit is set in both. Through a mask register: a cycle faster.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn disjoint_avx512(x: __m256i, y: __m256i) -> bool {
+    _mm256_test_epi32_mask(x, y) == 0
+}
+
 /// The kernels for one width and one instruction set.
 ///
 /// `$parity` maps a register to one whose lanes have the parity of the lane in bit 0, and anything
 /// above it.
 macro_rules! kernels {
     (
-        $features:literal, $word:ty, $signed:ty, $matches:ident, $solve:ident, $parity:ident,
+        $features:literal, $word:ty, $signed:ty, $matches:ident, $solve:ident, $parity:ident, $disjoint:ident,
         $set1:ident, $slli:ident, $srlv:ident, $add:ident, $cmpgt:ident, $maskstore:ident, $lane_numbers:expr
     ) => {
         #[inline]
@@ -188,15 +202,14 @@ macro_rules! kernels {
         ) -> bool {
             const LANES: u32 = (REGISTER_BYTES / <$word>::BYTES) as u32;
             let right_at = columns as usize * <$word>::BYTES;
-            let registers = columns.div_ceil(LANES) as usize;
+            let registers = columns.div_ceil(LANES).max(1) as usize;
             let end = at + right_at + registers * REGISTER_BYTES;
             let Some(filter) = filter.get(at..end) else { return true };
             let (left, right) = ($set1(left as $signed), $set1(right as $signed));
             let print = $set1(fingerprint as $signed);
             let (mut column, step) = ($lane_numbers, $set1(LANES as $signed));
             let end = $set1(columns as $signed);
-            let mut wrong = _mm256_setzero_si256();
-            for register in 0..registers {
+            let check = |register: usize, column: __m256i| {
                 let start = register * REGISTER_BYTES;
                 // SAFETY: `filter` has the bytes of all registers, behind `right_at` too.
                 let (l, r) = unsafe {
@@ -210,11 +223,14 @@ macro_rules! kernels {
                 let x = _mm256_xor_si256(bit, _mm256_and_si256(l, left));
                 let x = _mm256_xor_si256(x, _mm256_and_si256(r, right));
                 // The lanes behind the last column hold other segments.
-                let counts = $cmpgt(end, column);
-                wrong = _mm256_or_si256(wrong, _mm256_and_si256($parity(x), counts));
+                _mm256_and_si256($parity(x), $cmpgt(end, column))
+            };
+            let mut wrong = check(0, column);
+            for register in 1..registers {
                 column = $add(column, step);
+                wrong = _mm256_or_si256(wrong, check(register, column));
             }
-            _mm256_testz_si256(wrong, $set1(1)) != 0
+            $disjoint(wrong, $set1(1))
         }
 
         #[target_feature(enable = $features)]
@@ -275,6 +291,7 @@ impl Vector for u32 {
         matches_avx2,
         solve_avx2,
         parity32_avx2,
+        disjoint_avx2,
         _mm256_set1_epi32,
         _mm256_slli_epi32,
         _mm256_srlv_epi32,
@@ -290,6 +307,7 @@ impl Vector for u32 {
         matches_avx512,
         solve_avx512,
         _mm256_popcnt_epi32,
+        disjoint_avx512,
         _mm256_set1_epi32,
         _mm256_slli_epi32,
         _mm256_srlv_epi32,
@@ -308,6 +326,7 @@ impl Vector for u64 {
         matches_avx2,
         solve_avx2,
         parity64_avx2,
+        disjoint_avx2,
         _mm256_set1_epi64x,
         _mm256_slli_epi64,
         _mm256_srlv_epi64,
@@ -323,6 +342,7 @@ impl Vector for u64 {
         matches_avx512,
         solve_avx512,
         _mm256_popcnt_epi64,
+        disjoint_avx512,
         _mm256_set1_epi64x,
         _mm256_slli_epi64,
         _mm256_srlv_epi64,

@@ -2,6 +2,7 @@
 
 mod cache;
 mod damage;
+mod prefix;
 mod round_trip;
 mod tools;
 

@@ -42,7 +42,9 @@ const ABSENT_COLD: usize = 20_000;
 ///
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
-/// false-positive rate. Shells eat parentheses: bloom:10 reads the same as bloom(10).
+/// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
+/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. Shells eat parentheses:
+/// bloom:10 reads the same as bloom(10).
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes and not compressed. Times

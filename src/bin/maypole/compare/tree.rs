@@ -8,8 +8,8 @@
 //! ```text
 //! stage   keys             level_base_bytes         base level: where level 0 goes
 //! 1       ≈ 93 %, sorted   more than the data       6
-//! 2       7 % of these     a fifth of level 6       5 (may hold a tenth of level 6)
-//! 3       0.7 %            a fiftieth of level 6    4 (may hold a hundredth)
+//! 2       7 % of these     a fiftieth of level 6    5 (may hold a tenth of level 6)
+//! 3       0.7 %            1/500 of level 6         4 (may hold a hundredth)
 //! 4       0.2 %            the same                 stays in level 0: one table
 //! ```
 //!
@@ -141,7 +141,7 @@ impl Tree {
             let stats = db.stats();
             build.add(&stats.tickers);
             let last = stats.levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
-            base_bytes = if stage == 0 { last / 5 } else { last / 50 };
+            base_bytes = if stage == 0 { last / 50 } else { last / 500 };
             db.close()?;
         }
         bar.finish_and_clear();

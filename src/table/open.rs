@@ -1,0 +1,98 @@
+//! What opening a table reads, and what it refuses.
+
+use crate::coding::Decoder;
+use crate::error::{Damage, Result};
+use crate::key::{MAX_SEQUENCE, SequenceNumber};
+
+use super::block::Block;
+use super::file::BlockFile;
+use super::format::{BlockHandle, unsupported};
+use super::properties::{BYTEWISE_COMPARATOR, TableProperties, names};
+
+pub(super) fn read_metaindex(
+    file: &BlockFile,
+    handle: BlockHandle,
+) -> Result<Vec<(String, BlockHandle)>> {
+    let block = file.read_block(handle)?;
+    let read = || {
+        let (mut names, mut scan) = (Vec::new(), block.scan());
+        while let Some((name, value)) = scan.next()? {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let mut decoder = Decoder::new(value);
+            names.push((name, BlockHandle::decode(&mut decoder)?));
+        }
+        Ok(names)
+    };
+    read().map_err(|damage| file.damaged(damage, handle))
+}
+
+/// Reads the properties. RocksDB may have edited 8 bytes of them, the sequence number assigned at
+/// ingestion, without correcting the checksum: a block that does not verify gets a second chance
+/// with those bytes as they were, zero.
+pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
+    let mut stored = file.read_stored(handle)?;
+    if let Err(mismatch) = file.check(&stored) {
+        let Some(place) = TableProperties::global_sequence_place(stored.payload()) else {
+            return Err(mismatch);
+        };
+        let assigned = stored.payload()[place.clone()].to_vec();
+        stored.payload_mut()[place.clone()].fill(0);
+        file.check(&stored).map_err(|_| mismatch)?;
+        stored.payload_mut()[place].copy_from_slice(&assigned);
+    }
+    let block = Block::new(file.uncompress(stored)?);
+    let decoded = block.and_then(|block| TableProperties::decode(&block));
+    decoded.map_err(|damage| file.damaged(damage, handle))
+}
+
+/// The sequence number that all entries are seen with, for a table that was ingested.
+pub(super) fn overlay(
+    properties: &TableProperties,
+    assigned: Option<SequenceNumber>,
+) -> Result<Option<SequenceNumber>, Damage> {
+    let version = properties.number(names::EXTERNAL_VERSION);
+    let stored = properties.number(names::GLOBAL_SEQUENCE);
+    let stored = match (version, stored) {
+        (Some(2..), Some(stored)) => stored,
+        (None, Some(_)) => {
+            let expected = "the version of an external file beside its sequence number";
+            return Err(Damage::new(0, expected, "none"));
+        }
+        _ => match assigned {
+            None => return Ok(None),
+            Some(_) => {
+                let expected = "an external file, for a sequence number to be assigned";
+                return Err(Damage::new(0, expected, "a table without that mark"));
+            }
+        },
+    };
+    match assigned {
+        Some(assigned) if stored != 0 && stored != assigned => Err(Damage::new(
+            0,
+            format_args!("the assigned sequence number {assigned}"),
+            format_args!("{stored}"),
+        )),
+        _ if stored > MAX_SEQUENCE => {
+            Err(Damage::new(0, "a sequence number below 2^56", format_args!("{stored}")))
+        }
+        _ => Ok(assigned.or((stored > 0).then_some(stored))),
+    }
+}
+
+/// Refuses what would be read wrongly.
+pub(super) fn refuse_unknown(
+    file: &BlockFile,
+    metaindex: &[(String, BlockHandle)],
+    properties: &TableProperties,
+) -> Result<()> {
+    if metaindex.iter().any(|(name, _)| name == "rocksdb.compression_dict") {
+        return Err(unsupported(file.path(), "compression dictionaries"));
+    }
+    match properties.text(names::COMPARATOR) {
+        None | Some(BYTEWISE_COMPARATOR) => Ok(()),
+        Some(other) => Err(unsupported(
+            file.path(),
+            format_args!("the comparator {other} (this build reads {BYTEWISE_COMPARATOR})"),
+        )),
+    }
+}

@@ -1,0 +1,342 @@
+//! Prefixes of keys, for filters that are asked "is there any key that starts like this?"
+//!
+//! ```text
+//!                        key          fixed(4)   capped(4)   delimiter(0x2f, 1)   … (0x2f, 2)
+//!                        user/7/age   user       user        user/                user/7/
+//!                        user         user       user        none                 none
+//!                        us           none       us          none                 none
+//! name in the file       rocksdb.     FixedPrefix.4  CappedPrefix.4
+//!                        maypole.                            DelimiterPrefix.2f.1
+//! ```
+//!
+//! A key without a prefix is out of the extractor's **domain**: its prefix is in no filter, and
+//! nothing may be concluded about it.
+//!
+//! What the rest builds on, and the tests at the foot prove: the prefix is where the key starts;
+//! in the domain, prefixes are in the order of their keys; and where
+//! [`PrefixExtractor::prefix_of_range`] names a prefix, every key of that range has it, in the
+//! domain.
+//!
+//! The name that a file stores decides how that file's filter is asked, never today's options: the
+//! extractor may change from one opening to the next.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::filter::SpecError;
+
+/// Cuts the prefix off a key, for filters of prefixes: see [`FilterKeys`].
+///
+/// ```
+/// use maypole::PrefixExtractor;
+///
+/// let row = PrefixExtractor::delimiter(b'/', 1)?;
+/// assert_eq!(row.prefix_of(b"user/7/age"), Some(&b"user/"[..]));
+/// assert_eq!(row.prefix_of(b"user"), None);
+/// assert_eq!(PrefixExtractor::fixed(8)?.name(), "rocksdb.FixedPrefix.8");
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixExtractor(Rule);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Fixed(u32),
+    Capped(u32),
+    Delimiter { byte: u8, count: u32 },
+}
+
+/// What the filter of a new table holds. Bits per key are bits per hash in the filter, so prefixes
+/// that many keys share make a smaller one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FilterKeys {
+    /// Whole keys: for point lookups.
+    #[default]
+    Whole,
+    /// Prefixes only: for ranges inside one prefix. A point lookup asks for its key's prefix, and
+    /// learns nothing where other keys share it, or where the key has none.
+    Prefix(PrefixExtractor),
+    /// Whole keys and prefixes: both questions answered, for both costs.
+    Both(PrefixExtractor),
+}
+
+impl FilterKeys {
+    /// How prefixes are cut, if the filter holds any.
+    pub fn prefix_extractor(&self) -> Option<PrefixExtractor> {
+        match *self {
+            FilterKeys::Whole => None,
+            FilterKeys::Prefix(extractor) | FilterKeys::Both(extractor) => Some(extractor),
+        }
+    }
+}
+
+const FIXED_NAME: &str = "rocksdb.FixedPrefix.";
+const CAPPED_NAME: &str = "rocksdb.CappedPrefix.";
+const DELIMITER_NAME: &str = "maypole.DelimiterPrefix.";
+
+const FORMS: &str = "fixed(BYTES), capped(BYTES) or delimiter(BYTE, COUNT) such as fixed(8), \
+                     capped(8) or delimiter(0x2f, 1)";
+
+impl PrefixExtractor {
+    /// The first `bytes` bytes. Shorter keys have no prefix. RocksDB uses filters of it.
+    ///
+    /// # Errors
+    ///
+    /// When `bytes` is not 1 to 2^32 - 1.
+    pub fn fixed(bytes: usize) -> Result<PrefixExtractor, SpecError> {
+        Ok(PrefixExtractor(Rule::Fixed(at_least_one("fixed", bytes)?)))
+    }
+
+    /// The first `bytes` bytes; a shorter key is its own prefix. RocksDB uses filters of it.
+    ///
+    /// # Errors
+    ///
+    /// When `bytes` is not 1 to 2^32 - 1.
+    pub fn capped(bytes: usize) -> Result<PrefixExtractor, SpecError> {
+        Ok(PrefixExtractor(Rule::Capped(at_least_one("capped", bytes)?)))
+    }
+
+    /// Up to the `count`-th `byte`, which is included: with keys such as `row/column/…`, 1 for
+    /// prefixes of rows and 2 for prefixes of columns. Keys with fewer have no prefix. RocksDB
+    /// makes no use of it, and no mistake with it.
+    ///
+    /// # Errors
+    ///
+    /// When `count` is not 1 to 2^32 - 1.
+    #[doc(alias = "ROWPREFIX_DELIMITED")]
+    pub fn delimiter(byte: u8, count: usize) -> Result<PrefixExtractor, SpecError> {
+        Ok(PrefixExtractor(Rule::Delimiter { byte, count: at_least_one("delimiter", count)? }))
+    }
+
+    /// The prefix of a key; `None` when the key is out of the domain.
+    #[inline]
+    pub fn prefix_of<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
+        match self.0 {
+            Rule::Fixed(bytes) => key.get(..bytes as usize),
+            Rule::Capped(bytes) => Some(&key[..key.len().min(bytes as usize)]),
+            Rule::Delimiter { byte, count } => {
+                let mut places = key.iter().enumerate().filter(|&(_, &found)| found == byte);
+                places.nth(count as usize - 1).map(|(place, _)| &key[..=place])
+            }
+        }
+    }
+
+    /// The one prefix of all keys from `lower` to before `upper` (`None`: to the end), every one of
+    /// them in the domain. `None` when that cannot be said of the range.
+    #[inline]
+    pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
+        let prefix = self.prefix_of(lower)?;
+        // A short key that is its own prefix does not share it with the keys that continue it.
+        let is_short = matches!(self.0, Rule::Capped(bytes) if prefix.len() < bytes as usize);
+        (!is_short && ends_within(prefix, upper)).then_some(prefix)
+    }
+
+    /// The name that files store. RocksDB's own where RocksDB has the same rule.
+    pub fn name(&self) -> String {
+        match self.0 {
+            Rule::Fixed(bytes) => format!("{FIXED_NAME}{bytes}"),
+            Rule::Capped(bytes) => format!("{CAPPED_NAME}{bytes}"),
+            Rule::Delimiter { byte, count } => format!("{DELIMITER_NAME}{byte:02x}.{count}"),
+        }
+    }
+
+    /// The extractor of that name; `None` for one that is unknown here, whose filters cannot be
+    /// used. Only the exact form of [`PrefixExtractor::name`] is known.
+    pub fn from_name(name: &str) -> Option<PrefixExtractor> {
+        let parsed = if let Some(bytes) = name.strip_prefix(FIXED_NAME) {
+            PrefixExtractor::fixed(bytes.parse().ok()?)
+        } else if let Some(bytes) = name.strip_prefix(CAPPED_NAME) {
+            PrefixExtractor::capped(bytes.parse().ok()?)
+        } else {
+            let (byte, count) = name.strip_prefix(DELIMITER_NAME)?.split_once('.')?;
+            let byte = u8::from_str_radix(byte, 16).ok()?;
+            PrefixExtractor::delimiter(byte, count.parse().ok()?)
+        };
+        parsed.ok().filter(|extractor| extractor.name() == name)
+    }
+}
+
+fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
+    match u32::try_from(count) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(SpecError(format!("{form}({count}): must be 1 to {}", u32::MAX))),
+    }
+}
+
+/// Whether all keys from `prefix` to before `upper` start with `prefix`: whether `upper` is not past
+/// the first key after those, which is the prefix without its trailing 0xff bytes, its last byte
+/// one up. All keys after a prefix of nothing but 0xff start with it.
+fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
+    let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
+    upper.is_some_and(|upper| {
+        upper <= prefix
+            || upper.starts_with(prefix)
+            || (upper.len() == last + 1
+                && upper[..last] == prefix[..last]
+                && upper[last] == prefix[last] + 1)
+    })
+}
+
+impl fmt::Display for PrefixExtractor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Rule::Fixed(bytes) => write!(f, "fixed({bytes})"),
+            Rule::Capped(bytes) => write!(f, "capped({bytes})"),
+            Rule::Delimiter { byte, count } => write!(f, "delimiter({byte:#04x}, {count})"),
+        }
+    }
+}
+
+impl FromStr for PrefixExtractor {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<PrefixExtractor, SpecError> {
+        let unknown = || SpecError(format!("unknown prefix {text:?}: expected {FORMS}"));
+        let (form, rest) = text.trim().split_once('(').ok_or_else(unknown)?;
+        let arguments = rest.strip_suffix(')').ok_or_else(unknown)?;
+        let number = |text: &str| text.trim().parse().map_err(|_| unknown());
+        match form.trim_end() {
+            "fixed" => PrefixExtractor::fixed(number(arguments)?),
+            "capped" => PrefixExtractor::capped(number(arguments)?),
+            "delimiter" => {
+                let (byte, count) = arguments.split_once(',').ok_or_else(unknown)?;
+                let digits = byte.trim().strip_prefix("0x").ok_or_else(unknown)?;
+                let byte = u8::from_str_radix(digits, 16).map_err(|_| unknown())?;
+                PrefixExtractor::delimiter(byte, number(count)?)
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extractor(text: &str) -> PrefixExtractor {
+        text.parse().unwrap()
+    }
+
+    const ALL: [&str; 7] = [
+        "fixed(1)",
+        "fixed(2)",
+        "fixed(3)",
+        "capped(2)",
+        "capped(3)",
+        "delimiter(0x2f, 1)",
+        "delimiter(0x2f, 2)",
+    ];
+
+    /// All keys of up to four bytes out of four, in order.
+    fn universe() -> Vec<Vec<u8>> {
+        let mut keys = vec![vec![]];
+        let mut start = 0;
+        for _ in 0..4 {
+            let end = keys.len();
+            for i in start..end {
+                keys.extend([0x00, b'/', 0xfe, 0xff].map(|byte| [&keys[i][..], &[byte]].concat()));
+            }
+            start = end;
+        }
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn prefixes_start_their_keys_and_keep_their_order() {
+        for extractor in ALL.map(extractor) {
+            let keys = universe();
+            let prefixes: Vec<_> =
+                keys.iter().filter_map(|key| Some((key, extractor.prefix_of(key)?))).collect();
+            assert!(prefixes.len() > 10, "{extractor}");
+            assert!(prefixes.iter().all(|(key, prefix)| key.starts_with(prefix)), "{extractor}");
+            assert!(prefixes.is_sorted_by_key(|&(_, prefix)| prefix), "{extractor}");
+        }
+    }
+
+    /// Every pair of keys as the bounds of a range: what is said of the range is true of each key
+    /// in it.
+    #[test]
+    fn a_range_with_one_prefix_holds_no_key_with_another_or_with_none() {
+        let keys = universe();
+        for extractor in ALL.map(extractor) {
+            let mut named = 0;
+            // The first key at or after each whose prefix differs from its own.
+            let prefixes: Vec<_> = keys.iter().map(|key| extractor.prefix_of(key)).collect();
+            let mut run_end = vec![keys.len(); keys.len()];
+            for i in (0..keys.len() - 1).rev() {
+                run_end[i] = if prefixes[i] == prefixes[i + 1] { run_end[i + 1] } else { i + 1 };
+            }
+            for (i, lower) in keys.iter().enumerate() {
+                for end in i..=keys.len() {
+                    let upper = keys.get(end).map(Vec::as_slice);
+                    let Some(prefix) = extractor.prefix_of_range(lower, upper) else { continue };
+                    named += usize::from(end > i);
+                    assert_eq!(prefixes[i], Some(prefix));
+                    assert!(end <= run_end[i].max(i + 1), "{extractor} {lower:02x?} {upper:02x?}");
+                    // Nothing longer slips in between either.
+                    if let Some(key) = keys[i..end].last() {
+                        let longer = [&key[..], b"\xff\xff"].concat();
+                        if upper.is_none_or(|upper| &longer[..] < upper) {
+                            assert_eq!(extractor.prefix_of(&longer), Some(prefix));
+                        }
+                    }
+                }
+            }
+            assert!(named > 100, "{extractor} named {named}");
+        }
+    }
+
+    #[test]
+    fn all_keys_of_a_whole_prefix_are_one_range() {
+        let range = |text, lower: &[u8], upper: Option<&[u8]>| {
+            extractor(text).prefix_of_range(lower, upper).map(<[u8]>::to_vec)
+        };
+        assert_eq!(range("fixed(2)", b"ab", Some(b"ac")), Some(b"ab".to_vec()));
+        assert_eq!(range("fixed(2)", b"ab", Some(b"ac\0")), None);
+        assert_eq!(range("fixed(2)", b"a", Some(b"b")), None);
+        assert_eq!(range("fixed(2)", b"abx", Some(b"aby")), Some(b"ab".to_vec()));
+        assert_eq!(range("fixed(2)", b"a\xff", Some(b"b")), Some(b"a\xff".to_vec()));
+        assert_eq!(range("fixed(2)", b"\xff\xff", None), Some(b"\xff\xff".to_vec()));
+        assert_eq!(range("fixed(2)", b"ab", None), None);
+        assert_eq!(range("capped(2)", b"", Some(b"\0")), None);
+        assert_eq!(range("capped(2)", b"a", Some(b"b")), None);
+        assert_eq!(range("capped(2)", b"ab", Some(b"ac")), Some(b"ab".to_vec()));
+        assert_eq!(range("delimiter(0x2f, 1)", b"user/", Some(b"user0")), Some(b"user/".to_vec()));
+        assert_eq!(range("delimiter(0x2f, 1)", b"user", Some(b"uses")), None);
+        assert_eq!(range("delimiter(0x2f, 2)", b"user/", Some(b"user0")), None);
+        assert_eq!(range("delimiter(0xff, 1)", b"a\xff", Some(b"b")), Some(b"a\xff".to_vec()));
+    }
+
+    #[test]
+    fn names_and_texts_read_back_and_no_others_are_known() {
+        for text in ALL {
+            let extractor = extractor(text);
+            assert_eq!(extractor.to_string(), text);
+            assert_eq!(PrefixExtractor::from_name(&extractor.name()), Some(extractor));
+        }
+        assert_eq!(extractor("capped(8)").name(), "rocksdb.CappedPrefix.8");
+        assert_eq!(extractor("delimiter(0x0a,2)").name(), "maypole.DelimiterPrefix.0a.2");
+        for name in [
+            "",
+            "nullptr",
+            "rocksdb.Noop",
+            "rocksdb.FixedPrefix",
+            "rocksdb.FixedPrefix.",
+            "rocksdb.FixedPrefix.0",
+            "rocksdb.FixedPrefix.08",
+            "rocksdb.FixedPrefix.+8",
+            "rocksdb.FixedPrefix.99999999999999999999",
+            "rocksdb.CappedPrefix.-1",
+            "maypole.DelimiterPrefix.2f",
+            "maypole.DelimiterPrefix.2F.1",
+            "maypole.DelimiterPrefix.2f.0",
+        ] {
+            assert_eq!(PrefixExtractor::from_name(name), None, "{name}");
+        }
+        for text in ["", "fixed", "fixed(", "fixed(0)", "capped(-1)", "delimiter(/, 1)", "two(2)"] {
+            let error = text.parse::<PrefixExtractor>().unwrap_err().to_string();
+            assert!(!error.contains('\n') && error.len() > 15, "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Asking a table's filter for prefixes.
+//!
+//! ```text
+//!                        filter of whole keys   of prefixes           of both
+//! point lookup           the key                the key's prefix      the key
+//! range in one prefix    –                      the prefix            the prefix
+//! any other range        –                      –                     –
+//! ```
+//!
+//! – : nothing can be asked, which is a "maybe". The table's own properties say what its filter
+//! holds and how the prefixes were cut. Versions and tombstones of a key have the key's prefix:
+//! where a filter denies a prefix, the table holds no entry of any kind in the range.
+//!
+//! What a point lookup needs of this is marked cold: it stays out of the way of lookups by whole
+//! keys, which most are.
+
+use crate::stats::{FileTicker, Ticker};
+use crate::sync::{Guard, pin};
+
+use super::LookupKey;
+use super::filter_block::{StoredFilter, TableFilter};
+use super::prefix::PrefixExtractor;
+use super::properties::TableProperties;
+use super::reader::{Asked, Table};
+
+/// A stored filter that holds prefixes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrefixFilter {
+    pub stored: StoredFilter,
+    /// How the table's writer cut them.
+    pub extractor: PrefixExtractor,
+}
+
+impl PrefixFilter {
+    /// `None` when the filter cannot be asked for prefixes.
+    pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
+        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
+    }
+}
+
+/// What a filter says of the prefix of a key.
+#[derive(Clone, Copy)]
+pub(super) struct PrefixAnswer {
+    maybe: bool,
+    /// Also where the filter could not be read.
+    untrusted: bool,
+}
+
+impl Table {
+    /// `false`: the table holds no entry of any key from `lower` to before `upper` (`None`: to the
+    /// end). Costs nothing unless all such keys share one prefix.
+    pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
+        let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
+        let guard = pin();
+        self.count(Ticker::BloomPrefixChecked);
+        let maybe = match self.filter(&guard) {
+            Ok(Some(filter)) => filter.admits_range(prefix, lower, upper),
+            _ => true,
+        };
+        if !maybe {
+            self.count(Ticker::BloomPrefixUseful);
+        }
+        maybe
+    }
+
+    /// Step 1 of a lookup where the filter holds no whole keys.
+    #[cold]
+    pub(super) fn prepare_prefix<'g>(&'g self, key: &LookupKey<'_>, guard: &'g Guard) -> Asked<'g> {
+        let filter = self.prefix_filter();
+        match filter.and_then(|filter| filter.extractor.prefix_of(key.user_key)) {
+            Some(prefix) => Asked::Prefix(match self.filter(guard) {
+                Ok(Some(filter)) => {
+                    let prepared = filter.prepare_prefix(key, prefix);
+                    let maybe = filter.finish(prepared);
+                    PrefixAnswer { maybe, untrusted: maybe && filter.is_untrusted(prepared) }
+                }
+                _ => PrefixAnswer { maybe: true, untrusted: true },
+            }),
+            None => Asked::Nobody,
+        }
+    }
+
+    /// Step 2. Per file, a test of a prefix counts as one of the key it was made for, as in RocksDB.
+    #[cold]
+    pub(super) fn prefix_says_maybe(&self, answer: PrefixAnswer) -> bool {
+        self.count(Ticker::BloomPrefixChecked);
+        if !answer.maybe {
+            self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
+            return false;
+        }
+        self.file_counters().add(FileTicker::FilterFullPositive, 1);
+        if answer.untrusted {
+            self.count_both(Ticker::BloomUntrusted, FileTicker::FilterUntrusted);
+        }
+        true
+    }
+
+    /// After step 3, when the key was found past a filter without whole keys.
+    #[cold]
+    pub(super) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
+        let filter = self.prefix_filter();
+        if filter.is_some_and(|filter| filter.extractor.prefix_of(key.user_key).is_some()) {
+            let file = FileTicker::FilterFullTruePositive;
+            self.count_both(Ticker::BloomPrefixTruePositive, file);
+        }
+    }
+
+    /// Whether `filter`, which is this table's, lets a key through: by itself and by its prefix, as
+    /// far as it holds either.
+    pub(super) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
+        let extractor = self.prefix_filter().map(|filter| filter.extractor);
+        let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
+        (!self.properties().whole_key_filtering() || filter.finish(filter.prepare(key)))
+            && prefix.is_none_or(|prefix| filter.finish(filter.prepare_prefix(key, prefix)))
+    }
+}

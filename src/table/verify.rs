@@ -1,0 +1,94 @@
+//! [`Table::verify`]: reads all of a table and checks what can be checked.
+
+use crate::error::{Damage, Result};
+use crate::key;
+
+use super::LookupKey;
+use super::block::{Block, BlockCursor};
+use super::filter_block::TableFilter;
+use super::index::Index;
+use super::properties::names;
+use super::reader::Table;
+
+/// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableCheck {
+    /// Entries read.
+    pub entries: u64,
+    /// Data blocks read.
+    pub data_blocks: u64,
+    /// Entries whose key, or its prefix, the filter says is absent. More than 0: the filter loses
+    /// keys.
+    pub filter_misses: u64,
+}
+
+impl Table {
+    /// Reads the whole file, past the cache: every checksum, the order of all keys, their place
+    /// between the index's separators, their number; and asks the filter for every key.
+    pub fn verify(&self) -> Result<TableCheck> {
+        let index = self.read_index()?;
+        let filter = match self.stored_filter() {
+            Some(stored) => Some(TableFilter::read(self.block_file(), stored, self.index_form())?),
+            None => None,
+        };
+        for &(_, handle) in self.metaindex() {
+            // The properties' checksum has a rule of its own, and was checked at opening.
+            if self.metaindex_handle("rocksdb.properties") != Some(handle) {
+                self.block_file().check(&self.block_file().read_stored(handle)?)?;
+            }
+        }
+        let mut check = TableCheck::default();
+        let mut last_key = Vec::new();
+        for i in 0..index.len() {
+            let handle = index.handle(i);
+            let block = self.block_file().read_block(handle)?;
+            self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut check)
+                .map_err(|damage| self.block_file().damaged(damage, handle))?;
+            check.data_blocks += 1;
+        }
+        let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(0);
+        let stated = self.properties().number(names::ENTRIES);
+        if let Some(stated) = stated.filter(|&n| n != check.entries + range_deletions) {
+            let found = format_args!("{} and {range_deletions}", check.entries).to_string();
+            let expected = format_args!("{stated} entries, range deletions included").to_string();
+            return Err(self
+                .block_file()
+                .damaged(Damage::new(0, expected, found), self.footer().metaindex));
+        }
+        Ok(check)
+    }
+
+    fn verify_block(
+        &self,
+        block: &Block,
+        index: &Index,
+        i: usize,
+        filter: Option<&TableFilter>,
+        last_key: &mut Vec<u8>,
+        check: &mut TableCheck,
+    ) -> Result<(), Damage> {
+        let mut cursor = BlockCursor::new(block, self.overlay());
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            let internal_key = cursor.key();
+            let user_key = key::user_key(internal_key);
+            let printed = || format!("\"{}\"", user_key.escape_ascii());
+            if check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
+                return Err(Damage::new(0, "keys in ascending order", printed()));
+            }
+            // Without the overlay: separators were made from what is stored.
+            if index.find(user_key, cursor.stored_trailer()) != i {
+                return Err(Damage::new(0, "a key between its block's separators", printed()));
+            }
+            if let Some(filter) = filter {
+                let lookup = LookupKey::new(user_key, key::sequence(internal_key));
+                check.filter_misses += u64::from(!self.filter_admits(filter, &lookup));
+            }
+            check.entries += 1;
+            last_key.clear();
+            last_key.extend_from_slice(internal_key);
+            cursor.next()?;
+        }
+        Ok(())
+    }
+}
