@@ -12,6 +12,9 @@
 //! level 1 and so on, and within level 0 files are ordered by age. So the first entry met that the
 //! lookup's sequence number may see is the newest; a tombstone ends the search as a value does.
 //!
+//! `multi_get` takes the same steps, each for many keys before the next one, so that the trips to
+//! memory of different keys overlap.
+//!
 //! Why one file a level is enough: from level 1 on the files of a level share no user key.
 
 use std::sync::atomic::Ordering;
