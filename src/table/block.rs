@@ -112,7 +112,8 @@ impl Block {
     pub fn prefetch_entry(&self, user_key: &[u8]) {
         let place = self.sidecar.as_ref().and_then(|sidecar| sidecar.place(user_key));
         if let Some(Place { offset, same_bytes: Some(_), .. }) = place {
-            self.bytes.prefetch(offset..offset + 2 * LINE_BYTES);
+            self.bytes.prefetch(offset);
+            self.bytes.prefetch(offset + LINE_BYTES);
         }
     }
 

@@ -33,6 +33,12 @@ impl BlockBytes {
         BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())
     }
 
+    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    #[inline]
+    pub fn prefetch(&self, offset: usize) {
+        self.buffer.prefetch(offset);
+    }
+
     /// Bytes of memory behind the payload.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.memory_bytes()

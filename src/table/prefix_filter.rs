@@ -78,7 +78,7 @@ impl Table {
             _ => true,
         };
         self.file_counters().add(FileTicker::FilterFullPositive, 1);
-        if answer.untrusted {
+        if untrusted {
             self.count_both(Ticker::BloomUntrusted, FileTicker::FilterUntrusted);
         }
         true

@@ -3,7 +3,7 @@
 //! ```text
 //! Table ── filter  [slot] ──► TableFilter                      both loaded through the block cache
 //!      └── index   [slot] ──► TableIndex ── Index              at the first use, and charged to it
-//!                                        └─ blocks [slot …] ──► Block with its Sidecar
+//!                                        └─ blocks [slot …] ──► Block
 //! ```
 //!
 //! A lookup has three steps, so that a tree can take each step for all its candidate tables before
@@ -113,7 +113,7 @@ impl BlockPlace<'_> {
     /// Starts to fetch what a search of the block reads first.
     #[inline]
     pub fn prefetch_block(&self) {
-        if self.block < self.index.index.len() {
+        if self.block < self.index.blocks.len() {
             self.index.blocks.prefetch_resident(self.block);
         }
     }
@@ -121,7 +121,7 @@ impl BlockPlace<'_> {
     /// After that: starts to fetch the entry that the search will read.
     #[inline]
     pub fn prefetch_entry(&self, key: &LookupKey<'_>, guard: &Guard) {
-        if self.block < self.index.index.len()
+        if self.block < self.index.blocks.len()
             && let Some(block) = self.index.blocks.borrow(self.block, guard)
         {
             block.prefetch_entry(key.user_key);
@@ -366,7 +366,7 @@ impl Table {
         let index = self.index.borrow(0, guard)?;
         tickers.add(Ticker::BlockCacheIndexHit, 1);
         let block = index.index.find(key.user_key, key.trailer());
-        if block < index.index.len() {
+        if block < index.blocks.len() {
             index.blocks.prefetch(block);
         }
         Some(BlockPlace { index, block })
