@@ -280,7 +280,7 @@ mod tests {
             let [last, entry] = self.entries.get(self.position..self.position + 2)? else {
                 return None;
             };
-            if key::sequence(entry) % 5 == 0 {
+            if key::sequence(entry).is_multiple_of(5) {
                 return None;
             }
             self.position += 1;
