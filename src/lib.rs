@@ -1,4 +1,25 @@
-//! Maypole: an embedded LSM key-value store whose heart is the filter block.
+//! Maypole: an embedded key-value store, a log-structured merge tree built around its **filter block**, the
+//! small structure in every table file that lets a lookup skip the disk.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! use maypole::{Db, FilterPolicy};
+//!
+//! let db = Db::builder(dir.path()).filter("bloom(12)".parse::<FilterPolicy>()?).open()?;
+//! db.put("maypole", "a pole dressed with blooms and wound with ribbons")?;
+//! assert!(db.get("maypole")?.is_some());
+//! println!("{}", db.stats());
+//! db.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]; [`WriteBatch`], [`Snapshot`],
+//!   [`DbIterator`] and [`DbCursor`] belong to it.
+//! - [`filter`] is the filter library by itself, and [`FilterPolicy`] says which filter a new table gets.
+//! - [`SstWriter`] and [`SstReader`] write and read single tables, in RocksDB's format, without a database.
+//! - [`fs`] is the seam to the operating system; [`fs::MemFs`] loses power on demand, for tests.
+//!
+//! Features: `lz4` (on), `snappy`, `zstd` (binds C) are compressions; `cli` is the command line `maypole`.
 
 mod cache;
 mod coding;
