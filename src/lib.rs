@@ -61,3 +61,8 @@ pub use table::{
     PrefixExtractor, PropertyValue, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter,
     TableCheck, TableFilterInfo, TableOptions, TableProperties, TableSummary,
 };
+
+/// Compiles the README's example with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;
