@@ -17,7 +17,7 @@
 //! the price is 3 to 8 % more bits for the same rate (`sizing`). Format: table format, section 3.
 //!
 //! Three ways to do the same, chosen when the program starts ([`Kernel`]). What was measured (AMD
-//! Zen 5): a *single* query is fastest as plain code unrolled by `k`, without a branch that depends
+//! Zen 4): a *single* query is fastest as plain code unrolled by `k`, without a branch that depends
 //! on data (half of all absent keys would mispredict it); vectors win when many keys are asked or
 //! added together. The plain code is the oracle of the vector code.
 

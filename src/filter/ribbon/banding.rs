@@ -18,7 +18,7 @@
 //!
 //! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that elimination
 //!    stays inside the first-level cache. A million keys take 124 ns each in the order they came, 45
-//!    in windows, and 27 with the next two (AMD Zen 5).
+//!    in windows, and 27 with the next two (AMD Zen 4).
 //! 2. Two keys travel at once, one from either end of the window. The way of one key is a chain of
 //!    dependent loads; two chains overlap. They may meet in a slot: each step is still one row
 //!    operation, so the space stays the same.
