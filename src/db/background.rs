@@ -5,7 +5,7 @@
 //! needed is deleted. A crash between two of these steps leaves files that nobody lists, which the
 //! next opening deletes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -152,11 +152,9 @@ impl Inner {
             also(&mut state);
             self.publish(&state);
         }
-        for (level, file) in old.files() {
-            let stays = new.files().any(|(_, kept)| kept.meta.number == file.meta.number);
-            if !stays {
-                file.mark_obsolete(level);
-            }
+        let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
+        for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
+            file.mark_obsolete(level);
         }
         if manifest.is_large() {
             let number = self.store.new_number();
