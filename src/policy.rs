@@ -16,13 +16,18 @@
 //! bit a key from the last level pays for several in all the others. Minimising Σ ε_i for a given
 //! memory Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of a run is proportional to its
 //! size (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017). The sizes are those the tree has
-//! when the table is written; λ is found by bisection on what the family really stores.
+//! once the table is in it; λ is found by bisection on what the family really stores. A tree with
+//! fewer than four runs, such as one just loaded, keeps the share free of the small runs that later
+//! writes will bring. A table keeps its filter until it is rewritten, and what its place may have
+//! shrinks as the tree grows. So when all filters together exceed the budget by a twentieth, tables that
+//! hold more than their share are rewritten as soon as no other compaction is due.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::filter::{Family, FilterSpec, SpecError, sizing};
-use crate::version::{FileMeta, LEVELS};
+use crate::version::{FileMeta, LEVELS, Version};
 
 /// Which filter a new table gets.
 ///
@@ -58,6 +63,9 @@ const WORST_FPR: f64 = 0.6;
 
 /// No run gets a lower rate than this: beyond it bits buy nothing that could be measured.
 const BEST_FPR: f64 = 1e-4;
+
+/// How far filters may exceed what they should hold before tables are rewritten for it.
+const SLACK: f64 = 1.05;
 
 const FORMS: &str = "a filter for every table (such as bloom(10)), levels(FILTER, …), \
                      bottommost_none(FILTER), budget(SIZE, FAMILY) or budget(BITS/key, FAMILY)";
@@ -131,8 +139,7 @@ impl FilterPolicy {
             Rule::BottommostNone(_) if context.is_last => FilterSpec::NONE,
             Rule::BottommostNone(spec) => *spec,
             Rule::Budget(budget, family) => {
-                let rates = divide(*budget, *family, &context.run_entries);
-                let rate = rates.get(context.run).copied().unwrap_or(1.0);
+                let rate = share(*budget, *family, context);
                 match rate > WORST_FPR {
                     true => FilterSpec::NONE,
                     false => FilterSpec::fpr(rate, *family).unwrap_or(FilterSpec::NONE),
@@ -140,15 +147,69 @@ impl FilterPolicy {
             }
         }
     }
+
+    /// Level and number of the table to rewrite in its place because all filters together exceed
+    /// the budget by a twentieth, and this one's holds most above its share.
+    pub(crate) fn overspent(&self, version: &Version, busy: &HashSet<u64>) -> Option<(usize, u64)> {
+        let Rule::Budget(budget, family) = self.0 else { return None };
+        let metas = version.metas();
+        let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
+        let held_bits: f64 = infos().map(|(_, _, info)| info.bytes as f64 * 8.0).sum();
+        let entries = metas.iter().flatten().map(|meta| meta.entries).sum();
+        if held_bits <= SLACK * budget.bits(entries) {
+            return None;
+        }
+        let share_bits: [f64; LEVELS] = std::array::from_fn(|level| {
+            stored_bits(share(budget, family, &FilterContext::new(&metas, level, 0)), family)
+        });
+        infos()
+            // Those of level 0 go soon. A filter of another family was not written by this policy,
+            // or is what a failed build fell back to: a rewrite might change nothing. Small
+            // filters are not as exact as the sizes that are compared.
+            .filter(|(level, file, info)| {
+                *level > 0
+                    && info.family == Some(family)
+                    && info.keys >= 10_000
+                    && info.bits_per_key() > SLACK * share_bits[*level]
+                    && !busy.contains(&file.meta.number)
+            })
+            .map(|(level, file, info)| {
+                let excess = (info.bits_per_key() - share_bits[level]) * info.keys as f64;
+                (excess, level, file.meta.number)
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, level, number)| (level, number))
+    }
+}
+
+impl Budget {
+    /// Of a tree of so many entries.
+    fn bits(self, entries: u64) -> f64 {
+        match self {
+            Budget::Bytes(bytes) => bytes as f64 * 8.0,
+            Budget::BitsPerKey(bits) => bits * entries as f64,
+        }
+    }
+}
+
+/// The rate that the budget gives to the run of the table that `context` describes.
+fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
+    let rates = divide(budget, family, &with_runs_to_come(&context.run_entries));
+    rates.get(context.run).copied().unwrap_or(1.0)
+}
+
+/// The runs, and those that a tree of a few levels would have beside them: of each missing one of
+/// the first four the size that levels aim at, a tenth of the one below.
+fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
+    let largest = run_entries.iter().copied().max().unwrap_or(0);
+    let missing = (run_entries.len() as u32..4).map(|run| largest / 10u64.pow(run));
+    run_entries.iter().copied().chain(missing).collect()
 }
 
 /// The false-positive rate of each run that minimises their sum within the budget.
 fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     let entries: u64 = run_entries.iter().sum();
-    let budget_bits = match budget {
-        Budget::Bytes(bytes) => bytes as f64 * 8.0,
-        Budget::BitsPerKey(bits) => bits * entries as f64,
-    };
+    let budget_bits = budget.bits(entries);
     let rates = |log2_lambda: f64| {
         let rate = move |&n: &u64| (log2_lambda.exp2() * n.max(1) as f64).clamp(BEST_FPR, 1.0);
         run_entries.iter().map(rate)
@@ -301,8 +362,8 @@ pub(crate) struct FilterContext {
 }
 
 impl FilterContext {
-    /// `new_entries` are about to join `level`. What they replace is not taken off: a level
-    /// that is being compacted into is mostly the size it had.
+    /// `new_entries` are about to join `level`, beside the tables that `levels` lists. Tables that
+    /// the new one replaces must not be among them: their entries would count twice.
     pub fn new(levels: &[Vec<&FileMeta>; LEVELS], level: usize, new_entries: u64) -> FilterContext {
         let mut run_entries: Vec<u64> = levels[0].iter().map(|file| file.entries).collect();
         let (mut run, mut depth) = (run_entries.len(), 0);
@@ -313,7 +374,7 @@ impl FilterContext {
             let mut entries: u64 = files.iter().map(|file| file.entries).sum();
             if l == level {
                 run = run_entries.len();
-                entries = entries.max(new_entries);
+                entries += new_entries;
             }
             if entries > 0 {
                 run_entries.push(entries);
@@ -408,6 +469,34 @@ mod tests {
         let uniform = 4.0 * sizing::bloom_fpr(10_000);
         assert!(uniform / wasted > 2.4, "{uniform} against {wasted}");
         assert!(rates.is_sorted(), "a larger run must have the higher rate: {rates:?}");
+    }
+
+    /// Each level filled in turn from the last one up, as a bulk load does: what the tables hold
+    /// together stays within the budget, and uses most of it.
+    #[test]
+    fn a_tree_that_is_loaded_bottom_up_stays_within_its_budget() {
+        let policy = policy("budget(7/key, bloom)");
+        let mut runs = Vec::new();
+        let mut bits = 0.0;
+        for entries in [1_000_000, 75_000, 7_500, 2_000] {
+            runs.push(entries);
+            let spec = policy.spec_for(&context(0, runs.len() - 1, &runs, false));
+            let text = spec.to_string();
+            let rate = text.strip_prefix("fpr(").and_then(|text| text.split([',', ')']).next());
+            let rate = rate.unwrap().parse().unwrap();
+            bits += entries as f64 * stored_bits(rate, Family::Bloom);
+        }
+        let per_key = bits / runs.iter().sum::<u64>() as f64;
+        assert!((6.7..=7.0).contains(&per_key), "{per_key}");
+    }
+
+    #[test]
+    fn what_joins_a_level_is_added_to_what_stays_there() {
+        let mut levels: [Vec<&FileMeta>; LEVELS] = Default::default();
+        let stays = FileMeta { entries: 70, ..FileMeta::default() };
+        levels[6].push(&stays);
+        let context = FilterContext::new(&levels, 6, 30);
+        assert_eq!((context.run_entries, context.run, context.is_last), (vec![100], 0, true));
     }
 
     #[test]

@@ -176,8 +176,7 @@ impl Inner {
                         return;
                     }
                     if !state.manual
-                        && let Some(plan) =
-                            pick::pick(&state.version.metas(), &self.shape, &state.busy)
+                        && let Some(plan) = self.next_plan(&state)
                     {
                         state.start(&plan);
                         break (plan, Arc::clone(&state.version));
@@ -199,6 +198,23 @@ impl Inner {
         }
     }
 
+    /// The compaction to start next: one that the shape of the tree asks for, or else one that the
+    /// filter policy asks for.
+    fn next_plan(&self, state: &State) -> Option<Plan> {
+        let shape = || pick::pick(&state.version.metas(), &self.shape, &state.busy);
+        let filters = || {
+            let (level, number) = self.policy.overspent(&state.version, &state.busy)?;
+            Some(Plan {
+                level,
+                output_level: level,
+                inputs: vec![number],
+                output_inputs: Vec::new(),
+                trivial_move: false,
+            })
+        };
+        shape().or_else(filters)
+    }
+
     fn finish(&self, plan: &Plan) {
         let mut state = self.lock_state();
         state.compactions -= 1;
@@ -218,13 +234,18 @@ impl Inner {
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
             return self.install(edit, Vec::new(), |_| {});
         }
-        let inputs = plan.inputs.iter().chain(&plan.output_inputs);
-        let input_entries = version
-            .files()
-            .filter(|(_, file)| inputs.clone().any(|&number| number == file.meta.number))
-            .map(|(_, file)| file.meta.entries)
-            .sum();
-        let context = FilterContext::new(&version.metas(), plan.output_level, input_entries);
+        // The tree as the outputs will find it: without the inputs.
+        let is_input = |number| plan.inputs.contains(number) || plan.output_inputs.contains(number);
+        let mut stay = version.metas();
+        let mut input_entries = 0;
+        for level in &mut stay {
+            level.retain(|meta| {
+                let replaced = is_input(&meta.number);
+                input_entries += if replaced { meta.entries } else { 0 };
+                !replaced
+            });
+        }
+        let context = FilterContext::new(&stay, plan.output_level, input_entries);
         let job = Job {
             store: &self.store,
             version,
@@ -283,7 +304,7 @@ impl Inner {
             state.frozen.is_empty()
                 && !state.flushing
                 && state.compactions == 0
-                && pick::pick(&state.version.metas(), &self.shape, &state.busy).is_none()
+                && self.next_plan(state).is_none()
         })?);
         Ok(())
     }

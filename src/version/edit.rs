@@ -34,7 +34,7 @@ const REMOVED: u64 = 4;
 const ADDED: u64 = 5;
 
 /// What the tree knows of a table without opening it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FileMeta {
     pub number: u64,
     pub file_bytes: u64,
