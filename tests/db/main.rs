@@ -1,5 +1,6 @@
 //! The database against what it promises, through its public API.
 
+mod compaction;
 mod crash;
 mod edges;
 mod faults;
