@@ -239,6 +239,8 @@ tickers! {
     FlushWriteBytes = "flush.write.bytes",
     /// Compactions run. (Ours.)
     CompactionCount = "compact.count",
+    /// Parts of the compactions that were split over several threads. (Ours.)
+    CompactionParts = "compact.parts",
     /// Bytes read by compactions.
     CompactReadBytes = "compact.read.bytes",
     /// Bytes written by compactions.

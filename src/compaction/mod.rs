@@ -2,8 +2,12 @@
 //!
 //! - [`pick`]: which tables, a pure function of what the tree holds;
 //! - [`retain`]: which entries survive, a pure function of the snapshots;
+//! - [`split`]: where a large one is cut, so that several threads share it;
 //! - [`run`]: the merge itself, from open tables to new ones.
 
 pub(crate) mod pick;
 pub(crate) mod retain;
 pub(crate) mod run;
+pub(crate) mod split;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     /// File numbers of `level`, then of `output_level`.
     pub inputs: Vec<u64>,
     pub output_inputs: Vec<u64>,
+    /// Bytes of all of them.
+    pub input_bytes: u64,
     /// No merge is needed: the inputs share no key with each other nor with where they go.
     pub trivial_move: bool,
 }
@@ -170,6 +172,7 @@ pub(crate) fn plan(
             && below.is_empty()
             && output_level != level
             && grandparent_bytes <= max_grandparent_bytes(shape),
+        input_bytes: chosen.iter().chain(below).map(|f| f.file_bytes).sum(),
         inputs: chosen.iter().map(|f| f.number).collect(),
         output_inputs: below.iter().map(|f| f.number).collect(),
     })

@@ -2,16 +2,22 @@
 //!
 //! Outputs are cut at the target size, and earlier where one would overlap too much of the level
 //! after it, but never between two versions of a user key: a level holds a user key in one file.
+//!
+//! A large compaction is split by key range ([`split`](super::split)) over several threads. Each
+//! part is a merge of its own; all their tables are handed over together, or none: the first part
+//! that fails stops the others, and what they wrote is deleted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use super::pick::{Plan, Shape, max_grandparent_bytes};
 use super::retain::Retention;
+use super::split::{self, KeyRange};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::key::{SequenceNumber, user_key};
+use crate::key::{self, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::merge::MergingCursor;
 use crate::version::{
     COMPACTION_SCAN, LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version,
@@ -27,60 +33,124 @@ pub(crate) struct Job<'a> {
     pub filter: FilterSpec,
     /// Set when the database closes: the job stops and leaves nothing behind.
     pub cancelled: &'a AtomicBool,
+    /// Into about how many parts to split it, each on a thread of its own.
+    pub parts: usize,
 }
 
 /// What a finished compaction hands over: synced tables whose names are not durable yet.
 pub(crate) struct Outcome {
     pub outputs: Vec<Arc<TableFile>>,
-    pub bytes_read: u64,
     pub bytes_written: u64,
+    /// Into how many parts it was split.
+    pub parts: usize,
 }
 
 pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
-    let mut outputs = Outputs::new(job, plan);
-    let result = merge(job, plan, &mut outputs);
-    let finished = result.and_then(|bytes_read| {
-        outputs.cut()?;
-        Ok(bytes_read)
-    });
-    match finished {
-        Ok(bytes_read) => Ok(Outcome {
-            bytes_read,
-            bytes_written: outputs.finished.iter().map(|file| file.meta.file_bytes).sum(),
-            outputs: outputs.finished,
-        }),
-        Err(error) => {
-            // Nobody will list these tables: they go when the handles do.
-            outputs.finished.iter().for_each(|file| file.mark_obsolete(plan.output_level));
-            Err(error)
+    let (inputs, output_inputs) = input_files(job.version, plan);
+    let cuts = split::cuts(inputs.iter().chain(&output_inputs), job.parts)?;
+    let ranges = split::ranges(&cuts);
+
+    let failed = AtomicBool::new(false);
+    let run_part = |range: KeyRange| {
+        let mut outputs = Outputs::new(job, plan);
+        let sources = sources(plan, &inputs, &output_inputs);
+        let merged = merge(job, plan, sources, range, &failed, &mut outputs);
+        let merged = merged.and_then(|()| outputs.cut());
+        if merged.is_err() {
+            failed.store(true, Ordering::Relaxed);
         }
+        Part { tables: outputs.finished, merged }
+    };
+    let parts = in_parallel(&ranges, run_part);
+    let outputs: Vec<_> = parts.iter().flat_map(|part| &part.tables).cloned().collect();
+    let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| match first {
+        // What stopped because another part failed says so; the reason is elsewhere.
+        Ok(()) | Err(Error::Closed) if other.is_err() => other,
+        _ => first,
+    });
+    if let Some(Err(error)) = merged {
+        // Nobody will list these tables: they go when the handles do.
+        outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
+        return Err(error);
     }
+    Ok(Outcome {
+        bytes_written: outputs.iter().map(|file| file.meta.file_bytes).sum(),
+        outputs,
+        parts: ranges.len(),
+    })
 }
 
-fn merge(job: &Job, plan: &Plan, outputs: &mut Outputs) -> Result<u64> {
+/// What became of one part: its finished tables, also when it failed.
+struct Part {
+    tables: Vec<Arc<TableFile>>,
+    merged: Result<()>,
+}
+
+/// Works through `ranges` with as many threads; the results in their order.
+fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
+    let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((part, &range)) = {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            parts.get(i).zip(ranges.get(i))
+        } {
+            let _ = part.set(run_part(range));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..ranges.len() {
+            let thread = thread::Builder::new().name("maypole-part".into());
+            // A thread that cannot be had leaves its part to the others.
+            let _ = thread.spawn_scoped(scope, work);
+        }
+        work();
+    });
+    parts.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
+/// The files of the plan: those of its level, and those of its output level.
+fn input_files(version: &Version, plan: &Plan) -> (Vec<Arc<TableFile>>, Vec<Arc<TableFile>>) {
     let files = |level: usize, numbers: &[u64]| -> Vec<Arc<TableFile>> {
-        let level = job.version.levels[level].iter();
+        let level = version.levels[level].iter();
         level.filter(|file| numbers.contains(&file.meta.number)).cloned().collect()
     };
-    let inputs = files(plan.level, &plan.inputs);
-    let output_inputs = files(plan.output_level, &plan.output_inputs);
-    let bytes_read = inputs.iter().chain(&output_inputs).map(|file| file.meta.file_bytes).sum();
+    (files(plan.level, &plan.inputs), files(plan.output_level, &plan.output_inputs))
+}
 
+fn sources(
+    plan: &Plan,
+    inputs: &[Arc<TableFile>],
+    output_inputs: &[Arc<TableFile>],
+) -> Vec<LevelCursor> {
     let options = COMPACTION_SCAN;
     // Files of level 0 overlap, so each is a source of its own.
     let mut sources: Vec<LevelCursor> = if plan.level == 0 {
-        inputs.into_iter().map(|file| LevelCursor::new(vec![file], options)).collect()
+        inputs.iter().map(|file| LevelCursor::new(vec![Arc::clone(file)], options)).collect()
     } else {
-        vec![LevelCursor::new(inputs, options)]
+        vec![LevelCursor::new(inputs.to_vec(), options)]
     };
-    sources.push(LevelCursor::new(output_inputs, options));
+    sources.push(LevelCursor::new(output_inputs.to_vec(), options));
+    sources
+}
 
+fn merge(
+    job: &Job,
+    plan: &Plan,
+    sources: Vec<LevelCursor>,
+    range: KeyRange,
+    failed: &AtomicBool,
+    outputs: &mut Outputs,
+) -> Result<()> {
     let mut cursor = MergingCursor::new(sources);
     let mut retention = Retention::new(job.snapshots.clone());
     let mut below = Below::new(job.version, plan.output_level);
-    cursor.seek_to_first()?;
-    while cursor.valid() {
-        if job.cancelled.load(Ordering::Relaxed) {
+    match range.lower {
+        Some(lower) => cursor.seek(&key::seek_key(lower, MAX_SEQUENCE))?,
+        None => cursor.seek_to_first()?,
+    }
+    while cursor.valid() && range.upper.is_none_or(|upper| user_key(cursor.key()) < upper) {
+        if job.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
         if retention.keeps(cursor.key(), |key| below.may_hold(key)) {
@@ -88,7 +158,7 @@ fn merge(job: &Job, plan: &Plan, outputs: &mut Outputs) -> Result<u64> {
         }
         cursor.next()?;
     }
-    Ok(bytes_read)
+    Ok(())
 }
 
 /// Answers, for ascending user keys, whether a level under the output may hold one.

@@ -1,5 +1,9 @@
 //! The threads behind the database: one flushes, the others compact.
 //!
+//! Compactions that share no file run beside each other. One from level 0 has no other beside it
+//! that could bring the tree nearer to its shape: if it is large it is split over the threads that
+//! are idle, as a manual one is, and until it ends they start nothing else.
+//!
 //! Every change of the tree takes the same way ([`Inner::install`]): new tables are synced, then
 //! their names, then the MANIFEST says so and is synced, then readers see it, then what is no longer
 //! needed is deleted. A crash between two of these steps leaves files that nobody lists, which the
@@ -14,8 +18,9 @@ use std::time::Duration;
 use super::iter::Bounds;
 use super::write::lock;
 use super::{Inner, State};
-use crate::compaction::pick::{self, LAST_LEVEL, Plan};
+use crate::compaction::pick::{self, LAST_LEVEL, Plan, Shape};
 use crate::compaction::run::{self, Job};
+use crate::compaction::split;
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::policy::FilterContext;
@@ -169,25 +174,26 @@ impl Inner {
 
     fn compaction_loop(&self) {
         loop {
-            let (plan, version) = {
+            let (plan, running) = {
                 let mut state = self.lock_state();
                 loop {
                     if self.is_stopping() {
                         return;
                     }
                     if !state.manual
+                        && state.idle_threads > 0
                         && let Some(plan) = self.next_plan(&state)
                     {
-                        state.start(&plan);
-                        break (plan, Arc::clone(&state.version));
+                        // Compactions between deeper levels run beside each other. One from level 0
+                        // has no other beside it, and writers may be waiting for it.
+                        let may_split = plan.level == 0;
+                        let running = state.start(&plan, &self.shape, may_split);
+                        break (plan, running);
                     }
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             };
-            let compacted = self.compact(&plan, &version);
-            // Before anybody is told: with its last version a replaced file leaves the disk.
-            drop(version);
-            self.finish(&plan);
+            let compacted = self.compact(&plan, running);
             match compacted {
                 Ok(()) | Err(Error::Closed) => {}
                 Err(error) => {
@@ -201,30 +207,34 @@ impl Inner {
     /// The compaction to start next: one that the shape of the tree asks for, or else one that the
     /// filter policy asks for.
     fn next_plan(&self, state: &State) -> Option<Plan> {
-        let shape = || pick::pick(&state.version.metas(), &self.shape, &state.busy);
-        let filters = || {
+        let metas = state.version.metas();
+        pick::pick(&metas, &self.shape, &state.busy).or_else(|| {
             let (level, number) = self.policy.overspent(&state.version, &state.busy)?;
-            Some(Plan {
-                level,
-                output_level: level,
-                inputs: vec![number],
-                output_inputs: Vec::new(),
-                trivial_move: false,
-            })
-        };
-        shape().or_else(filters)
+            pick::plan(&metas, level, level, vec![number], &self.shape, &state.busy)
+        })
     }
 
-    fn finish(&self, plan: &Plan) {
+    fn finish(&self, plan: &Plan, threads: usize) {
         let mut state = self.lock_state();
         state.compactions -= 1;
+        state.idle_threads += threads;
         for number in plan.inputs.iter().chain(&plan.output_inputs) {
             state.busy.remove(number);
         }
         self.changed.notify_all();
     }
 
-    fn compact(&self, plan: &Plan, version: &Version) -> Result<()> {
+    /// Runs what [`State::start`] has started.
+    fn compact(&self, plan: &Plan, running: Running) -> Result<()> {
+        let Running { version, threads } = running;
+        let compacted = self.run_compaction(plan, &version, threads);
+        // Before anybody is told: with its last version a replaced file leaves the disk.
+        drop(version);
+        self.finish(plan, threads);
+        compacted
+    }
+
+    fn run_compaction(&self, plan: &Plan, version: &Version, threads: usize) -> Result<()> {
         let mut edit = VersionEdit::default();
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
@@ -253,10 +263,14 @@ impl Inner {
             snapshots: self.snapshots.sequences(),
             filter: self.policy.spec_for(&context),
             cancelled: &self.closing,
+            parts: threads,
         };
         let outcome = run::run(&job, plan)?;
         self.counters.add(Ticker::CompactionCount, 1);
-        self.counters.add(Ticker::CompactReadBytes, outcome.bytes_read);
+        if outcome.parts > 1 {
+            self.counters.add(Ticker::CompactionParts, outcome.parts as u64);
+        }
+        self.counters.add(Ticker::CompactReadBytes, plan.input_bytes);
         self.counters.add(Ticker::CompactWriteBytes, outcome.bytes_written);
         edit.added
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
@@ -321,7 +335,7 @@ impl Inner {
 
     /// One step of a manual compaction; the files from number `first_new` on are its own outputs.
     fn compact_level(&self, level: usize, range: &Bounds, first_new: u64) -> Result<()> {
-        let (plan, version) = {
+        let (plan, running) = {
             let mut state = self.lock_state();
             let metas = state.version.metas();
             let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
@@ -347,20 +361,29 @@ impl Inner {
             let plan = pick::plan(&metas, level, output_level, inputs, &self.shape, &none_busy);
             let Some(plan) = plan else { return Ok(()) };
             let plan = Plan { trivial_move: false, ..plan };
-            state.start(&plan);
-            (plan, Arc::clone(&state.version))
+            let running = state.start(&plan, &self.shape, true);
+            (plan, running)
         };
-        let compacted = self.compact(&plan, &version);
-        drop(version);
-        self.finish(&plan);
-        compacted
+        self.compact(&plan, running)
     }
 }
 
+/// A compaction that has been started.
+struct Running {
+    version: Arc<Version>,
+    /// How many threads it may use; they are idle again when it ends.
+    threads: usize,
+}
+
 impl State {
-    fn start(&mut self, plan: &Plan) {
+    /// Marks the plan's files as busy and takes as many idle threads for it as it is worth.
+    fn start(&mut self, plan: &Plan, shape: &Shape, may_split: bool) -> Running {
         self.busy.extend(plan.inputs.iter().chain(&plan.output_inputs));
         self.compactions += 1;
+        let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
+        let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
+        self.idle_threads -= threads;
+        Running { version: Arc::clone(&self.version), threads }
     }
 }
 

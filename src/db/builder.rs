@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use super::Db;
 use crate::cache::BlockCache;
@@ -62,7 +63,7 @@ impl Builder {
                 level_multiplier: 10,
                 table_bytes: 64 << 20,
             },
-            compaction_threads: 2,
+            compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
         }
     }
 
@@ -161,7 +162,11 @@ impl Builder {
         self
     }
 
-    /// How many compactions may run at a time. Default 2. Flushes have a thread of their own.
+    /// How many threads compact. Default: one for each processor, 2 to 8. Flushes have a thread of
+    /// their own. Compactions of different files run beside each other; a large one is split by key
+    /// range over the threads that are idle.
+    #[doc(alias = "max_background_jobs")]
+    #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
         self.compaction_threads = threads;
         self

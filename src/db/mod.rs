@@ -76,6 +76,8 @@ struct State {
     busy: HashSet<u64>,
     flushing: bool,
     compactions: usize,
+    /// Of the threads that compact, how many no compaction is using.
+    idle_threads: usize,
     /// A manual compaction has the tree for itself.
     manual: bool,
 }

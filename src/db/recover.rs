@@ -102,6 +102,7 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
         busy: HashSet::new(),
         flushing: false,
         compactions: 0,
+        idle_threads: options.compaction_threads,
         manual: false,
     };
     Ok(Inner {

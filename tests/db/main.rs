@@ -1,6 +1,7 @@
 //! The database against what it promises, through its public API.
 
 mod budget;
+mod compaction;
 mod crash;
 mod edges;
 mod faults;

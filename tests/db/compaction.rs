@@ -1,0 +1,111 @@
+//! What runs beside what in the background, and that it changes nothing that can be read.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use maypole::fs::{FaultFs, Fs, MemFs, Operation};
+use maypole::{Builder, Db, SstWriter, TableOptions, Ticker};
+
+fn builder(fs: &Arc<dyn Fs>) -> Builder {
+    Db::builder("/db")
+        .fs(Arc::clone(fs))
+        .memtable_bytes(16 << 10)
+        .block_bytes(256)
+        .table_bytes(4 << 10)
+        .level_base_bytes(32 << 10)
+}
+
+/// Holds the threads that create a table until three of them do.
+#[derive(Default)]
+struct Meeting {
+    threads: Mutex<HashSet<String>>,
+    changed: Condvar,
+}
+
+impl Meeting {
+    fn join(&self) {
+        let mut threads = self.threads.lock().unwrap();
+        threads.insert(thread::current().name().unwrap_or_default().to_owned());
+        self.changed.notify_all();
+        let patience = Duration::from_secs(60);
+        let full = |threads: &mut HashSet<String>| threads.len() < 3;
+        drop(self.changed.wait_timeout_while(threads, patience, full).unwrap());
+    }
+}
+
+#[test]
+fn a_flush_and_two_compactions_of_different_files_run_beside_each_other() {
+    let faults = FaultFs::new(Arc::new(MemFs::new()));
+    let fs: Arc<dyn Fs> = Arc::new(faults.clone());
+    let db = builder(&fs).compaction_threads(2).open().unwrap();
+    let ingest = |value: &str| {
+        let paths = ["a", "b"].map(|first| {
+            let path = format!("/db/{first}.outside");
+            let mut writer =
+                SstWriter::create_in(Arc::clone(&fs), Path::new(&path), TableOptions::default())
+                    .unwrap();
+            for n in 0..100 {
+                writer.put(format!("{first}{n:03}").as_bytes(), value.as_bytes()).unwrap();
+            }
+            writer.finish().unwrap();
+            path
+        });
+        db.ingest(&paths).unwrap();
+    };
+    // Two files in the last level, then two above them: level 5 is not open yet, so each of its
+    // files is to be merged with the one below.
+    ingest("old");
+    let meeting = Arc::new(Meeting::default());
+    faults.before_changes({
+        let meeting = Arc::clone(&meeting);
+        move |_, operation, path| {
+            let is_table = path.extension().is_some_and(|extension| extension == "sst");
+            let is_ours = thread::current().name().is_some_and(|name| name.starts_with("maypole-"));
+            if operation == Operation::Create && is_table && is_ours {
+                meeting.join();
+            }
+        }
+    });
+    ingest("new");
+    db.put("c", "flushed").unwrap();
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+    let mut threads: Vec<_> = meeting.threads.lock().unwrap().iter().cloned().collect();
+    threads.sort();
+    assert_eq!(threads, ["maypole-compact-0", "maypole-compact-1", "maypole-flush"]);
+    assert_eq!(db.iter().count(), 201);
+    assert_eq!(db.get("b099").unwrap().unwrap(), b"new");
+}
+
+#[test]
+fn a_split_compaction_reads_as_one_that_was_not() {
+    let read_after_compaction = |threads: usize| {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = builder(&fs).compaction_threads(threads).open().unwrap();
+        let mut snapshots = Vec::new();
+        for n in 0..6000u32 {
+            let key = format!("{:05}", n.wrapping_mul(7919) % 2003);
+            match n % 7 {
+                0 => db.delete(key).unwrap(),
+                _ => db.put(key, format!("value {n}")).unwrap(),
+            }
+            if n % 1999 == 0 {
+                snapshots.push(db.snapshot());
+            }
+        }
+        db.compact_range::<&str>(..).unwrap();
+        db.verify().unwrap();
+        let parts = db.stats().tickers.get(Ticker::CompactionParts);
+        let trees = snapshots.iter().map(|snapshot| snapshot.iter()).chain([db.iter()]);
+        let entries = trees.flatten().map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
+        (parts, entries.collect::<Result<Vec<_>, _>>().unwrap())
+    };
+    let (parts, whole) = read_after_compaction(1);
+    assert!(parts == 0 && whole.len() > 2003);
+    let (parts, split) = read_after_compaction(4);
+    assert!(parts >= 2, "no compaction was split");
+    assert!(split == whole, "the split tree reads otherwise");
+}
