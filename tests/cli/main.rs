@@ -1,5 +1,6 @@
 //! The command line, through the binary: what it prints, what it refuses, how it exits.
 
+mod bench;
 mod compare;
 mod database;
 mod usage;

@@ -4,8 +4,8 @@ use std::fs;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 9] =
-    ["compare", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify"];
+const COMMANDS: [&str; 10] =
+    ["compare", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify"];
 
 #[test]
 fn every_command_explains_itself_and_every_option() {
@@ -77,6 +77,13 @@ fn wrong_calls_are_told_from_failures() {
         &["compare", "--keys", "10", "--key-file", "f"],
         &["compare", "--absent-file", "f"],
         &["compare", "--colour"],
+        &["bench", "--workloads", "fillseq,readfast"],
+        &["bench", "--workloads", ""],
+        &["bench", "--entries", "0"],
+        &["bench", "--threads", "0"],
+        &["bench", "--key-bytes", "7"],
+        &["bench", "--filter", "bloom(0)"],
+        &["bench", "--compression", "lzma"],
     ] {
         crate::run(call).badly(2);
     }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use maypole::{Db, FilterPolicy};
+use maypole::{Compression, Db, FilterPolicy};
 
 use crate::failure::Result;
 use crate::text;
@@ -54,6 +54,17 @@ pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
         .parse()
         .map_err(|_| "expected a number of bytes such as 1048576, 64M or 1GiB".to_string())?;
     count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
+}
+
+/// Reads a compression's name: `none`, `snappy`, `lz4` or `zstd`.
+pub fn compression(text: &str) -> std::result::Result<Compression, String> {
+    match text {
+        "none" => Ok(Compression::None),
+        "snappy" => Ok(Compression::Snappy),
+        "lz4" => Ok(Compression::Lz4),
+        "zstd" => Ok(Compression::Zstd),
+        _ => Err("expected none, snappy, lz4 or zstd".into()),
+    }
 }
 
 /// Opens a database that must be there.

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! compare/   the main job: one tree per filter policy, measured on the same keys
+//! bench/     db_bench's workloads on one database
 //! put get delete scan load stats verify       on a database
 //! inspect                                     on one table file, whoever wrote it
 //!
 //! args       how arguments are read           text      how bytes are shown
 //! failure    what ends a command              progress  bars on a terminal
+//! output     tables, JSON, the machine        clock     what reading it costs
 //! ```
 //!
 //! It uses the library's public interface only. Results go to standard output, everything else to
@@ -14,12 +16,15 @@
 //! in one line, and nothing was touched.
 
 mod args;
+mod bench;
+mod clock;
 mod compare;
 mod delete;
 mod failure;
 mod get;
 mod inspect;
 mod load;
+mod output;
 mod progress;
 mod put;
 mod scan;
@@ -37,7 +42,8 @@ use failure::{Failure, Result};
 /// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
 ///
 /// `maypole compare` measures what filters of several kinds and sizes would save on your keys, and
-/// what they cost. The other commands work on one database or one table file.
+/// what they cost; `maypole bench` measures reads and writes of one database. The other commands work
+/// on one database or one table file.
 ///
 /// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
 /// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
@@ -54,6 +60,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Compare(compare::Compare),
+    Bench(bench::Bench),
     Put(put::Put),
     Get(get::Get),
     Delete(delete::Delete),
@@ -68,6 +75,7 @@ impl Command {
     fn run(self, out: &mut dyn Write) -> Result {
         match self {
             Command::Compare(command) => command.run(out),
+            Command::Bench(command) => command.run(out),
             Command::Put(command) => command.run(),
             Command::Get(command) => command.run(out),
             Command::Delete(command) => command.run(),

@@ -11,6 +11,7 @@ use maypole::fs::{Fs, RandomAccessFile, RealFs};
 
 use super::keys::{KeyList, KeySet};
 use super::tree::{Plan, Tree};
+use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
 use crate::progress;
 
@@ -174,12 +175,4 @@ fn check(found: bool, present: bool, key: &[u8]) -> Result {
         "was found, though it was not loaded"
     };
     Err(Failure::new(format_args!("the key {} {was}", crate::text::escape(key))))
-}
-
-/// What it takes to read the clock twice: the median of many.
-fn clock_ns() -> u64 {
-    let mut samples: Vec<u64> =
-        (0..10_001).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
-    samples.sort_unstable();
-    samples[samples.len() / 2]
 }

@@ -25,6 +25,7 @@ use clap::builder::RangedU64ValueParser;
 
 use crate::args::{self, Policies};
 use crate::failure::{Failure, Result};
+use crate::output;
 use keys::KeySet;
 use measure::Lookups;
 use tree::{Plan, Tree};
@@ -157,9 +158,9 @@ impl Compare {
         report::tables(&rows, out)?;
         report::verdict(&rows, plan.data_bytes, out)?;
         notes.push(format!(
-            "reading the clock took {} ns, taken off every lookup; {}",
+            "reading the clock took {} ns, taken off every lookup; {}, one thread",
             lookups.clock_ns,
-            report::machine()
+            output::machine()
         ));
         writeln!(out)?;
         for note in notes {

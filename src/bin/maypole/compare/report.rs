@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
 use maypole::{FilterCounts, Stats, Ticker, wilson_interval_95};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::measure::{Measured, Phase};
 use super::tree::Tree;
 use crate::failure::Result;
+use crate::output::{self, json_object, table};
 use crate::text::{count, percent, size};
 
 /// What a read costs when the operating system has the page, and when a flash device has it.
@@ -126,43 +126,37 @@ pub fn rows(trees: &[Tree], measured: &[Measured], keys: usize) -> Vec<Row> {
 
 /// A JSON array, one object a policy and line.
 pub fn json(rows: &[Row], out: &mut dyn Write) -> Result {
-    let lines: Vec<String> = rows.iter().map(json_object).collect();
-    writeln!(out, "[\n{}\n]", lines.join(",\n"))?;
-    Ok(())
+    output::json_array(&rows.iter().map(json_row).collect::<Vec<_>>(), out)
 }
 
-fn json_object(row: &Row) -> String {
+fn json_row(row: &Row) -> String {
     let times = |phase: &PhaseRow| {
-        let [mean, p50, p99] = phase.times().map(|nanos| (nanos * 10.0).round() / 10.0);
-        format!("{{\"mean\": {}, \"p50\": {}, \"p99\": {}}}", json!(mean), json!(p50), json!(p99))
+        let [mean, p50, p99] = phase.times().map(|nanos| json!((nanos * 10.0).round() / 10.0));
+        json_object(&[("mean", &mean), ("p50", &p50), ("p99", &p99)])
     };
-    let fields: [(&str, Value); 18] = [
-        ("policy", json!(row.policy)),
-        ("keys", json!(row.keys)),
-        ("tables", json!(row.tables)),
-        ("levels", json!(row.levels)),
-        ("filter_bytes", json!(row.filter_bytes)),
-        ("bits_per_key", json!(row.bits_per_key())),
-        ("build_ns_per_key", json!(row.build_ns_per_key)),
-        ("fpr_predicted", json!(row.fpr_predicted)),
-        ("fpr_observed", json!(row.filter.observed_fpr())),
-        ("filters_probed", json!(row.filter.probed())),
-        ("useful", json!(row.filter.useful)),
-        ("full_positive", json!(row.filter.full_positive)),
-        ("full_true_positive", json!(row.filter.full_true_positive)),
-        ("absent_gets", json!(row.absent.gets)),
-        ("present_gets", json!(row.present.gets)),
-        ("block_reads_per_absent_get", json!(row.absent.blocks_per_get)),
-        ("block_reads_per_present_get", json!(row.present.blocks_per_get)),
-        ("file_reads_per_absent_get", json!(row.absent.reads_per_get)),
-    ];
-    // Not an object of serde_json's: that would sort the names, and the order tells.
-    let mut object: Vec<String> =
-        fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
-    object.push(format!("\"file_reads_per_present_get\": {}", json!(row.present.reads_per_get)));
-    object.push(format!("\"get_absent_ns\": {}", times(&row.absent)));
-    object.push(format!("\"get_present_ns\": {}", times(&row.present)));
-    format!("  {{{}}}", object.join(", "))
+    json_object(&[
+        ("policy", &json!(row.policy)),
+        ("keys", &row.keys),
+        ("tables", &row.tables),
+        ("levels", &row.levels),
+        ("filter_bytes", &row.filter_bytes),
+        ("bits_per_key", &json!(row.bits_per_key())),
+        ("build_ns_per_key", &json!(row.build_ns_per_key)),
+        ("fpr_predicted", &json!(row.fpr_predicted)),
+        ("fpr_observed", &json!(row.filter.observed_fpr())),
+        ("filters_probed", &row.filter.probed()),
+        ("useful", &row.filter.useful),
+        ("full_positive", &row.filter.full_positive),
+        ("full_true_positive", &row.filter.full_true_positive),
+        ("absent_gets", &row.absent.gets),
+        ("present_gets", &row.present.gets),
+        ("block_reads_per_absent_get", &json!(row.absent.blocks_per_get)),
+        ("block_reads_per_present_get", &json!(row.present.blocks_per_get)),
+        ("file_reads_per_absent_get", &json!(row.absent.reads_per_get)),
+        ("file_reads_per_present_get", &json!(row.present.reads_per_get)),
+        ("get_absent_ns", &times(&row.absent)),
+        ("get_present_ns", &times(&row.present)),
+    ])
 }
 
 /// The tables: what the filters are and did, and what the lookups cost.
@@ -237,20 +231,6 @@ pub fn tables(rows: &[Row], out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(comfy_table::LineStyle::none()));
-    table.set_header(header.to_vec());
-    table.add_rows(rows);
-    for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if i == 0 { 2 } else { 1 }));
-        if i > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt()
-}
-
 /// What each policy saves per absent lookup, and what that takes, from the smallest to the largest.
 pub fn verdict(rows: &[Row], data_bytes: usize, out: &mut dyn Write) -> Result {
     let met = rows.iter().map(|row| row.spared_per_get() + row.absent.blocks_per_get);
@@ -296,16 +276,4 @@ pub fn verdict(rows: &[Row], data_bytes: usize, out: &mut dyn Write) -> Result {
         smaller = Some(row);
     }
     Ok(())
-}
-
-/// The processor and the build, without which a time means nothing.
-pub fn machine() -> String {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
-        .map_or(std::env::consts::ARCH, |(_, model)| model.trim());
-    let build =
-        if cfg!(debug_assertions) { "a debug build: times say nothing" } else { "one thread" };
-    format!("{model}, {build}")
 }

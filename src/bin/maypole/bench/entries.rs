@@ -1,0 +1,133 @@
+//! The entries of a run: the key and the value of each number, and which of them were written.
+//!
+//! ```text
+//! key      number, 8 bytes big-endian │ '0' …             key order is number order
+//! absent   a key as above             │ '0'               one byte longer: between two present keys
+//! value    a window on noise in which every second stretch repeats the one before it
+//! ```
+//!
+//! Who wrote which number is kept in one bit each, so that every lookup can be checked.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+
+/// Bytes of a key that tell its number.
+pub const NUMBER_BYTES: usize = 8;
+
+/// Values start at so many different places of the noise.
+const STARTS: u64 = 4096;
+/// Half the bytes of two neighbouring stretches are new: values compress to about a half.
+const STRETCH_BYTES: usize = 50;
+
+pub struct Entries {
+    /// Numbers are below this.
+    pub count: u64,
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    noise: Vec<u8>,
+    written: Vec<AtomicU64>,
+}
+
+impl Entries {
+    pub fn new(count: u64, key_bytes: usize, value_bytes: usize) -> Entries {
+        let mut random = SmallRng::seed_from_u64(0);
+        let mut noise = Vec::new();
+        while noise.len() < value_bytes + STARTS as usize {
+            let mut stretch = [0; STRETCH_BYTES];
+            random.fill_bytes(&mut stretch);
+            noise.extend_from_slice(&stretch);
+            noise.extend_from_slice(&stretch);
+        }
+        let written = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Entries { count, key_bytes, value_bytes, noise, written }
+    }
+
+    /// Makes the keys of numbers.
+    pub fn keys(&self) -> KeyMaker {
+        KeyMaker(vec![b'0'; self.key_bytes])
+    }
+
+    /// Makes keys that are never written.
+    pub fn absent_keys(&self) -> KeyMaker {
+        KeyMaker(vec![b'0'; self.key_bytes + 1])
+    }
+
+    /// The number whose key this is.
+    pub fn number_of(&self, key: &[u8]) -> Option<u64> {
+        let number = u64::from_be_bytes(*key.first_chunk::<NUMBER_BYTES>()?);
+        (number < self.count && self.keys().of(number) == key).then_some(number)
+    }
+
+    /// Some value.
+    pub fn value(&self, random: &mut SmallRng) -> &[u8] {
+        let start = random.random_range(0..STARTS) as usize;
+        &self.noise[start..start + self.value_bytes]
+    }
+
+    /// Bytes of one entry as the user sees it.
+    pub fn entry_bytes(&self) -> u64 {
+        (self.key_bytes + self.value_bytes) as u64
+    }
+
+    /// After the write of `number`: from now on it must be found.
+    pub fn mark_written(&self, number: u64) {
+        self.written[(number / 64) as usize].fetch_or(1 << (number % 64), Ordering::Release);
+    }
+
+    pub fn is_written(&self, number: u64) -> bool {
+        self.written[(number / 64) as usize].load(Ordering::Acquire) >> (number % 64) & 1 == 1
+    }
+
+    /// How many numbers are written.
+    pub fn written(&self) -> u64 {
+        self.written.iter().map(|word| u64::from(word.load(Ordering::Acquire).count_ones())).sum()
+    }
+
+    /// The database is empty again.
+    pub fn forget(&mut self) {
+        self.written.fill_with(|| AtomicU64::new(0));
+    }
+}
+
+/// One key at a time, in memory that is used again.
+pub struct KeyMaker(Vec<u8>);
+
+impl KeyMaker {
+    pub fn of(&mut self, number: u64) -> &[u8] {
+        self.0[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_in_the_order_of_their_numbers_and_absent_ones_lie_between() {
+        let entries = Entries::new(300, 20, 100);
+        let (mut keys, mut absent) = (entries.keys(), entries.absent_keys());
+        for n in 0..299 {
+            let (key, next) = (keys.of(n).to_vec(), entries.keys().of(n + 1).to_vec());
+            assert_eq!(key.len(), 20);
+            assert!(&key[..] < absent.of(n) && absent.of(n) < &next[..]);
+            assert_eq!((entries.number_of(&key), entries.number_of(absent.of(n))), (Some(n), None));
+        }
+        assert_eq!(entries.number_of(keys.of(300)), None);
+        assert_eq!(entries.number_of(b"short"), None);
+    }
+
+    #[test]
+    fn every_number_written_is_known() {
+        let mut entries = Entries::new(130, 8, 0);
+        for n in [0, 63, 64, 129, 129] {
+            entries.mark_written(n);
+        }
+        assert_eq!(entries.written(), 4);
+        assert!((0..130).all(|n| entries.is_written(n) == [0, 63, 64, 129].contains(&n)));
+        entries.forget();
+        assert_eq!(entries.written(), 0);
+    }
+}

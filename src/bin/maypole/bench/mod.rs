@@ -1,0 +1,294 @@
+//! `bench`: what operations of a database cost, under the names that db_bench gives them.
+//!
+//! ```text
+//! entries    the key and value of each number, and which were written
+//! workload   what the threads do            log      what one of them did, and how long it took
+//! report     one row a workload; or JSON
+//! ```
+//!
+//! Every lookup is checked against what was written: figures of a database that answers wrongly
+//! are worth nothing.
+
+mod entries;
+mod log;
+mod report;
+mod workload;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
+use maypole::{Compression, Db, FilterPolicy, Stats};
+
+use crate::args;
+use crate::clock::clock_ns;
+use crate::failure::{Failure, Result};
+use crate::progress;
+use entries::{Entries, NUMBER_BYTES};
+use report::{Row, Writes};
+use workload::Workload;
+
+/// Measure reads and writes of one database, with the workloads of RocksDB's db_bench.
+///
+/// The workloads run one after the other on the same database; a fill starts from an empty one. After
+/// writes, memory is flushed and compaction settles before the next begins. Each lookup is checked
+/// against what was written.
+///
+/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing asks for keys one byte
+/// longer. Values compress to about a half. Threads share the operations of a workload.
+///
+/// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step of
+/// readseq, less the time that reading the clock takes.
+///
+/// Write amplification: bytes written to the log and to tables, until compaction has settled, over
+/// bytes of the keys and values written. Space amplification: bytes on disk over bytes of the keys and
+/// values that live. Peak memory is that of the process so far (Linux: VmHWM).
+///
+/// --json prints an array, one object a workload: workload, threads, operations, seconds,
+/// ops_per_second, ns_per_operation (of one thread), mb_per_second (10^6 bytes of keys and values),
+/// latency_ns {timed, mean, p50, p95, p99, p999, max}, found (null for writes), writes (null for reads)
+/// {operations, user_bytes, wal_bytes, flush_bytes, compaction_bytes, write_amplification, live_bytes,
+/// disk_bytes, space_amplification, seconds_until_settled, stalls, stall_seconds}, peak_memory_bytes
+/// (null where unknown).
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Bench {
+    /// Workloads, separated by commas, in the order they run [default: all]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    workloads: Vec<Workload>,
+    /// Entries that a fill writes, and overwrite
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000_000)
+    )]
+    entries: u64,
+    /// Operations of a read workload [default: as many as entries]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000_000)
+    )]
+    reads: Option<u64>,
+    /// Threads that share the operations
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024)
+    )]
+    threads: u64,
+    /// Bytes of a key
+    #[arg(
+        long,
+        value_name = "B",
+        default_value_t = 16,
+        value_parser = RangedU64ValueParser::<usize>::new().range(NUMBER_BYTES as u64..=4096)
+    )]
+    key_bytes: usize,
+    /// Bytes of a value
+    #[arg(
+        long,
+        value_name = "B",
+        default_value_t = 100,
+        value_parser = RangedU64ValueParser::<usize>::new().range(0..=16 << 20)
+    )]
+    value_bytes: usize,
+    /// Block cache
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count, default_value = "64M")]
+    cache: usize,
+    /// Memtable
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count, default_value = "16M")]
+    memtable: usize,
+    /// Filter policy, as compare takes it
+    #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
+    filter: FilterPolicy,
+    /// Compression of data blocks: none, snappy, lz4 or zstd
+    #[arg(long, value_name = "NAME", value_parser = args::compression, default_value = "lz4")]
+    compression: Compression,
+    /// Sync every write
+    #[arg(long)]
+    sync: bool,
+    /// Make the database here and keep it; or use the one that an earlier call has kept here, with
+    /// the same --entries and --key-bytes, and no fill [default: a temporary directory, removed]
+    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
+    db: Option<PathBuf>,
+    /// Draw other keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print a JSON array, one object a workload
+    #[arg(long)]
+    json: bool,
+}
+
+impl Bench {
+    pub fn run(mut self, out: &mut dyn Write) -> Result {
+        if self.workloads.is_empty() {
+            self.workloads = Workload::value_variants().to_vec();
+        }
+        let scratch = tempfile::Builder::new().prefix("maypole-bench-").tempdir();
+        let scratch = scratch.map_err(|error| {
+            Failure::of_file(&std::env::temp_dir(), "make a directory in", &error)
+        })?;
+        let dir = self.db.clone().unwrap_or_else(|| scratch.path().join("db"));
+        let kept = holds_something(&dir)?;
+        self.check_order(&dir, kept)?;
+
+        let mut entries = Entries::new(self.entries, self.key_bytes, self.value_bytes);
+        let mut db = self.open(&dir, !kept)?;
+        if kept {
+            self.find_written(&db, &dir, &entries)?;
+        }
+        let clock_ns = clock_ns();
+        let mut rows = Vec::new();
+        for (i, &workload) in self.workloads.iter().enumerate() {
+            if workload.is_fill() && i > 0 {
+                db.close()?;
+                let failed = |error| Failure::of_file(&dir, "remove", &error);
+                fs::remove_dir_all(&dir).map_err(failed)?;
+                entries.forget();
+                db = self.open(&dir, true)?;
+            }
+            rows.push(self.measure(workload, &db, &dir, &entries, clock_ns)?);
+        }
+        db.close()?;
+        // Not left to its destructor, which could not report that it failed.
+        let path = scratch.path().to_owned();
+        scratch.close().map_err(|error| Failure::of_file(&path, "remove", &error))?;
+        match self.json {
+            true => report::json(&rows, out),
+            false => report::tables(&rows, clock_ns, out),
+        }
+    }
+
+    /// What cannot work is refused before anything is touched.
+    fn check_order(&self, dir: &Path, kept: bool) -> Result {
+        let fill = self.workloads.iter().find(|workload| workload.is_fill());
+        match (kept, fill, self.workloads.first()) {
+            (true, Some(fill), _) => Err(Failure::new(format_args!(
+                "{}: not empty, and {} would start from an empty database: leave fills out or give \
+                 another directory",
+                dir.display(),
+                fill.name()
+            ))),
+            (false, _, Some(first)) if !first.is_fill() => Err(Failure::new(format_args!(
+                "{} needs a database: begin with fillseq or fillrandom, or give --db with one",
+                first.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&self, dir: &Path, create: bool) -> Result<Db> {
+        let options = Db::builder(dir)
+            .create_if_missing(create)
+            .filter(self.filter.clone())
+            .compression(self.compression)
+            .block_cache_bytes(self.cache)
+            .memtable_bytes(self.memtable);
+        Ok(options.open()?)
+    }
+
+    /// Looks through a database that an earlier call has left.
+    fn find_written(&self, db: &Db, dir: &Path, entries: &Entries) -> Result {
+        let spinner = progress::spinner("looking what is there");
+        let mut cursor = db.cursor();
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            let Some(number) = entries.number_of(cursor.key()) else {
+                return Err(Failure::new(format_args!(
+                    "{}: the key {} was not made by this command with {} --entries and {} --key-bytes",
+                    dir.display(),
+                    crate::text::escape(cursor.key()),
+                    self.entries,
+                    self.key_bytes
+                )));
+            };
+            entries.mark_written(number);
+            cursor.next()?;
+        }
+        spinner.finish_and_clear();
+        Ok(())
+    }
+
+    fn measure(
+        &self,
+        workload: Workload,
+        db: &Db,
+        dir: &Path,
+        entries: &Entries,
+        clock_ns: u64,
+    ) -> Result<Row> {
+        let bench = workload::Bench {
+            db,
+            entries,
+            reads: self.reads.unwrap_or(self.entries),
+            threads: self.threads,
+            sync: self.sync,
+            seed: self.seed,
+            clock_ns,
+        };
+        let bar = progress::bar(bench.operations(workload), workload.name());
+        let (before, start) = (db.stats(), Instant::now());
+        let outcome = bench.run(workload, &bar)?;
+        bar.finish_and_clear();
+        let writes = match workload.writes() {
+            false => None,
+            true => Some(self.settle(outcome.writes, db, dir, entries, &before, start)?),
+        };
+        Ok(Row { workload, threads: self.threads, outcome, writes, peak_memory: peak_memory() })
+    }
+
+    /// Waits until nothing is left to do in the background, and counts what the writes cost.
+    fn settle(
+        &self,
+        operations: u64,
+        db: &Db,
+        dir: &Path,
+        entries: &Entries,
+        before: &Stats,
+        start: Instant,
+    ) -> Result<Writes> {
+        let spinner = progress::spinner("compaction settles");
+        db.flush()?;
+        db.wait_for_compaction()?;
+        spinner.finish_and_clear();
+        Ok(Writes {
+            operations,
+            user_bytes: operations * entries.entry_bytes(),
+            counted: &db.stats().tickers - &before.tickers,
+            live_bytes: entries.written() * entries.entry_bytes(),
+            disk_bytes: directory_bytes(dir)?,
+            seconds_until_settled: start.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+fn holds_something(dir: &Path) -> Result<bool> {
+    match fs::read_dir(dir) {
+        Ok(mut inside) => Ok(inside.next().is_some()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::of_file(dir, "list", &error)),
+    }
+}
+
+fn directory_bytes(dir: &Path) -> Result<u64> {
+    let failed = |error| Failure::of_file(dir, "list", &error);
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        // A file that has gone since takes no space.
+        bytes += entry.map_err(failed)?.metadata().map_or(0, |file| file.len());
+    }
+    Ok(bytes)
+}
+
+/// The most bytes that were resident at a time, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}

@@ -1,0 +1,356 @@
+//! The workloads, under db_bench's names, and what each does to a database.
+
+use std::ops::Range;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use maypole::{Db, Durability, WriteBatch};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::entries::Entries;
+use super::log::Log;
+use crate::failure::{Failure, Result};
+
+/// Keys that one `multi_get` asks.
+const TOGETHER: usize = 64;
+/// Entries read after a seek.
+const AFTER_SEEK: usize = 50;
+/// Of so many entries `fillsync` writes one.
+const SYNC_SHARE: u64 = 1000;
+/// Operations between two steps of the progress bar.
+const BAR_STEP: u64 = 1024;
+
+/// A workload of `bench`, in the order they run when none is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+pub enum Workload {
+    /// An empty database, every key once, in key order
+    Fillseq,
+    /// As fillrandom, a thousandth of the entries, each write synced
+    Fillsync,
+    /// An empty database, keys drawn at random: about 63 % of them occur
+    Fillrandom,
+    /// As fillrandom, into the database as it is
+    Overwrite,
+    /// Lookups of random keys
+    Readrandom,
+    /// Lookups of keys that were never written but lie between those
+    Readmissing,
+    /// Lookups of random keys, 64 together; a latency is that of 64
+    Multireadrandom,
+    /// From a random key on 50 entries; an operation is all of it
+    Seekrandom,
+    /// Everything in key order, once a thread
+    Readseq,
+    /// readrandom, while one more thread overwrites as fast as it can
+    Readwhilewriting,
+}
+
+impl Workload {
+    pub fn name(self) -> String {
+        let value = self.to_possible_value().expect("none is hidden");
+        value.get_name().to_string()
+    }
+
+    /// Whether it starts from an empty database.
+    pub fn is_fill(self) -> bool {
+        matches!(self, Workload::Fillseq | Workload::Fillrandom | Workload::Fillsync)
+    }
+
+    /// Whether what it measures are writes.
+    pub fn is_write(self) -> bool {
+        self.is_fill() || self == Workload::Overwrite
+    }
+
+    /// Whether anything is written.
+    pub fn writes(self) -> bool {
+        self.is_write() || self == Workload::Readwhilewriting
+    }
+
+    /// Of so many operations the time of one is taken. A write may stall, so each is timed; short
+    /// ones are sampled, since reading the clock takes as long as a part of them.
+    fn timed_one_in(self) -> u64 {
+        match self {
+            Workload::Readseq => 64,
+            Workload::Readrandom | Workload::Readmissing | Workload::Readwhilewriting => 8,
+            _ => 1,
+        }
+    }
+}
+
+/// What every workload of a run has in common.
+pub struct Bench<'a> {
+    pub db: &'a Db,
+    pub entries: &'a Entries,
+    pub reads: u64,
+    pub threads: u64,
+    pub sync: bool,
+    pub seed: u64,
+    pub clock_ns: u64,
+}
+
+/// What came of one workload.
+pub struct Outcome {
+    /// From the start until the last thread was done.
+    pub seconds: f64,
+    /// Of the threads that are measured.
+    pub log: Log,
+    /// Writes, whoever made them.
+    pub writes: u64,
+}
+
+impl Bench<'_> {
+    /// Operations of all threads together.
+    pub fn operations(&self, workload: Workload) -> u64 {
+        match workload {
+            Workload::Fillsync => self.entries.count.div_ceil(SYNC_SHARE),
+            Workload::Readseq => self.threads * self.entries.written(),
+            _ if workload.is_write() => self.entries.count,
+            _ => self.reads,
+        }
+    }
+
+    pub fn run(&self, workload: Workload, bar: &ProgressBar) -> Result<Outcome> {
+        let operations = self.operations(workload);
+        let all_here = Barrier::new(self.threads as usize + 1);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|thread| {
+                    let part = operations * thread / self.threads
+                        ..operations * (thread + 1) / self.threads;
+                    let all_here = &all_here;
+                    scope.spawn(move || -> Result<Log> {
+                        let mut worker = self.worker(workload, thread, bar);
+                        all_here.wait();
+                        worker.work(workload, part)?;
+                        Ok(worker.log)
+                    })
+                })
+                .collect();
+            let writer = (workload == Workload::Readwhilewriting).then(|| {
+                let over = &over;
+                scope.spawn(move || self.write_until(over))
+            });
+            all_here.wait();
+            let start = Instant::now();
+            let mut log: Result<Log> = Ok(Log::new(1, self.clock_ns));
+            for thread in threads {
+                let of_thread = thread.join().expect("a worker does not panic");
+                log = log.and_then(|log| Ok(log.plus(of_thread?)));
+            }
+            let seconds = start.elapsed().as_secs_f64();
+            over.store(true, Ordering::Relaxed);
+            let background = match writer {
+                Some(writer) => writer.join().expect("a writer does not panic")?,
+                None => 0,
+            };
+            let log = log?;
+            let writes = if workload.is_write() { log.operations } else { background };
+            Ok(Outcome { seconds, log, writes })
+        })
+    }
+
+    fn worker<'a>(&'a self, workload: Workload, thread: u64, bar: &'a ProgressBar) -> Worker<'a> {
+        let log = Log::new(workload.timed_one_in(), self.clock_ns);
+        Worker { bench: self, log, random: self.random(workload, thread), bar }
+    }
+
+    /// Every thread of every workload draws its own numbers, the same in every run.
+    fn random(&self, workload: Workload, thread: u64) -> SmallRng {
+        SmallRng::seed_from_u64(self.seed ^ (workload as u64 + 1) << 56 ^ thread << 40)
+    }
+
+    /// Overwrites until the readers are through; gives the number of writes.
+    fn write_until(&self, over: &AtomicBool) -> Result<u64> {
+        let hidden = ProgressBar::hidden();
+        let mut worker = self.worker(Workload::Overwrite, self.threads, &hidden);
+        loop {
+            worker.work(Workload::Overwrite, 0..BAR_STEP)?;
+            if over.load(Ordering::Relaxed) {
+                return Ok(worker.log.operations);
+            }
+        }
+    }
+}
+
+/// One thread at work.
+struct Worker<'a> {
+    bench: &'a Bench<'a>,
+    log: Log,
+    random: SmallRng,
+    bar: &'a ProgressBar,
+}
+
+impl Worker<'_> {
+    fn work(&mut self, workload: Workload, part: Range<u64>) -> Result {
+        let (entries, sync) = (self.bench.entries.count, self.bench.sync);
+        let any = |random: &mut SmallRng, _| random.random_range(0..entries);
+        match workload {
+            Workload::Fillseq => self.write(part, sync, |_, i| i),
+            Workload::Fillrandom | Workload::Overwrite => self.write(part, sync, any),
+            Workload::Fillsync => self.write(part, true, any),
+            Workload::Readrandom => self.read(part, false),
+            Workload::Readwhilewriting => self.read(part, true),
+            Workload::Readmissing => self.read_missing(part),
+            Workload::Multireadrandom => self.read_together(part),
+            Workload::Seekrandom => self.seek(part),
+            Workload::Readseq => self.read_all(),
+        }
+    }
+
+    fn write(
+        &mut self,
+        part: Range<u64>,
+        sync: bool,
+        number: impl Fn(&mut SmallRng, u64) -> u64,
+    ) -> Result {
+        let Bench { db, entries, .. } = *self.bench;
+        let durability = if sync { Durability::Sync } else { Durability::Buffered };
+        let mut keys = entries.keys();
+        for i in part {
+            let number = number(&mut self.random, i);
+            let (key, value) = (keys.of(number), entries.value(&mut self.random));
+            self.log.time(|| {
+                let mut batch = WriteBatch::new();
+                batch.put(key, value);
+                db.write_opt(batch, durability)
+            })?;
+            entries.mark_written(number);
+            self.log.bytes += entries.entry_bytes();
+            self.done(1);
+        }
+        Ok(())
+    }
+
+    /// With `racing`, a key may appear between the look at the list and the lookup.
+    fn read(&mut self, part: Range<u64>, racing: bool) -> Result {
+        let Bench { db, entries, .. } = *self.bench;
+        let mut keys = entries.keys();
+        for _ in part {
+            let number = self.random.random_range(0..entries.count);
+            let written = entries.is_written(number);
+            let key = keys.of(number);
+            let found = self.log.time(|| db.get_with(key, <[u8]>::len))?;
+            if found.is_some() != written && (written || !racing) {
+                return Err(wrong(key, written));
+            }
+            self.found(key.len(), found);
+            self.done(1);
+        }
+        Ok(())
+    }
+
+    fn read_missing(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, .. } = *self.bench;
+        let mut keys = entries.absent_keys();
+        for _ in part {
+            let key = keys.of(self.random.random_range(0..entries.count));
+            if self.log.time(|| db.get_with(key, <[u8]>::len))?.is_some() {
+                return Err(wrong(key, false));
+            }
+            self.done(1);
+        }
+        Ok(())
+    }
+
+    fn read_together(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, .. } = *self.bench;
+        let mut maker = entries.keys();
+        let mut left = part.end - part.start;
+        while left > 0 {
+            let count = left.min(TOGETHER as u64);
+            let numbers: Vec<u64> =
+                (0..count).map(|_| self.random.random_range(0..entries.count)).collect();
+            let keys: Vec<Vec<u8>> = numbers.iter().map(|&n| maker.of(n).to_vec()).collect();
+            let values = self.log.time(|| db.multi_get(&keys))?;
+            for ((&number, key), value) in numbers.iter().zip(&keys).zip(&values) {
+                if value.is_some() != entries.is_written(number) {
+                    return Err(wrong(key, value.is_none()));
+                }
+                self.found(key.len(), value.as_ref().map(|value| value.len()));
+            }
+            self.done(count);
+            left -= count;
+        }
+        Ok(())
+    }
+
+    fn seek(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, .. } = *self.bench;
+        let mut keys = entries.keys();
+        for _ in part {
+            let number = self.random.random_range(0..entries.count);
+            let key = keys.of(number);
+            let (found, bytes) = self.log.time(|| -> Result<(bool, usize)> {
+                let mut cursor = db.cursor();
+                cursor.seek(key)?;
+                let found = cursor.valid() && cursor.key() == key;
+                let mut bytes = 0;
+                for _ in 0..AFTER_SEEK {
+                    if !cursor.valid() {
+                        break;
+                    }
+                    bytes += cursor.key().len() + cursor.value().len();
+                    cursor.next()?;
+                }
+                Ok((found, bytes))
+            })?;
+            if found != entries.is_written(number) {
+                return Err(wrong(key, !found));
+            }
+            self.log.found += u64::from(found);
+            self.log.bytes += bytes as u64;
+            self.done(1);
+        }
+        Ok(())
+    }
+
+    fn read_all(&mut self) -> Result {
+        let Bench { db, entries, .. } = *self.bench;
+        let mut cursor = db.cursor();
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            self.found(cursor.key().len(), Some(cursor.value().len()));
+            self.log.time(|| cursor.next())?;
+            self.done(1);
+        }
+        let (met, written) = (self.log.operations, entries.written());
+        match met == written {
+            true => Ok(()),
+            false => {
+                Err(Failure::new(format_args!("a scan met {met} entries, {written} were written")))
+            }
+        }
+    }
+
+    fn found(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
+        if let Some(value_bytes) = value_bytes {
+            self.log.found += 1;
+            self.log.bytes += (key_bytes + value_bytes) as u64;
+        }
+    }
+
+    fn done(&mut self, operations: u64) {
+        let before = self.log.operations / BAR_STEP;
+        self.log.operations += operations;
+        let steps = self.log.operations / BAR_STEP - before;
+        if steps > 0 {
+            self.bar.inc(steps * BAR_STEP);
+        }
+    }
+}
+
+/// A bench whose lookups are wrong is worth nothing.
+fn wrong(key: &[u8], written: bool) -> Failure {
+    let what = if written {
+        "was not found, though it was written"
+    } else {
+        "was found, though it was not written"
+    };
+    Failure::new(format_args!("the key {} {what}", crate::text::escape(key)))
+}

@@ -1,0 +1,48 @@
+//! How results are laid out: tables for people, JSON for programs, and what they were measured on.
+
+use std::fmt::Display;
+use std::io::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::failure::Result;
+
+/// A table whose first column stands left, all others right.
+pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(comfy_table::LineStyle::none()));
+    table.set_header(header.to_vec());
+    table.add_rows(rows);
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if i == 0 { 2 } else { 1 }));
+        if i > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt()
+}
+
+/// A JSON object of values that are JSON already. Not an object of serde_json's: that would sort
+/// the names, and the order tells.
+pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+    format!("{{{}}}", fields.join(", "))
+}
+
+/// A JSON array, one object a line.
+pub fn json_array(objects: &[String], out: &mut dyn Write) -> Result {
+    writeln!(out, "[\n  {}\n]", objects.join(",\n  "))?;
+    Ok(())
+}
+
+/// The processor and the build, without which a time means nothing.
+pub fn machine() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+        .map_or(std::env::consts::ARCH, |(_, model)| model.trim());
+    let build = if cfg!(debug_assertions) { ", a debug build: times say nothing" } else { "" };
+    format!("{model}{build}")
+}

@@ -1,0 +1,151 @@
+//! `bench` on small trees: that its figures hang together, not what they are.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::maypole;
+
+const ALL: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,multireadrandom,\
+                   seekrandom,readseq,readwhilewriting";
+
+fn rows(text: &str) -> Vec<Value> {
+    serde_json::from_str::<Value>(text).unwrap().as_array().unwrap().clone()
+}
+
+fn number(row: &Value, path: &str) -> f64 {
+    let value = path.split('.').fold(row, |value, name| &value[name]);
+    value.as_f64().unwrap_or_else(|| panic!("{path} in {row}"))
+}
+
+#[test]
+fn figures_of_every_workload_hang_together() {
+    let text = maypole!(
+        "bench",
+        "--entries",
+        "20000",
+        "--reads",
+        "4001",
+        "--threads",
+        "2",
+        "--memtable",
+        "256K",
+        "--compression",
+        "none",
+        "--json",
+    )
+    .well();
+    let rows = rows(&text);
+    let names: Vec<&str> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
+    assert_eq!(names.join(","), ALL);
+    // fillrandom draws with replacement: 1 - 1/e of the keys occur, overwriting brings 1 - 1/e^2.
+    let after_overwrite = number(&rows[3], "writes.live_bytes") / 116.0;
+    assert!((after_overwrite / 20_000.0 - 0.8647).abs() < 0.015, "{after_overwrite}");
+    for row in &rows {
+        let name = row["workload"].as_str().unwrap();
+        let operations = match name {
+            "fillsync" => 20.0,
+            "fillseq" | "fillrandom" | "overwrite" => 20_000.0,
+            "readseq" => 2.0 * after_overwrite,
+            _ => 4001.0,
+        };
+        assert_eq!(number(row, "operations"), operations, "{row}");
+        let per_second = operations / number(row, "seconds");
+        assert!((number(row, "ops_per_second") / per_second - 1.0).abs() < 1e-9, "{row}");
+        assert!((number(row, "ns_per_operation") * per_second / 2e9 - 1.0).abs() < 1e-9, "{row}");
+        let timed = match name {
+            "readrandom" | "readmissing" | "readwhilewriting" => 500.0,
+            "multireadrandom" => 64.0,
+            "readseq" => 2.0 * (after_overwrite / 64.0).floor(),
+            _ => operations,
+        };
+        assert_eq!(number(row, "latency_ns.timed"), timed, "{row}");
+        let times = ["p50", "p95", "p99", "p999", "max"].map(|q| number(&row["latency_ns"], q));
+        assert!(times.is_sorted() && times[4] > 0.0, "{row}");
+
+        let found = row["found"].as_f64();
+        match name {
+            "readseq" => assert_eq!(found, Some(operations)),
+            "readmissing" => assert_eq!(found, Some(0.0)),
+            // Four standard deviations of a random share are 2 %.
+            "readrandom" | "multireadrandom" | "seekrandom" => {
+                let share = found.unwrap() / operations;
+                assert!((share - after_overwrite / 20_000.0).abs() < 0.025, "{row}");
+            }
+            "readwhilewriting" => assert!(found.unwrap() / operations > 0.84, "{row}"),
+            _ => assert!(row["found"].is_null(), "{row}"),
+        }
+
+        if !["fillseq", "fillsync", "fillrandom", "overwrite", "readwhilewriting"].contains(&name) {
+            assert!(row["writes"].is_null(), "{row}");
+            continue;
+        }
+        let writes = &row["writes"];
+        assert!(name == "readwhilewriting" || number(writes, "operations") == operations);
+        assert_eq!(number(writes, "user_bytes"), number(writes, "operations") * 116.0);
+        let parts = ["wal_bytes", "flush_bytes", "compaction_bytes"].map(|at| number(writes, at));
+        assert!(parts[0] >= number(writes, "user_bytes") && parts[1] > 0.0, "{row}");
+        let amplification = parts.iter().sum::<f64>() / number(writes, "user_bytes");
+        assert!((number(writes, "write_amplification") - amplification).abs() < 1e-9, "{row}");
+        let space = number(writes, "disk_bytes") / number(writes, "live_bytes");
+        assert!((number(writes, "space_amplification") - space).abs() < 1e-9, "{row}");
+        // Nothing is compressed, and a file has more in it than entries.
+        assert!(space > 0.95, "{row}");
+        assert!(number(writes, "seconds_until_settled") >= number(row, "seconds"), "{row}");
+    }
+    // Each key once: it all lives.
+    assert_eq!(number(&rows[0], "writes.live_bytes"), number(&rows[0], "writes.user_bytes"));
+    let peaks = rows.iter().map(|row| row["peak_memory_bytes"].as_u64());
+    if cfg!(target_os = "linux") {
+        assert!(peaks.is_sorted() && rows[0]["peak_memory_bytes"].as_u64() > Some(1 << 20));
+    }
+}
+
+#[test]
+fn a_seed_draws_the_same_keys_again() {
+    let live = |seed| {
+        let call = ["bench", "--workloads", "fillrandom", "--entries", "5000", "--json", "--seed"];
+        let call: Vec<String> = call.iter().map(ToString::to_string).chain([seed]).collect();
+        rows(&crate::run(&call).well())[0]["writes"]["live_bytes"].clone()
+    };
+    let (a, again, b) = (live("1".into()), live("1".into()), live("2".into()));
+    assert_eq!(a, again);
+    assert_ne!(a, b);
+}
+
+#[test]
+fn the_tables_name_every_workload_and_what_was_measured() {
+    let report = maypole!("bench", "--entries", "2000", "--key-bytes", "20").well();
+    for name in ALL.split(',') {
+        assert!(report.lines().any(|line| line.starts_with(&format!("{name} "))), "{report}");
+    }
+    for part in ["ops/s", "p99.9", "amplification", "stalls", "Note: ", "reading the clock"] {
+        assert!(report.contains(part), "{part} in {report}");
+    }
+}
+
+#[test]
+fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let bench = |workloads: &str, entries: &str| {
+        maypole!("bench", "--db", &db, "--entries", entries, "--json", "--workloads", workloads)
+    };
+    let error = bench("readseq,fillseq", "3000").badly(1);
+    assert!(error.contains("begin with fillseq") && !db.exists(), "{error}");
+    bench("fillrandom,fillseq", "3000").well();
+    let found = rows(&bench("readrandom,readseq", "3000").well());
+    assert_eq!((&found[0]["found"], &found[1]["found"]), (&3000.into(), &3000.into()));
+
+    let error = bench("overwrite,fillseq", "3000").badly(1);
+    assert!(error.contains("not empty"), "{error}");
+    let error = bench("readrandom", "2000").badly(1);
+    assert!(error.contains("--entries"), "{error}");
+    // A file that is no database.
+    let other = dir.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("precious"), "data").unwrap();
+    maypole!("bench", "--db", &other).badly(1);
+    maypole!("bench", "--db", &other, "--workloads", "readseq").badly(1);
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
+}
