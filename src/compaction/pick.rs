@@ -105,6 +105,32 @@ pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
     std::array::from_fn(|level| levels[level].iter().map(|f| f.file_bytes).sum())
 }
 
+/// How many bytes compaction must still rewrite before every level is within its target: what
+/// level 0 brings into the base, then level by level what is too much, each with what it overlaps
+/// below, taken as evenly spread. RocksDB's estimate of pending compaction bytes.
+pub(crate) fn debt_bytes(levels: &Levels, shape: &Shape) -> u64 {
+    let bytes = level_bytes(levels);
+    let (base, targets) = level_targets(&bytes, shape);
+    let mut debt: u64 = 0;
+    // What comes into a level from above.
+    let mut moving = 0;
+    if l0_score(levels, shape) >= 1.0 {
+        moving = bytes[0];
+        debt = moving.saturating_add(bytes[base]);
+    }
+    // Levels above the base are to be emptied.
+    moving = bytes[1..base].iter().fold(moving, |sum, &bytes| sum.saturating_add(bytes));
+    for level in base..LAST_LEVEL {
+        let size = bytes[level].saturating_add(moving);
+        moving = size.saturating_sub(targets[level]);
+        if moving > 0 {
+            let overlap = moving as f64 * (bytes[level + 1] as f64 / size as f64);
+            debt = debt.saturating_add(moving).saturating_add(overlap as u64);
+        }
+    }
+    debt
+}
+
 fn l0_score(levels: &Levels, shape: &Shape) -> f64 {
     levels[0].len() as f64 / shape.l0_trigger as f64
 }
@@ -248,6 +274,31 @@ mod tests {
         let (base, targets) = level_targets(&bytes, &SHAPE);
         assert_eq!(base, 4);
         assert_eq!(targets, [0, 0, 0, 0, 123, 1234, 12_345]);
+    }
+
+    fn debt_of(files: &[(usize, FileMeta)]) -> u64 {
+        let mut levels: Levels = Default::default();
+        for (level, file) in files {
+            levels[*level].push(file);
+        }
+        debt_bytes(&levels, &SHAPE)
+    }
+
+    #[test]
+    fn a_tree_that_asks_for_no_compaction_has_no_debt_and_each_level_adds_its_own() {
+        let last = (6, file(1, 0, 9, 10_000));
+        let l0 = |count: u64| (0..count).map(|i| (0, file(9 + i, 0, 9, 50)));
+        assert_eq!(debt_of(&[]), 0);
+        let balanced: Vec<_> = l0(3).chain([last.clone(), (5, file(2, 0, 9, 1000))]).collect();
+        assert_eq!(debt_of(&balanced), 0);
+        // The base is level 4, which may hold 100: 200 come in, of 250 then 150 go on to level 5,
+        // which may hold 1000 and has 900, so 50 go on to level 6.
+        let full: Vec<_> =
+            l0(4).chain([(4, file(3, 0, 9, 50)), (5, file(2, 0, 9, 900)), last]).collect();
+        let to_base = 200 + 50;
+        let to_5 = 150 + 150 * 900 / 250;
+        let to_6 = 50 + 50 * 10_000 / 1050;
+        assert_eq!(debt_of(&full), to_base + to_5 + to_6);
     }
 
     #[test]

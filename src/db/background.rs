@@ -155,7 +155,7 @@ impl Inner {
             let mut state = self.lock_state();
             state.version = Arc::clone(&new);
             also(&mut state);
-            self.publish(&state);
+            self.publish(&mut state);
         }
         let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {

@@ -13,6 +13,7 @@
 
 mod background;
 mod batch;
+mod brake;
 mod builder;
 mod get;
 mod ingest;
@@ -26,11 +27,12 @@ mod write;
 use std::collections::{HashSet, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 pub use batch::WriteBatch;
+pub use brake::{BrakeCause, WriteBrake};
 pub use builder::Builder;
 pub use iter::{DbCursor, DbIterator};
 pub use stats::{FileStats, LevelStats, Stats};
@@ -72,6 +74,8 @@ struct State {
     /// Oldest first.
     frozen: VecDeque<Frozen>,
     version: Arc<Version>,
+    /// What of `version` makes writers brake.
+    pressure: brake::Pressure,
     /// Numbers of the files that a compaction is reading.
     busy: HashSet<u64>,
     flushing: bool,
@@ -119,8 +123,8 @@ pub(crate) struct Inner {
     state: Mutex<State>,
     /// Signalled whenever `state` changes, or `closing` or `latched` is set.
     changed: Condvar,
-    /// How hard writers must brake; derived from `state` (`write::Brake`).
-    brake: AtomicU8,
+    /// Whether writers must ask `state` how hard to brake (`brake`).
+    tree_brakes: AtomicBool,
 
     /// The failure that made the database read-only.
     latched: OnceLock<Error>,

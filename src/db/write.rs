@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::batch::{WriteBatch, record_header};
+use super::brake::{self, BrakeCause, Pressure, WriteBrake, write_brake};
 use super::{Frozen, Inner, State, sequence_after};
 use crate::error::{Error, Result};
 use crate::key::SequenceNumber;
@@ -41,31 +42,13 @@ pub enum Durability {
 /// wait for all of them.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// How many full memtables may wait for their flush.
-const MAX_FROZEN: usize = 2;
+/// How long writers that are slowed down wait at once, at least: a shorter sleep would take longer
+/// than asked for. And at most, so that they notice when the brake is lifted.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
-/// Files in level 0 that slow writers down, and that stop them.
-const L0_SLOW: usize = 20;
-const L0_STOP: usize = 36;
-
-/// How hard writers must brake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-enum Brake {
-    None = 0,
-    Slow = 1,
-    Stop = 2,
-}
-
-impl Brake {
-    fn needed(state: &State) -> Brake {
-        match state.version.levels[0].len() {
-            0..L0_SLOW => Brake::None,
-            L0_SLOW..L0_STOP => Brake::Slow,
-            _ => Brake::Stop,
-        }
-    }
-}
+/// How long a stopped writer sleeps when nothing wakes it.
+const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What the leader owns.
 pub(super) struct Writer {
@@ -73,6 +56,8 @@ pub(super) struct Writer {
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
+    /// What slowed writers still have to wait for what they wrote.
+    pub owed_wait: Duration,
 }
 
 /// WALs of frozen memtables that are not synced and not obsolete yet, oldest first.
@@ -125,7 +110,13 @@ impl Inner {
                 group.push(pending);
             }
         }
-        let outcome = room.and_then(|()| self.write_group(writer, &group));
+        let outcome = room.and_then(|brake| {
+            self.write_group(writer, &group)?;
+            if let WriteBrake::Delay { bytes_per_second, .. } = brake {
+                writer.owed_wait += brake::wait_for(bytes as u64, bytes_per_second);
+            }
+            Ok(())
+        });
         for pending in group {
             let _ = pending.outcome.set(outcome.clone());
         }
@@ -194,47 +185,57 @@ impl Inner {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
-    /// Returns when the memtable can take a group.
-    fn make_room(&self, writer: &mut Writer) -> Result<()> {
-        let mut slowed = false;
+    /// Returns when the memtable can take a group, and how hard that group's writers must brake.
+    fn make_room(&self, writer: &mut Writer) -> Result<WriteBrake> {
         loop {
             self.check_writable()?;
-            let brake = self.brake.load(Ordering::Acquire);
-            let full = writer.memtable.bytes() >= self.memtable_bytes;
-            if brake == Brake::None as u8 && !full {
-                return Ok(());
-            }
-            if brake == Brake::Slow as u8 && !slowed {
-                // Every group waits a little, rather than one of them long.
-                slowed = true;
-                self.stalled(|| {
-                    std::thread::sleep(Duration::from_millis(1));
-                });
-                continue;
+            let memtable_is_full = writer.memtable.bytes() >= self.memtable_bytes;
+            if !memtable_is_full && !self.tree_brakes.load(Ordering::Acquire) {
+                writer.owed_wait = Duration::ZERO;
+                return Ok(WriteBrake::None);
             }
             let state = self.lock_state();
-            let must_wait =
-                Brake::needed(&state) == Brake::Stop || (full && state.frozen.len() >= MAX_FROZEN);
-            if must_wait {
-                self.stalled(|| {
-                    // Woken by every change of the state; the timeout only guards against a
-                    // stop that nobody will ever lift.
-                    let wait = self.changed.wait_timeout(state, Duration::from_millis(100));
-                    drop(wait.unwrap_or_else(PoisonError::into_inner));
-                });
-            } else if full {
-                drop(state);
-                self.rotate(writer).map_err(|error| self.latch(error))?;
-            } else {
-                return Ok(());
+            let frozen_memtables = state.frozen.len();
+            let brake =
+                write_brake(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
+            match brake {
+                WriteBrake::Stop(cause) => {
+                    let ticker = match cause {
+                        BrakeCause::Memtables => Ticker::StallMemtableStops,
+                        BrakeCause::Level0 => Ticker::StallL0Stops,
+                        BrakeCause::Debt => Ticker::StallDebtStops,
+                    };
+                    self.stalled(ticker, || {
+                        // Woken by every change of the state; the timeout only guards against a
+                        // stop that nobody will ever lift.
+                        let wait = self.changed.wait_timeout(state, STOP_PATIENCE);
+                        drop(wait.unwrap_or_else(PoisonError::into_inner));
+                    });
+                }
+                WriteBrake::Delay { cause, .. } if writer.owed_wait >= LEAST_WAIT => {
+                    drop(state);
+                    let ticker = match cause {
+                        BrakeCause::Debt => Ticker::StallDebtDelays,
+                        _ => Ticker::StallL0Delays,
+                    };
+                    let wait = writer.owed_wait.min(LONGEST_WAIT);
+                    writer.owed_wait -= wait;
+                    self.stalled(ticker, || std::thread::sleep(wait));
+                }
+                _ if memtable_is_full => {
+                    drop(state);
+                    self.rotate(writer).map_err(|error| self.latch(error))?;
+                }
+                _ => return Ok(brake),
             }
         }
     }
 
-    /// Runs `wait` and counts it and its time.
-    fn stalled(&self, wait: impl FnOnce()) {
+    /// Runs `wait` and counts it, for its cause too, and its time.
+    fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
         let start = Instant::now();
         wait();
+        self.counters.add(cause, 1);
         self.counters.add(Ticker::StallCount, 1);
         self.counters.add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
@@ -253,14 +254,15 @@ impl Inner {
         let mut state = self.lock_state();
         let full = std::mem::replace(&mut state.memtable, memtable);
         state.frozen.push_back(Frozen { memtable: full, next_wal: number });
-        self.publish(&state);
+        self.publish(&mut state);
         Ok(())
     }
 
     /// Shows readers, writers and background threads what `state` holds now.
-    pub(super) fn publish(&self, state: &State) {
+    pub(super) fn publish(&self, state: &mut State) {
         self.view.replace(Arc::new(state.view()));
-        self.brake.store(Brake::needed(state) as u8, Ordering::Release);
+        state.pressure = Pressure::of_tree(&state.version, &self.shape);
+        self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
         self.changed.notify_all();
     }
 }
