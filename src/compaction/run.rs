@@ -1,7 +1,8 @@
 //! The merge of one compaction: entries of all inputs in order, survivors to new tables.
 //!
 //! Outputs are cut at the target size, and earlier where one would overlap too much of the level
-//! after it, but never between two versions of a user key: a level holds a user key in one file.
+//! after it or where a file of that level ends, but never between two versions of a user key: a
+//! level holds a user key in one file.
 //!
 //! A large compaction is split by key range ([`split`](super::split)) over several threads. Each
 //! part is a merge of its own; all their tables are handed over together, or none: the first part
@@ -194,6 +195,8 @@ struct Outputs<'a> {
     grandparents: &'a [Arc<TableFile>],
     next_grandparent: usize,
     overlapped_bytes: u64,
+    /// How many of its files ended while the current table was being written.
+    crossed: usize,
 }
 
 impl<'a> Outputs<'a> {
@@ -207,14 +210,16 @@ impl<'a> Outputs<'a> {
             grandparents: grandparents.map_or(&[], |level| &level[..]),
             next_grandparent: 0,
             overlapped_bytes: 0,
+            crossed: 0,
         }
     }
 
     fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(internal_key);
         if self.last_user_key != key || self.current.is_none() {
+            let crossed_before = self.crossed;
             self.pass_grandparents(key);
-            if self.is_full() {
+            if self.is_full(crossed_before) {
                 self.cut()?;
             }
             self.last_user_key.clear();
@@ -233,25 +238,39 @@ impl<'a> Outputs<'a> {
         {
             if self.current.is_some() {
                 self.overlapped_bytes += file.meta.file_bytes;
+                self.crossed += 1;
             }
             self.next_grandparent += 1;
         }
     }
 
-    fn is_full(&self) -> bool {
-        let shape = self.job.shape;
-        self.current.as_ref().is_some_and(|table| {
-            table.estimated_bytes() >= shape.table_bytes
-                || self.overlapped_bytes > max_grandparent_bytes(shape)
-        })
+    /// Whether the next key goes to another table. `crossed_before`: how many grandparents ended
+    /// before the last key.
+    fn is_full(&self, crossed_before: usize) -> bool {
+        let Some(table) = &self.current else { return false };
+        let table_bytes = self.job.shape.table_bytes;
+        let bytes = table.estimated_bytes();
+        bytes >= table_bytes
+            || self.overlapped_bytes > max_grandparent_bytes(self.job.shape)
+            || (self.crossed > crossed_before
+                && bytes >= table_bytes / 100 * early_cut_percent(crossed_before))
     }
 
     /// Finishes the current table, if there is one.
     fn cut(&mut self) -> Result<()> {
         self.overlapped_bytes = 0;
+        self.crossed = 0;
         if let Some(table) = self.current.take() {
             self.finished.push(table.finish()?);
         }
         Ok(())
     }
+}
+
+/// How full, in percent, a table must be to be cut where a grandparent ends: then neither half of
+/// that file is rewritten for a table that only touches it. The more such places a table has come
+/// by, the sooner the next comes, so the longer it may wait for it. (The rule, with its numbers, is
+/// RocksDB's.)
+fn early_cut_percent(crossed_before: usize) -> u64 {
+    (50 + 5 * crossed_before as u64).min(90)
 }

@@ -219,3 +219,50 @@ fn a_cancelled_compaction_leaves_no_table() {
     assert!(matches!(run(&job, &whole_plan(&version)), Err(Error::Closed)));
     assert_eq!(tables_on_disk(&mem), before);
 }
+
+/// Tables that end where a file of the next level ends overlap one file less there.
+#[test]
+fn tables_are_cut_where_a_file_of_the_next_level_ends() {
+    let store = store(Arc::new(MemFs::new()));
+    let entries_of = |keys: std::ops::Range<u32>, sequence: u64| -> Entries {
+        let entry = |n| {
+            ((format!("key{n:06}").into_bytes(), std::cmp::Reverse(sequence)), (1, vec![7; 40]))
+        };
+        keys.map(entry).collect()
+    };
+    let mut edit = VersionEdit::default();
+    let mut opened = HashMap::new();
+    let ends = [100, 350, 500, 620, 840, 1000];
+    let mut start = 0;
+    let grandparents = ends.map(|end| (6, entries_of(std::mem::replace(&mut start, end)..end, 1)));
+    let inputs = (0..2).map(|i| (0, entries_of(0..1000, 2 + i)));
+    for (level, entries) in grandparents.into_iter().chain(inputs) {
+        let file = table(&store, &entries);
+        edit.added.push((level, file.meta.clone()));
+        opened.insert(file.meta.number, file);
+    }
+    let version = Version::default().apply(&edit, &opened);
+    let metas = version.metas();
+    let inputs = metas[0].iter().map(|file| file.number).collect();
+    let plan = plan(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
+    let cancelled = AtomicBool::new(false);
+    let job = Job {
+        store: &store,
+        version: &version,
+        shape: &SHAPE,
+        snapshots: Vec::new(),
+        filter: FilterSpec::NONE,
+        cancelled: &cancelled,
+        parts: 1,
+    };
+    let outputs = run(&job, &plan).unwrap().outputs;
+    let last_keys: Vec<_> = outputs.iter().map(|file| key::user_key(&file.meta.largest)).collect();
+    let at_an_end =
+        |key: &&&[u8]| ends.iter().any(|end| **key == format!("key{:06}", end - 1).as_bytes());
+    assert_eq!(entries(&outputs).len(), 1000);
+    assert!(last_keys.iter().filter(at_an_end).count() >= 4, "{last_keys:?}");
+    let small = outputs[..outputs.len() - 1]
+        .iter()
+        .filter(|file| file.meta.file_bytes < SHAPE.table_bytes / 2);
+    assert_eq!(small.count(), 0, "a table was cut far too early");
+}

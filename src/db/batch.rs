@@ -21,6 +21,9 @@ use crate::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 /// The largest key or value, in bytes: lengths are stored in 32 bits and tables add a few.
 pub(crate) const MAX_FIELD_BYTES: usize = (1 << 31) - 1;
 
+/// Bytes of a varint below [`MAX_FIELD_BYTES`], at most.
+const MOST_LENGTH_BYTES: usize = 5;
+
 /// Writes that happen together or not at all, in the order given.
 ///
 /// ```
@@ -85,6 +88,9 @@ impl WriteBatch {
                 return;
             }
         }
+        // At once: a batch of one put would grow four times.
+        let value_bytes = value.map_or(0, |value| value.len() + MOST_LENGTH_BYTES);
+        self.operations.reserve(1 + MOST_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);
         put_length_prefixed(&mut self.operations, key);
         if let Some(value) = value {

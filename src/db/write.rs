@@ -1,7 +1,8 @@
 //! The way of a write: batch → WAL → memtable → visible.
 //!
 //! ```text
-//!   commit ──► queue ──► the thread that gets the writer lock leads:
+//!   commit ──► alone: leads itself
+//!          ──► queue ──► the thread that gets the writer lock leads:
 //!                          1. make room (rotate a full memtable, brake, wait)
 //!                          2. one WAL record for every batch in the queue
 //!                          3. sync, if any of them asked for it
@@ -68,10 +69,15 @@ pub(super) struct SealedWals {
     named: u64,
 }
 
-/// A batch in the queue.
-pub(super) struct Pending {
+/// What one caller asked for.
+struct Write {
     batch: WriteBatch,
     durability: Durability,
+}
+
+/// A write in the queue.
+pub(super) struct Pending {
+    write: Write,
     outcome: OnceLock<Result<()>>,
 }
 
@@ -85,7 +91,17 @@ impl Inner {
                 Durability::Sync => self.sync_wals(),
             };
         }
-        let pending = Arc::new(Pending { batch, durability, outcome: OnceLock::new() });
+        let write = Write { batch, durability };
+        // Nobody is writing and nobody waits: the write is a group by itself. Who comes meanwhile
+        // queues, so nobody is overtaken twice.
+        if let Ok(mut writer) = self.writer.try_lock()
+            && lock(&self.queue).is_empty()
+        {
+            self.counters.add(Ticker::WriteDoneBySelf, 1);
+            let room = self.make_room(&mut writer);
+            return room.and_then(|brake| self.write_group(&mut writer, brake, &[&write]));
+        }
+        let pending = Arc::new(Pending { write, outcome: OnceLock::new() });
         lock(&self.queue).push_back(Arc::clone(&pending));
         loop {
             let mut writer = lock(&self.writer);
@@ -106,40 +122,47 @@ impl Inner {
             while bytes < GROUP_BYTES
                 && let Some(pending) = queue.pop_front()
             {
-                bytes += pending.batch.size_bytes();
+                bytes += pending.write.batch.size_bytes();
                 group.push(pending);
             }
         }
+        if !group.is_empty() {
+            self.counters.add(Ticker::WriteDoneBySelf, 1);
+            self.counters.add(Ticker::WriteDoneByOther, group.len() as u64 - 1);
+        }
         let outcome = room.and_then(|brake| {
-            self.write_group(writer, &group)?;
-            if let WriteBrake::Delay { bytes_per_second, .. } = brake {
-                writer.owed_wait += brake::wait_for(bytes as u64, bytes_per_second);
-            }
-            Ok(())
+            let writes: Vec<&Write> = group.iter().map(|pending| &pending.write).collect();
+            self.write_group(writer, brake, &writes)
         });
         for pending in group {
             let _ = pending.outcome.set(outcome.clone());
         }
     }
 
-    fn write_group(&self, writer: &mut Writer, group: &[Arc<Pending>]) -> Result<()> {
-        let count: u64 = group.iter().map(|pending| pending.batch.len() as u64).sum();
+    fn write_group(&self, writer: &mut Writer, brake: WriteBrake, group: &[&Write]) -> Result<()> {
+        let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         let first = writer.last_sequence + 1;
         let last = sequence_after(writer.last_sequence, count)?;
 
         let header = record_header(first, count);
-        let mut parts = vec![&header[..]];
-        parts.extend(group.iter().map(|pending| pending.batch.encoded()));
         let before = writer.wal.len();
-        writer.wal.append(&parts).map_err(|error| self.latch(error))?;
-        self.counters.add(Ticker::WalFileBytes, writer.wal.len() - before);
-        if group.iter().any(|pending| pending.durability == Durability::Sync) {
+        let logged = match group {
+            [write] => writer.wal.append(&[&header, write.batch.encoded()]),
+            _ => {
+                let mut parts = vec![&header[..]];
+                parts.extend(group.iter().map(|write| write.batch.encoded()));
+                writer.wal.append(&parts)
+            }
+        };
+        logged.map_err(|error| self.latch(error))?;
+        let logged_bytes = writer.wal.len() - before;
+        if group.iter().any(|write| write.durability == Durability::Sync) {
             self.sync_with(writer).map_err(|error| self.latch(error))?;
         }
 
         let mut sequence = first;
-        for pending in group {
-            for operation in pending.batch.operations() {
+        for write in group {
+            for operation in write.batch.operations() {
                 let operation = operation.expect("a batch holds what was put into it");
                 writer.memtable.insert(
                     operation.key,
@@ -151,7 +174,13 @@ impl Inner {
             }
         }
         writer.last_sequence = last;
+        self.counters.add(Ticker::WalFileBytes, logged_bytes);
         self.counters.add(Ticker::NumberKeysWritten, count);
+        let bytes: usize = group.iter().map(|write| write.batch.size_bytes()).sum();
+        self.counters.add(Ticker::BytesWritten, bytes as u64);
+        if let WriteBrake::Delay { bytes_per_second, .. } = brake {
+            writer.owed_wait += brake::wait_for(logged_bytes, bytes_per_second);
+        }
         // Release: who sees the number sees the entries.
         self.visible.store(last, Ordering::Release);
         Ok(())

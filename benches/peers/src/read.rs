@@ -235,7 +235,7 @@ impl Server {
     /// Bytes the process handed to the device so far.
     pub fn written_bytes(&self) -> Option<u64> {
         let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()?;
-        let line = io.lines().find(|line| line.starts_with("wchar:"))?;
+        let line = io.lines().find(|line| line.starts_with("write_bytes:"))?;
         line.split_whitespace().nth(1)?.parse().ok()
     }
 
