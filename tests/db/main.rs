@@ -9,3 +9,4 @@ mod kill;
 mod model;
 mod prefix;
 mod reads;
+mod writers;
