@@ -203,8 +203,10 @@ impl fmt::Display for Row {
 }
 
 pub fn compare(options: &Options) -> Result<()> {
-    let wanted: Vec<&'static str> =
-        WORKLOADS.iter().copied().filter(|workload| options.wants(workload)).collect();
+    // Three more tables in level 0 would be too many beside those that are kept there.
+    let possible = |workload: &&str| !(options.keeps_runs() && workload.ends_with("+l0"));
+    let wanted = WORKLOADS.iter().copied().filter(possible);
+    let wanted: Vec<&'static str> = wanted.filter(|workload| options.wants(workload)).collect();
     let rows = measure(options, &wanted)?;
     print!("{:<24}", "ns an operation");
     options.engines.iter().for_each(|kind| print!("{:>12}", kind.name()));

@@ -69,9 +69,6 @@ impl Engine for Fjall {
     fn flush(&self) -> Result<()> {
         Ok(self.keyspace.rotate_memtable_and_wait()?)
     }
-    fn compact(&self) -> Result<()> {
-        Ok(self.keyspace.major_compact()?)
-    }
     fn settle(&self) -> Result<()> {
         while self.database.outstanding_flushes() > 0 || self.database.active_compactions() > 0 {
             std::thread::sleep(std::time::Duration::from_millis(20));

@@ -101,9 +101,6 @@ impl Engine for Maypole {
     fn flush(&self) -> Result<()> {
         Ok(self.db.flush()?)
     }
-    fn compact(&self) -> Result<()> {
-        Ok(self.db.compact_range::<&[u8]>(..)?)
-    }
     fn settle(&self) -> Result<()> {
         Ok(self.db.wait_for_compaction()?)
     }

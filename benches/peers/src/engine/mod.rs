@@ -1,8 +1,8 @@
 //! The engines behind one interface, each set up the same way: no compression, a 10-bit Bloom
 //! filter, the same cache and memtable, WAL on, no sync.
 //!
-//! What is not the same: Maypole charges filters and indexes to the cache, RocksDB (as asked here,
-//! its default) and fjall hold RocksDB's beside it and fjall's in it; fjall has no batched lookup.
+//! What is not the same: Maypole and fjall charge filters and indexes to the cache, RocksDB with its
+//! defaults holds them beside it. fjall has no batched lookup.
 
 mod fjall;
 mod maypole;
@@ -64,8 +64,6 @@ pub trait Engine: Send + Sync {
     fn iterate(&self) -> Result<Option<(u64, usize)>>;
     /// Writes the memtable to a table.
     fn flush(&self) -> Result<()>;
-    /// Compacts everything.
-    fn compact(&self) -> Result<()>;
     /// Waits until the background is idle.
     fn settle(&self) -> Result<()>;
     /// Tables a level, for the reader of the figures.

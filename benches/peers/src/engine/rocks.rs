@@ -106,10 +106,6 @@ impl Engine for Rocks {
     fn flush(&self) -> Result<()> {
         Ok(self.db.flush()?)
     }
-    fn compact(&self) -> Result<()> {
-        self.db.compact_range::<&[u8], &[u8]>(None, None);
-        Ok(())
-    }
     fn settle(&self) -> Result<()> {
         let mut options = rocksdb::WaitForCompactOptions::default();
         options.set_flush(true);
