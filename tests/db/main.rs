@@ -2,6 +2,7 @@
 
 mod budget;
 mod compaction;
+mod concurrent;
 mod crash;
 mod edges;
 mod faults;
@@ -9,4 +10,5 @@ mod kill;
 mod model;
 mod prefix;
 mod reads;
+mod soak;
 mod writers;
