@@ -27,7 +27,7 @@
 
 use std::collections::HashSet;
 
-use crate::key::user_key;
+use crate::key::{self, user_key};
 use crate::version::{FileMeta, LEVELS};
 
 /// The level that holds the oldest versions.
@@ -147,14 +147,11 @@ fn pick_file(
         .iter()
         .filter(|file| !busy.contains(&file.number))
         .map(|file| {
-            let below: u64 = overlapping(
-                &levels[output_level],
-                user_key(&file.smallest),
-                user_key(&file.largest),
-            )
-            .iter()
-            .map(|f| f.file_bytes)
-            .sum();
+            let below: u64 =
+                overlapping(&levels[output_level], user_key(&file.smallest), &file.largest)
+                    .iter()
+                    .map(|f| f.file_bytes)
+                    .sum();
             (below as f64 / file.file_bytes.max(1) as f64, file.number)
         })
         .collect();
@@ -177,7 +174,7 @@ pub(crate) fn plan(
     let chosen: Vec<&FileMeta> =
         levels[level].iter().copied().filter(|f| inputs.contains(&f.number)).collect();
     let smallest = chosen.iter().map(|f| user_key(&f.smallest)).min()?;
-    let largest = chosen.iter().map(|f| user_key(&f.largest)).max()?;
+    let largest = chosen.iter().map(|f| &f.largest[..]).max_by(|a, b| key::compare(a, b))?;
     let below = if output_level == level {
         &[][..]
     } else {
@@ -207,10 +204,9 @@ pub(crate) fn plan(
 /// Whether no two files share a user key. One file always is; files of level 0 are after a fill in
 /// key order.
 fn are_disjoint(files: &[&FileMeta]) -> bool {
-    let mut ranges: Vec<_> =
-        files.iter().map(|f| (user_key(&f.smallest), user_key(&f.largest))).collect();
-    ranges.sort();
-    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
+    let mut files = files.to_vec();
+    files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
+    files.windows(2).all(|pair| pair[1].begins_behind(&pair[0].largest))
 }
 
 /// An output table is cut where it would overlap more than this with the level after it.
@@ -218,14 +214,15 @@ pub(crate) fn max_grandparent_bytes(shape: &Shape) -> u64 {
     shape.table_bytes.saturating_mul(10)
 }
 
-/// The files of a level of disjoint files whose user-key range meets `smallest ..= largest`.
+/// The files of a level of disjoint files whose user-key range meets the one from the user key
+/// `smallest` to the internal key `largest`.
 pub(crate) fn overlapping<'a, 'b>(
     files: &'b [&'a FileMeta],
     smallest: &[u8],
     largest: &[u8],
 ) -> &'b [&'a FileMeta] {
-    let start = files.partition_point(|f| user_key(&f.largest) < smallest);
-    let end = files.partition_point(|f| user_key(&f.smallest) <= largest);
+    let start = files.partition_point(|f| f.ends_before(smallest));
+    let end = files.partition_point(|f| !f.begins_behind(largest));
     &files[start..end.max(start)]
 }
 

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! [`DbCursor`] turns internal entries into what the user sees at one sequence number: of each key
-//! the newest visible version, and nothing where that is a tombstone.
+//! the newest visible version, and nothing where that is a tombstone or a range deletion hides it
+//! ([`Cover`]).
 //!
 //! Going forward it stands **on** the entry it shows, in the block. Going backward the versions of
 //! a key come oldest first, so the one to show is known only when the key has been passed: the
@@ -17,6 +18,7 @@ use std::ops::{Bound, Deref, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::cover::Cover;
 use super::{Inner, View};
 use crate::cursor::{Cursor, Step, next_by_copy};
 use crate::error::{Error, Result};
@@ -199,6 +201,10 @@ pub struct DbCursor {
     merged: MergingCursor<Source>,
     moment: Moment,
     bounds: Bounds,
+    /// What range deletions hide.
+    cover: Option<Box<Cover>>,
+    /// Whether there is more to ask of an entry than what its trailer says.
+    checks_keys: bool,
     direction: Direction,
     valid: bool,
     /// Going backward: the key shown. Going forward: scratch.
@@ -222,8 +228,11 @@ impl DbCursor {
     }
 
     fn at(moment: Moment, bounds: Bounds) -> DbCursor {
+        let cover = Cover::new(&moment.view, moment.sequence);
         DbCursor {
             merged: MergingCursor::new(sources(&moment, &bounds)),
+            checks_keys: bounds.upper.is_some() || cover.is_some(),
+            cover,
             moment,
             bounds,
             direction: Direction::Forward,
@@ -319,7 +328,7 @@ impl DbCursor {
             && let Some(step) = self.merged.step()
         {
             // Nearly every entry is the only version of its key, and a value.
-            if step.repeats || !self.is_shown(step.trailer) || self.bounds.upper.is_some() {
+            if step.repeats || !self.is_shown(step.trailer) || self.checks_keys {
                 return self.find_forward(step.repeats);
             }
             return Ok(());
@@ -376,7 +385,9 @@ impl DbCursor {
                 return Ok(());
             }
             if !hidden && key::sequence(internal_key) <= self.moment.sequence {
-                if kind(internal_key)? == EntryKind::Value {
+                if kind(internal_key)? == EntryKind::Value
+                    && !is_deleted(&mut self.cover, internal_key)
+                {
                     self.valid = true;
                     return Ok(());
                 }
@@ -405,7 +416,7 @@ impl DbCursor {
             }
             if key::sequence(internal_key) <= self.moment.sequence {
                 match kind(internal_key)? {
-                    EntryKind::Value => {
+                    EntryKind::Value if !is_deleted(&mut self.cover, internal_key) => {
                         found = true;
                         self.key.clear();
                         self.key.extend_from_slice(key);
@@ -419,6 +430,13 @@ impl DbCursor {
         self.valid = found;
         Ok(())
     }
+}
+
+/// Whether a range deletion hides the entry.
+#[inline]
+fn is_deleted(cover: &mut Option<Box<Cover>>, internal_key: &[u8]) -> bool {
+    let cover = cover.as_mut();
+    cover.is_some_and(|cover| cover.hides(user_key(internal_key), key::sequence(internal_key)))
 }
 
 #[inline]

@@ -64,8 +64,12 @@ impl Subject for MemtableWriter {
         Memtable::cursor(self)
     }
     fn range_deletions(&self) -> Vec<(Vec<u8>, Vec<u8>, SequenceNumber)> {
-        let owned = |r: super::RangeDeletion<'_>| (r.start.to_vec(), r.end.to_vec(), r.sequence);
-        Memtable::range_deletions(self).map(owned).collect()
+        let sets = Memtable::ranges(self);
+        let ranges = sets.iter().flat_map(|set| set.iter());
+        let mut ranges: Vec<_> =
+            ranges.map(|r| (r.begin.to_vec(), r.end.to_vec(), r.sequence)).collect();
+        ranges.sort_by(|a, b| a.0.cmp(&b.0).then(b.2.cmp(&a.2)));
+        ranges
     }
     fn len(&self) -> usize {
         Memtable::len(self)
