@@ -334,7 +334,9 @@ mod tests {
     }
 
     fn random_key(rng: &mut StdRng) -> Vec<u8> {
-        (0..rng.random_range(0..4)).map(|_| *b"\0ab\xff".get(rng.random_range(0..4)).unwrap()).collect()
+        (0..rng.random_range(0..4))
+            .map(|_| *b"\0ab\xff".get(rng.random_range(0..4)).unwrap())
+            .collect()
     }
 
     fn random_ranges(rng: &mut StdRng) -> Vec<Owned> {
@@ -393,9 +395,8 @@ mod tests {
                 let inside = lower.is_none_or(|lower| lower <= &key[..])
                     && upper.is_none_or(|upper| &key[..] < upper);
                 let expected = if inside { naive(&ranges, &key, snapshot) } else { 0 };
-                let holding = fragments.iter().find(|(begin, end, _)| {
-                    *begin <= &key[..] && &key[..] < *end
-                });
+                let holding =
+                    fragments.iter().find(|(begin, end, _)| *begin <= &key[..] && &key[..] < *end);
                 let found = holding.map_or(0, |&(_, _, fragment)| set.newest(fragment, snapshot));
                 assert_eq!(found, expected, "{ranges:?} {lower:?} {upper:?} {key:?}");
             }
@@ -408,7 +409,8 @@ mod tests {
         for _ in 0..2000 {
             let ranges = random_ranges(&mut rng);
             let whole = RangeTombstones::new(borrowed(&ranges));
-            let mut cuts: Vec<_> = (0..rng.random_range(0..4)).map(|_| random_key(&mut rng)).collect();
+            let mut cuts: Vec<_> =
+                (0..rng.random_range(0..4)).map(|_| random_key(&mut rng)).collect();
             cuts.sort();
             let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
             let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);

@@ -126,8 +126,7 @@ impl<'a> Ranges<'a> {
 
     /// Whether a level under the output has anything in the range.
     fn is_below(&self, begin: &[u8], end: &[u8]) -> bool {
-        (self.output_level + 1..LEVELS).any(|level| {
-            !self.version.overlapping_range(level, Some(begin), Some(end)).is_empty()
-        })
+        (self.output_level + 1..LEVELS)
+            .any(|level| !self.version.overlapping_range(level, Some(begin), Some(end)).is_empty())
     }
 }

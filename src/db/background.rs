@@ -239,9 +239,9 @@ impl Inner {
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
         // A merge may find that what a range deletion hides is gone, and drop it.
-        let deletes_ranges = version
-            .files()
-            .any(|(_, file)| plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some());
+        let deletes_ranges = version.files().any(|(_, file)| {
+            plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
+        });
         if plan.trivial_move && !deletes_ranges {
             let moved = version.levels[plan.level].iter();
             let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));

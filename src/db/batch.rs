@@ -175,7 +175,11 @@ impl<'a> Operations<'a> {
             _ => self.decoder.length_prefixed("value")?,
         };
         if kind == EntryKind::RangeDeletion && key >= value {
-            return Err(Damage::new(start, "a range that ends behind its begin", "one that does not"));
+            return Err(Damage::new(
+                start,
+                "a range that ends behind its begin",
+                "one that does not",
+            ));
         }
         Ok(Operation { kind, key, value })
     }

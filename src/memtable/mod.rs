@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use crate::key::{self, EntryKind, SEEK_KIND, SequenceNumber};
 use crate::range_del::{RangeTombstone, RangeTombstoneSets};
-use crate::sync::{ArcCell, Guard, Padded, collect, pin};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{ArcCell, Guard, Padded, collect, pin};
 use skiplist::{SkipList, SkipListWriter};
 
 /// Walks the points of a memtable, not its range deletions. Keeps the memtable's memory alive.
@@ -163,7 +163,8 @@ impl MemtableWriter {
         }
 
         // Plain loads and stores: nobody else writes.
-        let Counters { entries, smallest_sequence, largest_sequence, .. } = &self.memtable.counters.0;
+        let Counters { entries, smallest_sequence, largest_sequence, .. } =
+            &self.memtable.counters.0;
         entries.store(self.memtable.len() + 1, Ordering::Relaxed);
         if sequence < self.memtable.smallest_sequence() {
             smallest_sequence.store(sequence, Ordering::Relaxed);

@@ -38,15 +38,17 @@ pub(super) fn read_ranges(
     properties: &TableProperties,
     overlay: Option<SequenceNumber>,
 ) -> Result<Option<Arc<RangeTombstones>>> {
+    // Files of old versions of RocksDB do not say.
+    let stated = properties.number(names::RANGE_DELETIONS);
+    let check_count = |count: u64, place| match stated {
+        Some(stated) if stated != count => {
+            let expected = format_args!("{RANGE_DEL_BLOCK} with {stated} ranges").to_string();
+            Err(file.damaged(Damage::new(0, expected, count), place))
+        }
+        _ => Ok(()),
+    };
     let Some(&(_, handle)) = metaindex.iter().find(|(name, _)| name == RANGE_DEL_BLOCK) else {
-        return match properties.number(names::RANGE_DELETIONS) {
-            None | Some(0) => Ok(None),
-            Some(stated) => {
-                let expected = format_args!("a block {RANGE_DEL_BLOCK} of {stated} ranges");
-                let damage = Damage::new(0, expected, "none in the metaindex");
-                Err(file.damaged(damage, file.footer().metaindex))
-            }
-        };
+        return check_count(0, file.footer().metaindex).map(|()| None);
     };
     let block = file.read_block(handle)?;
     let mut ranges = Vec::new();
@@ -73,6 +75,7 @@ pub(super) fn read_ranges(
         Ok(())
     };
     read().map_err(|damage| file.damaged(damage, handle))?;
+    check_count(ranges.len() as u64, handle)?;
     let set = RangeTombstones::new(ranges.iter().map(|(begin, end, sequence)| RangeTombstone {
         begin,
         end: &block.bytes()[end.clone()],

@@ -156,7 +156,8 @@ mod tests {
         for (first, last, step) in [(0, keys.len(), 1), (5, 40, 2), (31, 60, 1), (33, 35, 1)] {
             let ends: Vec<&[u8]> = keys[first..last].iter().step_by(step).map(|k| &k[..]).collect();
             // Ranges apart, and ranges of which each ends where the next one begins.
-            let apart = ends.chunks_exact(2).enumerate().map(|(i, c)| range(c[0], c[1], i % 3 == 0));
+            let apart =
+                ends.chunks_exact(2).enumerate().map(|(i, c)| range(c[0], c[1], i % 3 == 0));
             let touching = ends.windows(2).map(|pair| range(pair[0], pair[1], true));
             for disjoint in [apart.collect::<Vec<_>>(), touching.collect()] {
                 let one = KeyRanges::of(&disjoint.iter().map(bounds).collect::<Vec<_>>());
@@ -173,7 +174,8 @@ mod tests {
             let many = KeyRanges::of(&overlapping.iter().map(bounds).collect::<Vec<_>>());
             for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
                 let (mut start, mut found) = (0, Vec::new());
-                while let Some(i) = many.next_overlapping(|i| bounds(&overlapping[i]), start, &key) {
+                while let Some(i) = many.next_overlapping(|i| bounds(&overlapping[i]), start, &key)
+                {
                     found.push(i);
                     start = i + 1;
                 }

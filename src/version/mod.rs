@@ -171,8 +171,8 @@ impl Version {
         largest: Option<&[u8]>,
     ) -> Range<usize> {
         let files = &self.levels[level];
-        let start = smallest
-            .map_or(0, |key| files.partition_point(|file| file.meta.ends_before(key)));
+        let start =
+            smallest.map_or(0, |key| files.partition_point(|file| file.meta.ends_before(key)));
         let end = largest.map_or(files.len(), |key| {
             files.partition_point(|file| user_key(&file.meta.smallest) <= key)
         });

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs};
 use maypole::{
-    Builder, Compression, Db, Durability, FilterKeys, FilterPolicy, Snapshot, SstWriter, TableOptions,
-    WriteBatch,
+    Builder, Compression, Db, Durability, FilterKeys, FilterPolicy, Snapshot, SstWriter,
+    TableOptions, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
