@@ -211,12 +211,7 @@ struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    fn new(
-        job: &'a Job<'a>,
-        plan: &Plan,
-        deleted: &'a Ranges<'a>,
-        lower: Option<&[u8]>,
-    ) -> Self {
+    fn new(job: &'a Job<'a>, plan: &Plan, deleted: &'a Ranges<'a>, lower: Option<&[u8]>) -> Self {
         let grandparents = job.version.levels.get(plan.output_level + 1);
         Outputs {
             job,

@@ -259,7 +259,8 @@ fn random_operations_answer_as_the_plain_version_does() {
             let mut value = vec![sequence as u8; rng.random_range(0..40)];
             if kind == RANGE_DELETION {
                 // Behind its begin, and for long keys near it.
-                value = [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
+                value =
+                    [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
             }
             fast.insert(&key, sequence, kind, &value);
             plain.insert(&key, sequence, kind, &value);
