@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The answer holds for a whole stretch of keys, the common part of all sources' fragments. It is
-//! kept until the walk leaves it, so that most entries cost two comparisons of keys.
+//! kept until the walk leaves it, so that most entries cost two comparisons of keys. When many entries
+//! of a stretch were hidden, the sources that are older than its range deletion skip the rest.
 
 use std::sync::Arc;
 
@@ -33,7 +34,12 @@ pub(super) struct Cover {
     end: Option<Vec<u8>>,
     deleted_at: SequenceNumber,
     is_known: bool,
+    /// How many entries were hidden there.
+    hidden: usize,
 }
+
+/// So many entries are walked over one by one before it is worth looking for the end of the stretch.
+const SKIP_AFTER: usize = 16;
 
 impl Cover {
     /// `None`, nearly always: there are no range deletions.
@@ -54,6 +60,7 @@ impl Cover {
             end: None,
             deleted_at: 0,
             is_known: false,
+            hidden: 0,
         }))
     }
 
@@ -66,7 +73,20 @@ impl Cover {
         if !is_inside {
             self.find(user_key);
         }
-        sequence < self.deleted_at
+        let hides = sequence < self.deleted_at;
+        self.hidden += usize::from(hides);
+        hides
+    }
+
+    /// After an entry was hidden: whether it is time, once a stretch, to leave out the rest of it.
+    /// The user keys that it begins and ends with, and the sequence number from which on entries
+    /// there are not hidden.
+    pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
+        if self.hidden != SKIP_AFTER {
+            return None;
+        }
+        self.hidden += 1;
+        self.end.as_ref().map(|end| (&self.begin[..], &end[..], self.deleted_at))
     }
 
     #[cold]
@@ -79,5 +99,6 @@ impl Cover {
         self.end = common.end.map(<[u8]>::to_vec);
         self.deleted_at = common.sequence;
         self.is_known = true;
+        self.hidden = 0;
     }
 }

@@ -58,6 +58,16 @@ impl Deref for LevelFiles {
     }
 }
 
+impl Source {
+    /// Whether all entries have smaller sequence numbers. A memtable may always have larger ones.
+    fn is_older_than(&self, sequence: SequenceNumber) -> bool {
+        match self {
+            Source::Memtable(_) => false,
+            Source::Level(cursor) => cursor.newest_sequence() < sequence,
+        }
+    }
+}
+
 macro_rules! each_source {
     ($self:ident, $cursor:ident => $body:expr) => {
         match $self {
@@ -385,11 +395,14 @@ impl DbCursor {
                 return Ok(());
             }
             if !hidden && key::sequence(internal_key) <= self.moment.sequence {
-                if kind(internal_key)? == EntryKind::Value
-                    && !is_deleted(&mut self.cover, internal_key)
-                {
-                    self.valid = true;
-                    return Ok(());
+                if kind(internal_key)? == EntryKind::Value {
+                    if !is_deleted(&mut self.cover, internal_key) {
+                        self.valid = true;
+                        return Ok(());
+                    }
+                    if self.skip_deleted(Direction::Forward)? {
+                        continue;
+                    }
                 }
                 hidden = true;
             }
@@ -399,6 +412,21 @@ impl DbCursor {
             };
         }
         Ok(())
+    }
+
+    /// After a range deletion hid an entry: whether the merge was moved, as files that hold nothing
+    /// newer left out the rest of what it hides.
+    #[cold]
+    fn skip_deleted(&mut self, direction: Direction) -> Result<bool> {
+        let Some(cover) = &mut self.cover else { return Ok(false) };
+        let Some((begin, end, deleted_at)) = cover.stretch_to_skip() else { return Ok(false) };
+        let user_key = match direction {
+            Direction::Forward => end,
+            Direction::Backward => begin,
+        };
+        let target = key::internal_key(user_key, key::MAX_SEQUENCE, key::SEEK_KIND);
+        self.merged.skip(&target, |source| source.is_older_than(deleted_at))?;
+        Ok(true)
     }
 
     /// From where the merge stands, backward, to the last entry to show.
@@ -421,6 +449,12 @@ impl DbCursor {
                         self.key.clear();
                         self.key.extend_from_slice(key);
                         self.value = self.merged.value_slice();
+                    }
+                    EntryKind::Value => {
+                        found = false;
+                        if self.skip_deleted(Direction::Backward)? {
+                            continue;
+                        }
                     }
                     _ => found = false,
                 }

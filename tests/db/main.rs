@@ -8,5 +8,6 @@ mod faults;
 mod kill;
 mod model;
 mod prefix;
+mod range_del;
 mod reads;
 mod writers;

@@ -21,6 +21,8 @@ struct Options {
     filter: &'static str,
     compression: Compression,
     memtable_bytes: usize,
+    table_bytes: u64,
+    level_base_bytes: u64,
     block_bytes: usize,
     cache_bytes: usize,
     keys: u32,
@@ -33,6 +35,8 @@ const BASE: Options = Options {
     filter: "bloom(10)",
     compression: Compression::None,
     memtable_bytes: 16 << 10,
+    table_bytes: 16 << 10,
+    level_base_bytes: 32 << 10,
     block_bytes: 512,
     cache_bytes: 1 << 20,
     keys: 2_000,
@@ -48,7 +52,18 @@ const OPTION_SETS: &[Options] = &[
     Options { compression: Compression::Snappy, keys: 50_000, memtable_bytes: 4096, ..BASE },
     Options { cache_bytes: 0, memtable_bytes: 64 << 10, keys: 300, ..BASE },
     Options { prefixes: Some("fixed(7)"), memtable_bytes: 4096, ..BASE },
+    DEEP,
 ];
+
+/// Three levels and more below level 0.
+const DEEP: Options = Options {
+    memtable_bytes: 4096,
+    table_bytes: 4096,
+    level_base_bytes: 4096,
+    keys: 12_000,
+    value_bytes: 150,
+    ..BASE
+};
 
 impl Options {
     fn open(&self, fs: &Arc<dyn Fs>) -> Db {
@@ -58,8 +73,8 @@ impl Options {
             .compression(self.compression)
             .memtable_bytes(self.memtable_bytes)
             .block_bytes(self.block_bytes)
-            .table_bytes(16 << 10)
-            .level_base_bytes(32 << 10)
+            .table_bytes(self.table_bytes)
+            .level_base_bytes(self.level_base_bytes)
             .block_cache_bytes(self.cache_bytes);
         let filter_keys = self.prefixes.map(|name| FilterKeys::Both(name.parse().unwrap()));
         builder.filter_keys(filter_keys.unwrap_or(FilterKeys::Whole)).open().unwrap()
