@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{Db, Error, FilterKeys, Ticker, WriteBatch};
+use maypole::{Compression, Db, Error, FilterKeys, Ticker, WriteBatch};
 
 fn key(n: usize) -> String {
     format!("key/{n:06}")
@@ -14,6 +14,7 @@ fn key(n: usize) -> String {
 /// 20,000 keys in tables of the last level, about 600 data blocks.
 fn settled(fs: Arc<dyn Fs>) -> Db {
     let builder = Db::builder("/db").fs(fs).table_bytes(256 << 10);
+    let builder = builder.compression(Compression::None);
     let db = builder.filter_keys(FilterKeys::Both("fixed(8)".parse().unwrap())).open().unwrap();
     for n in 0..20_000 {
         db.put(key(n), n.to_string().repeat(20)).unwrap();
