@@ -38,6 +38,7 @@ mod key;
 mod memtable;
 mod merge;
 mod policy;
+mod range_del;
 mod slice;
 mod stats;
 mod sync;

@@ -161,6 +161,27 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
+    /// Leaves out entries on the way: the sources that `may_skip` allows and that stand before the
+    /// internal key `target` go to it, or, when the walk goes backward, those that stand at or after
+    /// `target` to the last entry before it.
+    pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
+        let direction = self.direction;
+        let skipped =
+            self.sources.iter_mut().filter(|source| source.valid()).try_for_each(|source| {
+                let is_before = key::compare(source.key(), target).is_lt();
+                match direction {
+                    Direction::Forward if is_before && may_skip(source) => source.seek(target),
+                    Direction::Backward if !is_before && may_skip(source) => {
+                        source.seek_before(target)
+                    }
+                    _ => Ok(()),
+                }
+            });
+        self.on_error(skipped)?;
+        self.gather(direction);
+        Ok(())
+    }
+
     fn advance(&mut self, direction: Direction) -> Result<()> {
         if self.direction != direction {
             let turned = self.turn(direction);

@@ -27,7 +27,7 @@
 
 use std::collections::HashSet;
 
-use crate::key::user_key;
+use crate::key::{self, user_key};
 use crate::version::{FileMeta, LEVELS};
 
 /// The level that holds the oldest versions.
@@ -95,9 +95,19 @@ pub(crate) fn pick(levels: &Levels, shape: &Shape, busy: &HashSet<u64>) -> Optio
     urgent.retain(|&(score, _)| score >= 1.0);
     urgent.sort_by(|a, b| b.0.total_cmp(&a.0));
     urgent.iter().find_map(|&(_, level)| match level {
-        0 => plan(levels, 0, base, levels[0].iter().map(|f| f.number).collect(), shape, busy),
-        _ => pick_file(levels, level, level.max(base - 1) + 1, shape, busy),
+        0 => {
+            let inputs = levels[0].iter().map(|f| f.number).collect();
+            plan(levels, 0, next_level(levels, 0, base), inputs, shape, busy)
+        }
+        _ => pick_file(levels, level, next_level(levels, level, base), shape, busy),
     })
+}
+
+/// The level that `level` is compacted into: the base or the one below. Not past a level above the
+/// base that still holds files: what is newer would come to lie under what is older.
+pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
+    let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
+    left_over.unwrap_or(base.max(level + 1))
 }
 
 /// Bytes of each level.
@@ -147,14 +157,11 @@ fn pick_file(
         .iter()
         .filter(|file| !busy.contains(&file.number))
         .map(|file| {
-            let below: u64 = overlapping(
-                &levels[output_level],
-                user_key(&file.smallest),
-                user_key(&file.largest),
-            )
-            .iter()
-            .map(|f| f.file_bytes)
-            .sum();
+            let below: u64 =
+                overlapping(&levels[output_level], user_key(&file.smallest), &file.largest)
+                    .iter()
+                    .map(|f| f.file_bytes)
+                    .sum();
             (below as f64 / file.file_bytes.max(1) as f64, file.number)
         })
         .collect();
@@ -177,7 +184,7 @@ pub(crate) fn plan(
     let chosen: Vec<&FileMeta> =
         levels[level].iter().copied().filter(|f| inputs.contains(&f.number)).collect();
     let smallest = chosen.iter().map(|f| user_key(&f.smallest)).min()?;
-    let largest = chosen.iter().map(|f| user_key(&f.largest)).max()?;
+    let largest = chosen.iter().map(|f| &f.largest[..]).max_by(|a, b| key::compare(a, b))?;
     let below = if output_level == level {
         &[][..]
     } else {
@@ -207,10 +214,9 @@ pub(crate) fn plan(
 /// Whether no two files share a user key. One file always is; files of level 0 are after a fill in
 /// key order.
 fn are_disjoint(files: &[&FileMeta]) -> bool {
-    let mut ranges: Vec<_> =
-        files.iter().map(|f| (user_key(&f.smallest), user_key(&f.largest))).collect();
-    ranges.sort();
-    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
+    let mut files = files.to_vec();
+    files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
+    files.windows(2).all(|pair| pair[1].begins_behind(&pair[0].largest))
 }
 
 /// An output table is cut where it would overlap more than this with the level after it.
@@ -218,14 +224,15 @@ pub(crate) fn max_grandparent_bytes(shape: &Shape) -> u64 {
     shape.table_bytes.saturating_mul(10)
 }
 
-/// The files of a level of disjoint files whose user-key range meets `smallest ..= largest`.
+/// The files of a level of disjoint files whose user-key range meets the one from the user key
+/// `smallest` to the internal key `largest`.
 pub(crate) fn overlapping<'a, 'b>(
     files: &'b [&'a FileMeta],
     smallest: &[u8],
     largest: &[u8],
 ) -> &'b [&'a FileMeta] {
-    let start = files.partition_point(|f| user_key(&f.largest) < smallest);
-    let end = files.partition_point(|f| user_key(&f.smallest) <= largest);
+    let start = files.partition_point(|f| f.ends_before(smallest));
+    let end = files.partition_point(|f| !f.begins_behind(largest));
     &files[start..end.max(start)]
 }
 
@@ -345,6 +352,34 @@ mod tests {
         let files = [(5, file(1, 0, 9, 160)), (6, file(2, 10, 20, 1000))];
         let plan = pick_from(&files, &[]).unwrap();
         assert!(plan.trivial_move && plan.output_inputs.is_empty());
+    }
+
+    /// While the last file of such a level is on its way, level 0 was sent past it.
+    #[test]
+    fn nothing_is_sent_past_a_level_above_the_base_that_still_holds_files() {
+        let mut files: Vec<_> = (0..4).map(|i| (0, file(9 - i, 10, 20, 10))).collect();
+        files.push((2, file(1, 15, 30, 5)));
+        files.push((4, file(2, 10, 40, 5)));
+        files.push((6, file(3, 50, 60, 50)));
+        assert_eq!(pick_from(&files, &[1, 2]), None);
+        let plan = pick_from(&files, &[2]).unwrap();
+        assert_eq!((plan.level, plan.output_level, plan.output_inputs), (0, 2, vec![1]));
+        files.truncate(4);
+        let levels: Levels = Default::default();
+        assert_eq!(next_level(&levels, 0, 6), 6);
+        assert_eq!(next_level(&levels, 2, 6), 6);
+        assert_eq!(next_level(&levels, 6, 6), 7);
+    }
+
+    #[test]
+    fn files_that_meet_at_the_end_of_a_range_deletion_do_not_overlap() {
+        let mut first = file(9, 10, 20, 10);
+        first.largest = key::range_end(&[20]);
+        let second = file(8, 20, 30, 10);
+        assert!(are_disjoint(&[&second, &first]));
+        assert_eq!(overlapping(&[&second], &[10], &first.largest).len(), 0);
+        assert_eq!(overlapping(&[&first], &[20], &second.largest).len(), 0);
+        assert_eq!(overlapping(&[&first], &[19], &second.largest).len(), 1);
     }
 
     #[test]

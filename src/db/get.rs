@@ -16,6 +16,11 @@
 //! memory of different keys overlap.
 //!
 //! Why one file a level is enough: from level 1 on the files of a level share no user key.
+//!
+//! A range deletion hides the older entries of its keys wherever they are: in its own source, where
+//! sequence numbers tell, and in all deeper ones. So the first source that has one for the key, of
+//! those that the lookup may see, is the last to be searched, and its filter cannot end the search
+//! for the range deletion, which is asked first.
 
 use std::sync::atomic::Ordering;
 
@@ -118,15 +123,22 @@ impl Inner {
         let mut probes = Vec::with_capacity(lookups.len());
         let mut open = Vec::with_capacity(lookups.len());
         for (to, key) in lookups {
-            if let Some(value) = find_in_memtables(view, &key, tickers, |value| value.to_slice())? {
+            let found = find_in_memtables(view, &key, guard, tickers, |value| value.to_slice())?;
+            if let Some(value) = found {
                 values[to] = value;
                 continue;
             }
-            let first = probes.len();
-            probes.extend(view.version.candidates(key.user_key).map(|(level, file)| {
-                (level, file, file.table.prepare_filter(&key, guard, tickers))
-            }));
-            open.push(Open { to, key, next: first, end: probes.len(), place: None });
+            let (first, mut deleted_at) = (probes.len(), 0);
+            for (level, file) in view.version.candidates(key.user_key) {
+                probes.push((level, file, file.table.prepare_filter(&key, guard, tickers)));
+                if view.version.has_range_deletions {
+                    deleted_at = range_deletion(file, &key);
+                    if deleted_at > 0 {
+                        break;
+                    }
+                }
+            }
+            open.push(Open { to, key, next: first, end: probes.len(), deleted_at, place: None });
         }
         while !open.is_empty() {
             // Only as far as the first "maybe": a deeper file is not asked when that one answers.
@@ -155,8 +167,10 @@ impl Inner {
             let mut missed = Vec::new();
             for lookup in open {
                 let (level, file, _) = probes[lookup.next];
-                let visit =
-                    |found: Found<'_>| Ok(is_value(found.kind)?.then(|| found.value_slice()));
+                let visit = |found: Found<'_>| {
+                    let is_shown = is_value(found.kind)? && found.sequence >= lookup.deleted_at;
+                    Ok(is_shown.then(|| found.value_slice()))
+                };
                 let (table, key) = (&file.table, &lookup.key);
                 let found = match lookup.place {
                     Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
@@ -191,7 +205,7 @@ impl Inner {
         let key = LookupKey::new(key, sequence);
         let mut visit = Some(visit);
         let mut visit = |value: ValueRef<'_>| visit.take().map(|visit| visit(value));
-        match find_in_memtables(view, &key, tickers, &mut visit)? {
+        match find_in_memtables(view, &key, &guard, tickers, &mut visit)? {
             Some(answer) => Ok(answer.flatten()),
             None => Ok(find_in_tables(&view.version, &key, &guard, tickers, visit)?.flatten()),
         }
@@ -206,6 +220,8 @@ struct Open<'k, 'g> {
     /// Its candidate files that are left: `next .. end` of all.
     next: usize,
     end: usize,
+    /// The range deletion in the last one of them that hides what is older; 0: none.
+    deleted_at: SequenceNumber,
     /// In the next one of them, when that table's index is in memory.
     place: Option<BlockPlace<'g>>,
 }
@@ -215,6 +231,7 @@ struct Open<'k, 'g> {
 fn find_in_memtables<R>(
     view: &View,
     key: &LookupKey<'_>,
+    guard: &Guard,
     tickers: ThreadTickers<'_>,
     visit: impl FnOnce(ValueRef<'_>) -> R,
 ) -> Result<Option<Option<R>>> {
@@ -224,12 +241,17 @@ fn find_in_memtables<R>(
         if memtable.is_empty() {
             continue;
         }
-        if let Some((_, kind, value)) = memtable.get(key.user_key, key.sequence) {
+        let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
+        if let Some((sequence, kind, value)) = memtable.get(key.user_key, key.sequence) {
             tickers.add(Ticker::MemtableHit, 1);
-            return Ok(Some(match is_value(kind)? {
+            return Ok(Some(match is_value(kind)? && sequence >= deleted_at {
                 true => Some(visit(ValueRef::Memtable(value))),
                 false => None,
             }));
+        }
+        if deleted_at > 0 {
+            tickers.add(Ticker::MemtableHit, 1);
+            return Ok(Some(None));
         }
     }
     tickers.add(Ticker::MemtableMiss, 1);
@@ -247,29 +269,40 @@ fn find_in_tables<R>(
     let mut candidates = version.candidates(key.user_key);
     loop {
         let mut probes: [Option<(usize, &TableFile, FilterProbe<'_>)>; GATHERED] = [None; GATHERED];
-        let mut gathered = 0;
-        while gathered < GATHERED {
+        let (mut gathered, mut deleted_at) = (0, 0);
+        while gathered < GATHERED && deleted_at == 0 {
             let Some((level, file)) = candidates.next() else { break };
             let probe = file.table.prepare_filter(key, guard, tickers);
             probes[gathered] = Some((level, file, probe));
             gathered += 1;
+            if version.has_range_deletions {
+                deleted_at = range_deletion(file, key);
+            }
         }
         for &(level, file, probe) in probes[..gathered].iter().flatten() {
             if !file.table.filter_says_maybe(probe, guard, tickers) {
                 continue;
             }
             let found = file.table.get_after_filter(key, guard, tickers, |found| {
-                Ok(is_value(found.kind)?.then(|| visit(ValueRef::Block(found))))
+                let is_shown = is_value(found.kind)? && found.sequence >= deleted_at;
+                Ok(is_shown.then(|| visit(ValueRef::Block(found))))
             })?;
             if let Some(answer) = found {
                 tickers.add(hit_ticker(level), 1);
                 return answer;
             }
         }
-        if gathered < GATHERED {
+        if gathered < GATHERED || deleted_at > 0 {
             return Ok(None);
         }
     }
+}
+
+/// The newest range deletion of a file that holds the key and that the lookup may see; 0: none.
+/// Entries of shallower sources are newer, those of deeper ones older.
+#[inline(never)]
+fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
+    file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
 }
 
 /// Whether an entry holds a value (`true`) or is a tombstone.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! [`DbCursor`] turns internal entries into what the user sees at one sequence number: of each key
-//! the newest visible version, and nothing where that is a tombstone.
+//! the newest visible version, and nothing where that is a tombstone or a range deletion hides it
+//! ([`Cover`]).
 //!
 //! Going forward it stands **on** the entry it shows, in the block. Going backward the versions of
 //! a key come oldest first, so the one to show is known only when the key has been passed: the
@@ -17,6 +18,7 @@ use std::ops::{Bound, Deref, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::cover::Cover;
 use super::{Inner, View};
 use crate::cursor::{Cursor, Step, next_by_copy};
 use crate::error::{Error, Result};
@@ -53,6 +55,16 @@ impl Deref for LevelFiles {
 
     fn deref(&self) -> &[Arc<TableFile>] {
         &self.version.levels[self.level][self.range.clone()]
+    }
+}
+
+impl Source {
+    /// Whether all entries have smaller sequence numbers. A memtable may always have larger ones.
+    fn is_older_than(&self, sequence: SequenceNumber) -> bool {
+        match self {
+            Source::Memtable(_) => false,
+            Source::Level(cursor) => cursor.newest_sequence() < sequence,
+        }
     }
 }
 
@@ -199,6 +211,10 @@ pub struct DbCursor {
     merged: MergingCursor<Source>,
     moment: Moment,
     bounds: Bounds,
+    /// What range deletions hide.
+    cover: Option<Box<Cover>>,
+    /// Whether there is more to ask of an entry than what its trailer says.
+    checks_keys: bool,
     direction: Direction,
     valid: bool,
     /// Going backward: the key shown. Going forward: scratch.
@@ -222,8 +238,11 @@ impl DbCursor {
     }
 
     fn at(moment: Moment, bounds: Bounds) -> DbCursor {
+        let cover = Cover::new(&moment.view, moment.sequence);
         DbCursor {
             merged: MergingCursor::new(sources(&moment, &bounds)),
+            checks_keys: bounds.upper.is_some() || cover.is_some(),
+            cover,
             moment,
             bounds,
             direction: Direction::Forward,
@@ -319,7 +338,7 @@ impl DbCursor {
             && let Some(step) = self.merged.step()
         {
             // Nearly every entry is the only version of its key, and a value.
-            if step.repeats || !self.is_shown(step.trailer) || self.bounds.upper.is_some() {
+            if step.repeats || !self.is_shown(step.trailer) || self.checks_keys {
                 return self.find_forward(step.repeats);
             }
             return Ok(());
@@ -377,8 +396,13 @@ impl DbCursor {
             }
             if !hidden && key::sequence(internal_key) <= self.moment.sequence {
                 if kind(internal_key)? == EntryKind::Value {
-                    self.valid = true;
-                    return Ok(());
+                    if !is_deleted(&mut self.cover, internal_key) {
+                        self.valid = true;
+                        return Ok(());
+                    }
+                    if self.skip_deleted(Direction::Forward)? {
+                        continue;
+                    }
                 }
                 hidden = true;
             }
@@ -388,6 +412,21 @@ impl DbCursor {
             };
         }
         Ok(())
+    }
+
+    /// After a range deletion hid an entry: whether the merge was moved, as files that hold nothing
+    /// newer left out the rest of what it hides.
+    #[cold]
+    fn skip_deleted(&mut self, direction: Direction) -> Result<bool> {
+        let Some(cover) = &mut self.cover else { return Ok(false) };
+        let Some((begin, end, deleted_at)) = cover.stretch_to_skip() else { return Ok(false) };
+        let user_key = match direction {
+            Direction::Forward => end,
+            Direction::Backward => begin,
+        };
+        let target = key::internal_key(user_key, key::MAX_SEQUENCE, key::SEEK_KIND);
+        self.merged.skip(&target, |source| source.is_older_than(deleted_at))?;
+        Ok(true)
     }
 
     /// From where the merge stands, backward, to the last entry to show.
@@ -405,11 +444,17 @@ impl DbCursor {
             }
             if key::sequence(internal_key) <= self.moment.sequence {
                 match kind(internal_key)? {
-                    EntryKind::Value => {
+                    EntryKind::Value if !is_deleted(&mut self.cover, internal_key) => {
                         found = true;
                         self.key.clear();
                         self.key.extend_from_slice(key);
                         self.value = self.merged.value_slice();
+                    }
+                    EntryKind::Value => {
+                        found = false;
+                        if self.skip_deleted(Direction::Backward)? {
+                            continue;
+                        }
                     }
                     _ => found = false,
                 }
@@ -419,6 +464,13 @@ impl DbCursor {
         self.valid = found;
         Ok(())
     }
+}
+
+/// Whether a range deletion hides the entry.
+#[inline]
+fn is_deleted(cover: &mut Option<Box<Cover>>, internal_key: &[u8]) -> bool {
+    let cover = cover.as_mut();
+    cover.is_some_and(|cover| cover.hides(user_key(internal_key), key::sequence(internal_key)))
 }
 
 #[inline]

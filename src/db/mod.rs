@@ -15,6 +15,7 @@ mod background;
 mod batch;
 mod brake;
 mod builder;
+mod cover;
 mod get;
 mod ingest;
 mod iter;
@@ -300,6 +301,16 @@ impl Db {
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(key);
+        self.write(batch)
+    }
+
+    /// Removes all keys from `begin` to before `end`, as one write: it costs one entry however many
+    /// keys there are, and compaction gives their space back. Where `end` is `begin` there is
+    /// nothing to remove; an `end` before it is refused.
+    #[doc(alias = "delete_files_in_range")]
+    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(begin, end);
         self.write(batch)
     }
 

@@ -27,7 +27,7 @@ use crate::cache::BlockCache;
 use crate::error::{Damage, Error, Result};
 use crate::flush;
 use crate::fs::{self, Fs};
-use crate::key::{EntryKind, SequenceNumber};
+use crate::key::SequenceNumber;
 use crate::memtable::Memtable;
 use crate::policy::FilterContext;
 use crate::stats::Counters;
@@ -226,10 +226,6 @@ impl Replay<'_> {
                 is_first = false;
                 for (sequence, operation) in (first..).zip(operations) {
                     let op = operation.map_err(|damage| damage.in_file(&path, offset))?;
-                    if op.kind == EntryKind::RangeDeletion {
-                        let what = "deletions of ranges; a newer version wrote this log".into();
-                        return Err(Error::Unsupported { file: path, what });
-                    }
                     writer.insert(op.key, sequence, op.kind as u8, op.value);
                     last = sequence;
                 }

@@ -236,15 +236,6 @@ impl SkipList {
         (key::user_key(key) == user_key).then(|| (key::trailer(key), value))
     }
 
-    /// Every entry in order: internal key and value.
-    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        std::iter::successors(self.first(), |node| {
-            // SAFETY: every node has level 0.
-            unsafe { node.next(0) }
-        })
-        .map(NodeRef::entry)
-    }
-
     fn head(&self) -> NodeRef<'_> {
         // SAFETY: the head was built before the list was shared, in its arena.
         unsafe { NodeRef::new(self.head) }

@@ -7,6 +7,7 @@
 //! sidecar     where in a cached block a key can be
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
+//! range_del   the ranges a table deletes
 //!
 //! reader      Table: point lookups               open, verify            the first look, and all of it
 //! cursor      TableCursor: both ways             info                    the filter, as told
@@ -36,6 +37,7 @@ mod options;
 mod prefix;
 mod prefix_filter;
 mod properties;
+mod range_del;
 mod reader;
 mod sidecar;
 mod sst;
@@ -47,7 +49,7 @@ use crate::filter::KeyHash;
 use crate::hash::hash64;
 use crate::key::{self, SEEK_KIND, SequenceNumber};
 
-pub(crate) use builder::TableBuilder;
+pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use options::Dialect;
 pub(crate) use reader::{BlockPlace, FilterProbe, Found, Table, TableContext};

@@ -14,7 +14,9 @@
 //! 3. [`Table::get_after_filter`] asks the index for the one block that can hold the key, and
 //!    searches it.
 //!
-//! Opening reads footer, metaindex and properties only. An evicted part is loaded again at its next
+//! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide entries
+//! of this table and of others, so they are asked beside the filter, not behind it: see
+//! [`Table::ranges`]. An evicted part is loaded again at its next
 //! use.
 //!
 //! What damage does. A block that fails its checksum is an error of the lookup that needed it. A
@@ -27,6 +29,7 @@ use crate::cache::{BlockCache, BlockKind, Lease, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::key::SequenceNumber;
+use crate::range_del::RangeTombstones;
 use crate::slice::{Slice, StableBytes};
 use crate::stats::{Counters, FileCounters, FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -42,6 +45,7 @@ use super::info::TableFilterInfo;
 use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
 use super::prefix_filter::PrefixFilter;
 use super::properties::{IndexForm, TableProperties, names};
+use super::range_del::read_ranges;
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -67,6 +71,7 @@ pub(crate) struct Table {
     index_handle: BlockHandle,
     index_form: IndexForm,
     overlay: Option<SequenceNumber>,
+    ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
     properties: TableProperties,
 }
@@ -133,6 +138,7 @@ impl BlockPlace<'_> {
 pub(crate) struct Found<'a> {
     /// The stored kind byte, which may be one that this crate does not write.
     pub kind: u8,
+    pub sequence: SequenceNumber,
     pub value: &'a [u8],
     block: &'a Lease<'a, Block>,
     value_start: usize,
@@ -150,19 +156,8 @@ impl Found<'_> {
 }
 
 impl Table {
-    /// Opens a table for a tree. Refuses what the tree cannot answer for: range deletions.
+    /// Opens a table: reads its footer, metaindex, properties and range deletions.
     pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
-        let table = Table::open_any(file, context)?;
-        let count = table.properties.number(names::RANGE_DELETIONS).unwrap_or(0);
-        if count > 0 || table.metaindex_handle("rocksdb.range_del").is_some() {
-            let what = "range deletions in tables; compact the file without them in RocksDB first";
-            return Err(unsupported(table.file.path(), what));
-        }
-        Ok(Arc::new(table))
-    }
-
-    /// Opens a table whose range deletions, if any, are not asked for.
-    pub fn open_any(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Table> {
         let file = BlockFile::open(file, Arc::clone(&context.counters))?;
         file.counters().add(Ticker::FileOpens, 1);
         let footer = *file.footer();
@@ -185,11 +180,12 @@ impl Table {
         let index_form = properties.index_form().map_err(damaged)?;
         let overlay = overlay(&properties, context.assigned_sequence).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
+        let ranges = read_ranges(&file, &metaindex, &properties, overlay)?;
         let found = StoredFilter::find(&metaindex);
         let stored_filter = found.filter(|_| properties.whole_key_filtering());
         let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
         let pinned = context.pin_metadata;
-        Ok(Table {
+        Ok(Arc::new(Table {
             filter: Slots::new(&context.cache, 1, BlockKind::Filter, pinned),
             index: Slots::new(&context.cache, 1, BlockKind::Index, pinned),
             cache: context.cache,
@@ -198,10 +194,11 @@ impl Table {
             index_handle,
             index_form,
             overlay,
+            ranges,
             metaindex,
             properties,
             file,
-        })
+        }))
     }
 
     pub fn footer(&self) -> &Footer {
@@ -232,6 +229,12 @@ impl Table {
     /// What the table says of its filter; nothing is read for it.
     pub fn filter_info(&self) -> Option<TableFilterInfo> {
         self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
+    }
+
+    /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
+    #[inline]
+    pub fn ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        self.ranges.as_ref()
     }
 
     /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
@@ -406,6 +409,7 @@ impl Table {
                     }
                     return Ok(Some(visit(Found {
                         kind: trailer as u8,
+                        sequence: trailer >> 8,
                         value: &block.bytes()[value.clone()],
                         block: &block,
                         value_start: value.start,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::TableFile;
 use crate::cursor::{Cursor, Step};
 use crate::error::Result;
-use crate::key;
+use crate::key::{self, SequenceNumber};
 use crate::slice::Slice;
 use crate::table::{ScanOptions, TableCursor};
 
@@ -28,6 +28,11 @@ pub(crate) struct LevelCursor<F = Vec<Arc<TableFile>>> {
 impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
     pub fn new(files: F, options: ScanOptions) -> LevelCursor<F> {
         LevelCursor { files, options, open: None }
+    }
+
+    /// The largest sequence number of all files.
+    pub fn newest_sequence(&self) -> SequenceNumber {
+        self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)
     }
 
     /// Opens file `index` and places its cursor; none when there is no such file.

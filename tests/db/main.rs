@@ -9,6 +9,7 @@ mod faults;
 mod kill;
 mod model;
 mod prefix;
+mod range_del;
 mod reads;
 mod soak;
 mod writers;

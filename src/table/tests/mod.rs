@@ -3,6 +3,7 @@
 mod cache;
 mod damage;
 mod prefix;
+mod range_del;
 mod round_trip;
 mod tools;
 
