@@ -15,7 +15,7 @@ use crate::stats::Counters;
 use crate::sync::pin;
 
 use super::LookupKey;
-use super::block::BlockCursor;
+use super::block_cursor::BlockCursor;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
 use super::filter_block::TableFilter;
