@@ -28,6 +28,20 @@ const SEPARATED_BIT: u32 = 1 << 28;
 const UNKNOWN_BIT: u32 = 1 << 30;
 pub(super) const HASH_INDEX_BIT: u32 = 1 << 31;
 
+/// Lines that a seek fetches at once: an entry or two.
+const SEEK_LINES: usize = 4;
+
+/// What a block knows of where a user key belongs.
+#[derive(Clone, Copy)]
+pub(super) enum SeekStart {
+    /// It has no sidecar.
+    Unknown,
+    /// Behind all entries.
+    PastEnd,
+    /// No earlier than this.
+    At(Place),
+}
+
 /// An uncompressed block, its tail decoded.
 pub(crate) struct Block {
     bytes: BlockBytes,
@@ -108,6 +122,16 @@ impl Block {
             self.bytes.prefetch(offset);
             self.bytes.prefetch(offset + LINE_BYTES);
         }
+    }
+
+    /// Where a seek to `user_key` begins, whose entries are then on their way.
+    pub(super) fn start_seek(&self, user_key: &[u8]) -> SeekStart {
+        let Some(sidecar) = self.sidecar() else { return SeekStart::Unknown };
+        let Some(place) = sidecar.place(user_key) else { return SeekStart::PastEnd };
+        for line in 0..SEEK_LINES {
+            self.bytes.prefetch(place.offset + line * LINE_BYTES);
+        }
+        SeekStart::At(place)
     }
 
     /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.

@@ -4,7 +4,7 @@
 //! to the restart point before, and forwards from there.
 //!
 //! [`BlockCursor::step`] is what a scan consists of: entries with short lengths and a suffix of at
-//! most 32 bytes that holds the whole trailer. It checks what it reads as [`BlockCursor::next`]
+//! most 32 bytes. It checks what it reads as [`BlockCursor::next`]
 //! does, but leaves every other entry, and every report of damage, to that.
 
 use std::cmp::Ordering;
@@ -16,8 +16,10 @@ use crate::cursor::Step;
 use crate::error::Damage;
 use crate::key::{self, SequenceNumber, TRAILER_BYTES};
 
+use super::block::SeekStart;
 use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::held::{Held, KeepsBlock};
+use super::sidecar::Place;
 
 /// The longest head of an entry that [`BlockCursor::step`] reads, and a short suffix.
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
@@ -124,9 +126,21 @@ impl<B: KeepsBlock> BlockCursor<B> {
 
     /// As [`Self::seek`], the target given as user key and trailer.
     pub fn seek_parts(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
+        self.seek_from(self.block.start_seek(user_key), user_key, trailer)
+    }
+
+    /// As [`Self::seek_parts`]; `start` is what the block said of the user key.
+    pub fn seek_from(
+        &mut self,
+        start: SeekStart,
+        user_key: &[u8],
+        trailer: u64,
+    ) -> Result<(), Damage> {
         self.valid = false;
-        if !self.go_to_place(user_key)? {
-            self.go_to_restart_before(user_key, trailer)?;
+        match start {
+            SeekStart::PastEnd => self.next = self.entries_bytes(),
+            SeekStart::At(place) if self.go_to_place(place)? => {}
+            _ => self.go_to_restart_before(user_key, trailer)?,
         }
         loop {
             self.next()?;
@@ -136,14 +150,9 @@ impl<B: KeepsBlock> BlockCursor<B> {
         }
     }
 
-    /// By the sidecar, before the first entry that can be at or after `user_key`. `false` when that
-    /// entry's key cannot be told from there.
-    fn go_to_place(&mut self, user_key: &[u8]) -> Result<bool, Damage> {
+    /// Before the entry at `place`. `false` when its key cannot be told from there.
+    fn go_to_place(&mut self, place: Place) -> Result<bool, Damage> {
         let Some(sidecar) = self.block.sidecar() else { return Ok(false) };
-        let Some(place) = sidecar.place(user_key) else {
-            self.next = self.block.entries().len();
-            return Ok(true);
-        };
         let entry = Entry::decode(self.block.entries(), place.offset)?;
         sidecar.key_start(place, &mut self.stored_key);
         self.next = place.offset;
@@ -197,9 +206,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         };
         let (shared, suffix_bytes) = (usize::from(a), usize::from(b));
         let entry_bytes = head_bytes + suffix_bytes + value_bytes;
-        if entry_bytes > rest.len()
-            || !(TRAILER_BYTES + 1..=SHORT_SUFFIX_BYTES).contains(&suffix_bytes)
-        {
+        if entry_bytes > rest.len() || suffix_bytes > SHORT_SUFFIX_BYTES {
             return None;
         }
         let suffix = match head_bytes {
@@ -208,14 +215,24 @@ impl<B: KeepsBlock> BlockCursor<B> {
         };
         let (key_bytes, last_bytes) = (shared + suffix_bytes, self.stored_key.len());
         let key_end = self.stored_key.short_suffix(shared)?;
-        let user_suffix_bytes = suffix_bytes - TRAILER_BYTES;
-        let repeats = key_end[0] == suffix[0]
-            && key_bytes == last_bytes
-            && key_end[..user_suffix_bytes] == suffix[..user_suffix_bytes];
-        *key_end = *suffix;
-        self.stored_key.set_length(key_bytes);
-        // From the block: what was just copied is not in the cache yet.
-        let mut trailer = fixed64(&suffix[user_suffix_bytes..suffix_bytes]);
+        let (repeats, mut trailer);
+        if suffix_bytes > TRAILER_BYTES {
+            let user_suffix_bytes = suffix_bytes - TRAILER_BYTES;
+            repeats = key_end[0] == suffix[0]
+                && key_bytes == last_bytes
+                && key_end[..user_suffix_bytes] == suffix[..user_suffix_bytes];
+            // From the block: what is copied now is not in the cache at once.
+            trailer = fixed64(&suffix[user_suffix_bytes..suffix_bytes]);
+            *key_end = *suffix;
+            self.stored_key.set_length(key_bytes);
+        } else {
+            // The whole user key is shared; it is that of the entry before where their ends agree.
+            key_bytes.checked_sub(TRAILER_BYTES)?;
+            repeats = key_bytes == last_bytes;
+            *key_end = *suffix;
+            self.stored_key.set_length(key_bytes);
+            trailer = key::trailer(&self.stored_key);
+        }
         self.offset = self.next;
         self.next += entry_bytes;
         self.value_start = self.next - value_bytes;
@@ -425,6 +442,37 @@ mod tests {
     }
 
     #[test]
+    fn a_step_into_the_next_block_wants_a_whole_first_key() {
+        let pairs = |users: &[&[u8]], sequence| -> Vec<_> {
+            let key = |user: &&[u8]| (internal_key(user, sequence, 1), vec![7; 60]);
+            users.iter().map(key).collect()
+        };
+        let first = build(&pairs(&[b"a", b"b"], 9), 16);
+        let same_key = build(&pairs(&[b"b", b"c"], 8), 16);
+        let other_key = build(&pairs(&[b"c"], 9), 16);
+        let empty = build(&[], 16);
+        let mut shares = other_key.bytes().to_vec();
+        shares[0] = 1;
+        let shares = Block::new(BlockBytes::copy_from(&shares)).unwrap();
+        let mut cursor = BlockCursor::new(&first, None);
+        cursor.seek_to_first().unwrap();
+        assert!(cursor.step_into(&other_key).is_err(), "an entry is left in the block");
+        cursor.next().unwrap();
+        for refused in [&empty, &shares] {
+            assert!(cursor.step_into(refused).is_err());
+            assert!(std::ptr::eq(*cursor.block(), &first));
+            assert_eq!(cursor.key(), internal_key(b"b", 9, 1));
+        }
+        let step = cursor.step_into(&same_key).ok().unwrap();
+        assert!(step.repeats && step.trailer == pack(8, 1));
+        cursor.next().unwrap();
+        let step = cursor.step_into(&other_key).ok().unwrap();
+        assert!(step.repeats && cursor.key() == internal_key(b"c", 9, 1));
+        cursor.prev().unwrap();
+        assert!(!cursor.valid(), "it is in the other block now");
+    }
+
+    #[test]
     fn an_overlay_changes_sequence_numbers_but_not_the_shared_bytes() {
         // The first key's trailer begins with 01, as the second key goes on: bytes of a trailer are
         // shared.
@@ -464,7 +512,7 @@ mod tests {
         let plain = build(&entries, 16);
         let tail = plain.bytes().len() - 4;
         let packed = fixed32(&plain.bytes()[tail..]);
-        let mut hashed = plain.bytes[..tail].to_vec();
+        let mut hashed = plain.bytes()[..tail].to_vec();
         hashed.extend_from_slice(&[255; 31]);
         hashed.extend_from_slice(&[31, 0]);
         put_fixed32(&mut hashed, packed | HASH_INDEX_BIT | 1 << 29);

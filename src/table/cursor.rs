@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use crate::cache::Resident;
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Fetch, Step};
 use crate::error::{Damage, Result};
 use crate::filter::LINE_BYTES;
 use crate::key;
 use crate::slice::Slice;
 use crate::sync::pin;
 
+use super::block::SeekStart;
 use super::block_cursor::BlockCursor;
 use super::file::StoredBlock;
 use super::held::HeldBlock;
@@ -57,6 +58,9 @@ pub(crate) struct TableCursor {
     /// Bytes of the next read ahead.
     next_ahead_bytes: u64,
     look: LookAhead,
+    /// What [`Cursor::fetch_for_seek`] found out: the block that the seek goes to, and what that
+    /// says of the user key.
+    sought: Option<(usize, Option<SeekStart>)>,
 }
 
 /// What a cursor that steps has on its way from memory. Offsets in the current block; those past
@@ -71,13 +75,6 @@ struct LookAhead {
     bytes: usize,
 }
 
-/// Starts to fetch what is known of a block, its bytes excluded.
-fn prefetch_block(index: &TableIndex, i: usize) {
-    if i < index.index.len() {
-        index.blocks.prefetch_resident(i);
-    }
-}
-
 impl TableCursor {
     /// Stands on no entry. Reads nothing yet.
     pub fn new(table: Arc<Table>, options: ScanOptions) -> TableCursor {
@@ -90,6 +87,7 @@ impl TableCursor {
             ahead: (0, Vec::new()),
             next_ahead_bytes: 0,
             look: LookAhead::default(),
+            sought: None,
         }
     }
 
@@ -109,6 +107,7 @@ impl TableCursor {
 
     /// Makes block `i` the current one, its cursor on no entry. After a failure there is none.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
+        self.sought = None;
         let last = self.block.take();
         let held = self.hold_block(index, i)?;
         self.i = i;
@@ -205,29 +204,30 @@ impl TableCursor {
     }
 
     /// Prepares for steps from where the block's cursor stands now.
-    fn look_from_here(&mut self, index: &TableIndex) {
-        prefetch_block(index, self.i + 1);
-        let Some(block) = &self.block else { return };
-        let fetched = block.position();
-        self.look = LookAhead { pause_at: 0, fetched, bytes: FIRST_LOOK_BYTES };
-        self.look_ahead(index);
+    fn look_from_here(&mut self) {
+        self.look = LookAhead { pause_at: 0, fetched: 0, bytes: FIRST_LOOK_BYTES };
     }
 
     /// Starts to fetch what the next steps will read, and sets when to do so again.
     fn look_ahead(&mut self, index: &TableIndex) {
         let Some(block) = &self.block else { return };
         let LookAhead { fetched, bytes, .. } = self.look;
-        let (position, end) = (block.position(), block.entries_bytes());
-        let (from, to) = (fetched.max(position), position + bytes);
+        let (position, end, next) = (block.position(), block.entries_bytes(), self.i + 1);
+        let (from, mut to) = (fetched.max(position), position + bytes);
         for offset in (from..to.min(end)).step_by(LINE_BYTES) {
             block.block().prefetch(offset);
         }
-        let next = self.i + 1;
-        if to > end && next < index.index.len() {
-            let guard = pin();
-            if let Some(next) = index.blocks.borrow(next, &guard) {
-                for offset in (from.max(end) - end..to - end).step_by(LINE_BYTES) {
-                    next.prefetch(offset);
+        if to + MOST_LOOK_BYTES > end && next < index.index.len() {
+            if from == position || from + MOST_LOOK_BYTES <= end {
+                // First where the bytes of the next block are, and later those.
+                index.blocks.prefetch_resident(next);
+                to = to.min(end);
+            } else if to > end {
+                let guard = pin();
+                if let Some(next) = index.blocks.borrow(next, &guard) {
+                    for offset in (from.max(end) - end..to - end).step_by(LINE_BYTES) {
+                        next.prefetch(offset);
+                    }
                 }
             }
         }
@@ -258,7 +258,6 @@ impl TableCursor {
             return None;
         }
         let held = HeldBlock::Shared(self.table.resident_block(index, next, &pin())?.to_arc());
-        prefetch_block(index, next + 1);
         let step = block.step_into(held).ok()?;
         self.i = next;
         self.look.fetched = self.look.fetched.saturating_sub(end);
@@ -275,7 +274,7 @@ impl TableCursor {
             }
             self.enter(index, self.i + 1, BlockCursor::seek_to_first)?;
         }
-        self.look_from_here(index);
+        self.look_from_here();
         Ok(())
     }
 
@@ -328,14 +327,40 @@ impl Cursor for TableCursor {
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
         self.with_index(|this, index| {
-            let i = Self::find(index, target);
+            let sought = this.sought.take();
+            let (i, start) = sought.unwrap_or_else(|| (Self::find(index, target), None));
             if i == index.index.len() {
                 this.block = None;
                 return Ok(());
             }
-            this.enter(index, i, |block| block.seek(target))?;
+            this.enter(index, i, |block| match start {
+                Some(start) => block.seek_from(start, key::user_key(target), key::trailer(target)),
+                None => block.seek(target),
+            })?;
             this.skip_forward(index)
         })
+    }
+
+    fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
+        let guard = pin();
+        if self.index.is_none() {
+            self.index = self.table.resident_index(&guard).map(|index| index.to_arc());
+        }
+        let Some(index) = &self.index else { return };
+        match (fetch, &mut self.sought) {
+            (Fetch::Block, sought) => {
+                let i = Self::find(index, target);
+                if i < index.index.len() {
+                    index.blocks.prefetch_resident(i);
+                }
+                *sought = Some((i, None));
+            }
+            (Fetch::Entries, Some((i, start))) if *i < index.index.len() => {
+                let block = index.blocks.borrow(*i, &guard);
+                *start = block.map(|block| block.start_seek(key::user_key(target)));
+            }
+            _ => {}
+        }
     }
 
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {

@@ -107,7 +107,9 @@ impl KeyBuffer {
     #[cold]
     fn grow(&mut self, length: usize) {
         let room = (length + SHORT_SUFFIX_BYTES).next_power_of_two().max(Self::ROOM_BYTES);
-        self.bytes.resize(room, 0);
+        let mut bytes = vec![0; room];
+        bytes[..self.length].copy_from_slice(self);
+        self.bytes = bytes;
     }
 
     /// The room for a short suffix after the first `shared` bytes. `None`: there is no such room,

@@ -5,6 +5,7 @@ mod damage;
 mod prefix;
 mod round_trip;
 mod tools;
+mod walk;
 
 use std::path::Path;
 use std::sync::Arc;
