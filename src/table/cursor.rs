@@ -385,7 +385,7 @@ impl Cursor for TableCursor {
     fn step(&mut self) -> Option<Step> {
         let block = self.block.as_mut()?;
         if block.position() < self.look.pause_at
-            && let Some(step) = block.step()
+            && let Some(step) = block.step_short()
         {
             return Some(step);
         }
