@@ -124,6 +124,20 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     user_key(a).cmp(user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
 }
 
+/// The order of slices, eight bytes a step, without a call for keys that differ early.
+#[inline(always)]
+pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
+    while let (Some((x, a_rest)), Some((y, b_rest))) =
+        (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
+    {
+        if x != y {
+            return u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y));
+        }
+        (a, b) = (a_rest, b_rest);
+    }
+    a.cmp(b)
+}
+
 /// The first 8 bytes as a number that orders as they do. Shorter keys are padded with zeros, so
 /// equal heads say nothing.
 #[inline]

@@ -15,7 +15,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::iter::Bounds;
+use super::bounds::Bounds;
 use super::write::lock;
 use super::{Inner, State};
 use crate::compaction::pick::{self, LAST_LEVEL, Plan, Shape};

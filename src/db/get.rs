@@ -24,7 +24,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::iter::unsupported_kind;
+use super::cursor::unsupported_kind;
 use super::{Inner, View};
 use crate::error::Result;
 use crate::key::{EntryKind, SequenceNumber};

@@ -13,14 +13,17 @@
 
 mod background;
 mod batch;
+mod bounds;
 mod brake;
 mod builder;
 mod cover;
+mod cursor;
 mod get;
 mod ingest;
 mod iter;
 mod recover;
 mod snapshot;
+mod sources;
 mod stats;
 mod verify;
 mod write;
@@ -35,7 +38,8 @@ use std::thread::JoinHandle;
 pub use batch::WriteBatch;
 pub use brake::{BrakeCause, WriteBrake};
 pub use builder::Builder;
-pub use iter::{DbCursor, DbIterator};
+pub use cursor::DbCursor;
+pub use iter::DbIterator;
 pub use stats::{FileStats, LevelStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
@@ -370,7 +374,7 @@ impl Db {
     /// Compacts everything in `range` down to the last level that holds data, and drops what is no
     /// longer visible. Waits for it.
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.inner.compact_range(iter::Bounds::of(range))
+        self.inner.compact_range(bounds::Bounds::of(range))
     }
 
     /// Waits until no flush and no compaction is running or asked for.

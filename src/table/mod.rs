@@ -21,15 +21,18 @@
 
 mod block;
 mod block_builder;
+mod block_cursor;
 mod block_search;
 mod builder;
 mod bytes;
 mod checksum;
 mod compression;
 mod cursor;
+mod entry;
 mod file;
 mod filter_block;
 mod format;
+mod held;
 mod index;
 mod info;
 mod open;

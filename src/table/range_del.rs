@@ -20,8 +20,8 @@ use crate::error::{Damage, Error, Result};
 use crate::key::{self, EntryKind, SequenceNumber};
 use crate::range_del::{RangeTombstone, RangeTombstones};
 
-use super::block::BlockCursor;
 use super::block_builder::BlockBuilder;
+use super::block_cursor::BlockCursor;
 use super::builder::MAX_ENTRY_BYTES;
 use super::file::BlockFile;
 use super::format::BlockHandle;

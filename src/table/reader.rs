@@ -428,13 +428,17 @@ impl Table {
 
     /// The parsed index.
     pub fn index<'g>(&'g self, guard: &'g Guard) -> Result<Lease<'g, TableIndex>> {
-        match self.index.get(0, guard) {
-            Some(lease) => {
-                self.count(Ticker::BlockCacheIndexHit);
-                Ok(lease)
-            }
+        match self.resident_index(guard) {
+            Some(lease) => Ok(lease),
             None => self.load_index(),
         }
+    }
+
+    /// The parsed index, if it is in memory.
+    pub fn resident_index<'g>(&'g self, guard: &'g Guard) -> Option<Lease<'g, TableIndex>> {
+        let lease = self.index.get(0, guard)?;
+        self.count(Ticker::BlockCacheIndexHit);
+        Some(lease)
     }
 
     /// The filter, if the table has one.

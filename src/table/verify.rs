@@ -4,7 +4,8 @@ use crate::error::{Damage, Result};
 use crate::key;
 
 use super::LookupKey;
-use super::block::{Block, BlockCursor};
+use super::block::Block;
+use super::block_cursor::BlockCursor;
 use super::filter_block::TableFilter;
 use super::index::Index;
 use super::properties::names;

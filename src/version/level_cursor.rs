@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::TableFile;
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Fetch, Step};
 use crate::error::Result;
 use crate::key::{self, SequenceNumber};
 use crate::slice::Slice;
@@ -51,6 +51,11 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         place(&mut cursor)?;
         self.open = Some((index, cursor));
         Ok(())
+    }
+
+    /// The first file that can have an entry at or after `target`.
+    fn find(&self, target: &[u8]) -> usize {
+        self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt())
     }
 
     /// Walks to the next file that has an entry.
@@ -101,10 +106,20 @@ impl<F: Deref<Target = [Arc<TableFile>]>> Cursor for LevelCursor<F> {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let index =
-            self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt());
+        let index = self.find(target);
         self.enter(index, |cursor| cursor.seek(target))?;
         self.skip_forward()
+    }
+
+    fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
+        if matches!(fetch, Fetch::Block) {
+            let index = self.find(target);
+            let opened = self.enter(index, |_| Ok(()));
+            debug_assert!(opened.is_ok(), "nothing was read");
+        }
+        if let Some((_, cursor)) = &mut self.open {
+            cursor.fetch_for_seek(target, fetch);
+        }
     }
 
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {

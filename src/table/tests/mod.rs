@@ -6,6 +6,7 @@ mod prefix;
 mod range_del;
 mod round_trip;
 mod tools;
+mod walk;
 
 use std::path::Path;
 use std::sync::Arc;
