@@ -75,7 +75,7 @@ fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
 }
 
 /// Whether the first `probes` bits are all set: plain code, unrolled where filters are common.
-#[inline(always)]
+#[inline(never)]
 fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
     match probes {
         1 => has_bits::<1>(line, seed),
@@ -127,6 +127,18 @@ impl Kernel {
             }
         }
         Kernel::Plain
+    }
+
+    /// Whether the first `probes` bits are all set.
+    #[inline(always)]
+    fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(kernel) => kernel.avx2().has_all_bits(line, seed, probes),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(kernel) => kernel.has_all_bits(line, seed, probes),
+            Kernel::Plain => has_all_bits(line, seed, probes),
+        }
     }
 
     /// Adds `hashes` to the filter. `probes <= MAX_PROBES`.
@@ -258,7 +270,7 @@ impl Geometry for BloomGeometry {
     #[inline]
     fn finish(&self, block: &LineBuf, hash: KeyHash, line: u32) -> bool {
         match lines_of(block).get(line as usize) {
-            Some(line) => has_all_bits(line, bit_seed(hash), self.probes),
+            Some(line) => self.kernel.has_all_bits(line, bit_seed(hash), self.probes),
             None => true,
         }
     }

@@ -34,13 +34,19 @@ const POWERS: [u32; 32] = {
     powers
 };
 
-/// Proof that the processor has AVX-512 F.
+/// Proof that the processor has AVX-512 F, and AVX2.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Avx512(());
+pub(super) struct Avx512(Avx2);
 
 impl Avx512 {
     pub fn detect() -> Option<Avx512> {
-        is_x86_feature_detected!("avx512f").then_some(Avx512(()))
+        Avx2::detect().filter(|_| is_x86_feature_detected!("avx512f")).map(Avx512)
+    }
+
+    /// The kernel for one key: a register of twice the width makes nothing faster there.
+    #[inline]
+    pub fn avx2(self) -> Avx2 {
+        self.0
     }
 
     /// Adds `hashes`.
@@ -175,6 +181,13 @@ impl Avx2 {
         is_x86_feature_detected!("avx2").then_some(Avx2(()))
     }
 
+    /// Whether the first `probes` bits are all set.
+    #[inline]
+    pub fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
+        // SAFETY: `self` proves that the processor has AVX2.
+        unsafe { has_all_bits_avx2(line, seed, probes) }
+    }
+
     /// Asks for `hashes` at the lines `places`.
     pub fn finish(
         self,
@@ -198,6 +211,39 @@ fn load_256<T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
+#[inline]
+#[target_feature(enable = "avx2")]
+fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
+    let [low, high] = line.as_chunks::<32>().0 else { unreachable!("64 bytes") };
+    let (low, high) = (load_256(low), load_256(high));
+    let seed = _mm256_set1_epi32(seed as i32);
+    // A bit for each of eight probes: 1 where the filter has 0.
+    let missing_of = |powers: &[u32; 8]| {
+        let x = _mm256_mullo_epi32(seed, load_256(powers));
+        // Of the word's number, the permutations take the low three bits and the blend the fourth,
+        // the sign of `x`.
+        let word = _mm256_srli_epi32::<28>(x);
+        let words = _mm256_blendv_ps(
+            _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, word)),
+            _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, word)),
+            _mm256_castsi256_ps(x),
+        );
+        // Shifted by 31 - bit, a bit becomes its lane's sign, and signs can be collected.
+        let inverted = _mm256_xor_si256(x, _mm256_set1_epi32(-1));
+        let from_top = _mm256_srli_epi32::<27>(_mm256_slli_epi32::<4>(inverted));
+        let turned = _mm256_sllv_epi32(_mm256_castps_si256(words), from_top);
+        !_mm256_movemask_ps(_mm256_castsi256_ps(turned)) as u32 & 0xff
+    };
+    let powers = POWERS.as_chunks::<8>().0;
+    let mut missing = missing_of(&powers[0]);
+    if probes > 8 {
+        for i in 1..usize::from(probes).div_ceil(8).min(4) {
+            missing |= missing_of(&powers[i]) << (8 * i);
+        }
+    }
+    missing & ((1 << probes) - 1) == 0
+}
+
 #[target_feature(enable = "avx2")]
 fn finish_avx2(
     lines: &[Line],
@@ -206,34 +252,7 @@ fn finish_avx2(
     answers: &mut [bool],
     probes: u8,
 ) {
-    let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     for ((answer, &hash), &place) in answers.iter_mut().zip(hashes).zip(places) {
-        let [low, high] = lines[place as usize].as_chunks::<32>().0 else {
-            unreachable!("64 bytes")
-        };
-        let (low, high) = (load_256(low), load_256(high));
-        let seed = _mm256_set1_epi32(bit_seed(hash) as i32);
-        let mut all = 1;
-        let mut left = i32::from(probes);
-        for powers in POWERS.as_chunks::<8>().0 {
-            let x = _mm256_mullo_epi32(seed, load_256(powers));
-            // Of the word's number, the permutations take the low three bits and the blend the
-            // fourth, the sign of `x`.
-            let word = _mm256_srli_epi32::<28>(x);
-            let words = _mm256_blendv_ps(
-                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, word)),
-                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, word)),
-                _mm256_castsi256_ps(x),
-            );
-            // Lanes past the last probe ask for no bit.
-            let wanted = _mm256_srli_epi32::<31>(_mm256_cmpgt_epi32(_mm256_set1_epi32(left), lane));
-            let bit = _mm256_srli_epi32::<27>(_mm256_slli_epi32::<4>(x));
-            all &= _mm256_testc_si256(_mm256_castps_si256(words), _mm256_sllv_epi32(wanted, bit));
-            left -= 8;
-            if left <= 0 {
-                break;
-            }
-        }
-        *answer = all != 0;
+        *answer = has_all_bits_avx2(&lines[place as usize], bit_seed(hash), probes);
     }
 }

@@ -11,7 +11,7 @@
 //! alone. What the trailer says of deeper layers is read when it is needed, but for the number of
 //! start positions of layer 1, which spares 1 query of 20 a trip to the trailer.
 
-use super::kernel::{Isa, Kernel, Segments, Task, Vector};
+use super::kernel::{Isa, Kernel, Plain, Segments, Task, Vector};
 use super::layout::{Layer, Layout, Shape, has_tag, stored_slots};
 use super::row::{equation, next_hash, start};
 use super::solve::block_segments;
@@ -147,6 +147,21 @@ impl BurrGeometry {
         has_tag(block, tags_at as usize, hash)
     }
 
+    /// One query, to be compiled for each instruction set.
+    #[inline(always)]
+    pub(super) fn finish_with<I: Isa>(
+        &self,
+        isa: I,
+        block: &[u8],
+        hash: KeyHash,
+        start: u32,
+    ) -> bool {
+        match self.width {
+            32 => self.ask_all::<u32, I>(isa, block, hash, start),
+            _ => self.ask_all::<u64, I>(isa, block, hash, start),
+        }
+    }
+
     fn ask_many<W: Vector, I: Isa>(
         &self,
         isa: I,
@@ -177,27 +192,6 @@ impl BurrGeometry {
             for &i in &bumped[..bumped_keys] {
                 answers[i] = self.ask_deeper::<W, I>(isa, block, next_hash(hashes[i]));
             }
-        }
-    }
-}
-
-/// One query, to be compiled for each kernel.
-struct One<'a> {
-    geometry: &'a BurrGeometry,
-    block: &'a [u8],
-    hash: KeyHash,
-    start: u32,
-}
-
-impl Task for One<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) -> bool {
-        let One { geometry, block, hash, start } = self;
-        match geometry.width {
-            32 => geometry.ask_all::<u32, I>(isa, block, hash, start),
-            _ => geometry.ask_all::<u64, I>(isa, block, hash, start),
         }
     }
 }
@@ -251,7 +245,13 @@ impl Geometry for BurrGeometry {
 
     #[inline]
     fn finish(&self, block: &LineBuf, hash: KeyHash, start: u32) -> bool {
-        self.kernel.run(One { geometry: self, block, hash, start })
+        match self.kernel {
+            Kernel::Plain => self.finish_with(Plain, block, hash, start),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(isa) => isa.finish(self, block, hash, start),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(isa) => isa.finish(self, block, hash, start),
+        }
     }
 
     #[inline]

@@ -19,9 +19,11 @@
 
 use std::arch::x86_64::*;
 
+use super::geometry::BurrGeometry;
 use super::kernel::{Isa, Segments, Task};
 use super::row::{Row, Word};
 use super::solve::block_segments;
+use crate::filter::KeyHash;
 
 /// Bytes of a register.
 const REGISTER_BYTES: usize = 32;
@@ -38,18 +40,6 @@ impl Avx2 {
     pub fn detect() -> Option<Avx2> {
         is_x86_feature_detected!("avx2").then_some(Avx2(()))
     }
-
-    /// Runs a task compiled for AVX2.
-    #[inline(always)]
-    pub fn enter<T: Task>(self, task: T) -> T::Output {
-        #[inline]
-        #[target_feature(enable = "avx2")]
-        fn inside<T: Task>(isa: Avx2, task: T) -> T::Output {
-            task.run(isa)
-        }
-        // SAFETY: `self` proves that the processor has AVX2.
-        unsafe { inside(self, task) }
-    }
 }
 
 impl Avx512 {
@@ -60,22 +50,49 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512vpopcntdq");
         found.then_some(Avx512(()))
     }
-
-    /// Runs a task compiled for AVX-512.
-    #[inline(always)]
-    pub fn enter<T: Task>(self, task: T) -> T::Output {
-        #[inline]
-        #[target_feature(enable = "avx2,avx512f,avx512vl,avx512vpopcntdq")]
-        fn inside<T: Task>(isa: Avx512, task: T) -> T::Output {
-            task.run(isa)
-        }
-        // SAFETY: `self` proves that the processor has these instructions.
-        unsafe { inside(self, task) }
-    }
 }
 
 macro_rules! isa {
-    ($isa:ty, $matches:ident, $solve:ident) => {
+    ($isa:ty, $features:literal, $matches:ident, $solve:ident) => {
+        impl $isa {
+            /// Runs a task compiled for these instructions.
+            #[inline(always)]
+            pub fn enter<T: Task>(self, task: T) -> T::Output {
+                #[inline]
+                #[target_feature(enable = $features)]
+                fn inside<T: Task>(isa: $isa, task: T) -> T::Output {
+                    task.run(isa)
+                }
+                // SAFETY: `self` proves that the processor has these instructions.
+                unsafe { inside(self, task) }
+            }
+
+            /// One query. A [`Task`] would do, but would travel through memory, and the answer with
+            /// it: a nanosecond. These arguments are registers.
+            #[inline(always)]
+            pub fn finish(
+                self,
+                of: &BurrGeometry,
+                block: &[u8],
+                hash: KeyHash,
+                start: u32,
+            ) -> bool {
+                #[inline]
+                #[target_feature(enable = $features)]
+                fn inside(
+                    of: &BurrGeometry,
+                    block: &[u8],
+                    hash: KeyHash,
+                    start: u32,
+                    isa: $isa,
+                ) -> bool {
+                    of.finish_with(isa, block, hash, start)
+                }
+                // SAFETY: `self` proves that the processor has these instructions.
+                unsafe { inside(of, block, hash, start, self) }
+            }
+        }
+
         impl Isa for $isa {
             #[inline(always)]
             fn matches<W: Vector>(
@@ -119,8 +136,8 @@ macro_rules! isa {
     };
 }
 
-isa!(Avx2, matches_avx2, solve_avx2);
-isa!(Avx512, matches_avx512, solve_avx512);
+isa!(Avx2, "avx2", matches_avx2, solve_avx2);
+isa!(Avx512, "avx2,avx512f,avx512vl,avx512vpopcntdq", matches_avx512, solve_avx512);
 
 /// The columns that one pass of back substitution solves.
 #[derive(Clone, Copy)]
