@@ -243,6 +243,8 @@ tickers! {
     FilterBuildKeys = "filter.build.keys",
     /// Nanoseconds spent building them from the key hashes, checking included. (Ours.)
     FilterBuildNanos = "filter.build.nanos",
+    /// Filters thrown away because a key added to them was missed by the check. (Ours.)
+    FilterBuildFailed = "filter.build.failed",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",
     /// Bytes written by flushes.

@@ -7,7 +7,8 @@
 //! The size depends on the number of keys, so everything happens in `finish`: the family builds;
 //! where it cannot (too few keys for it, a build that failed), a Bloom filter of the same target
 //! takes its place; then every hash is asked. One that is missed would be a lost key, so a
-//! block that misses is thrown away: for a Bloom filter, or for none, which costs reads only.
+//! block that misses is thrown away, and counted: for a Bloom filter, or for none, which costs reads
+//! only.
 
 use std::time::{Duration, Instant};
 
@@ -85,11 +86,23 @@ impl FilterBuilder {
     /// Builds the filter. `None` when there is nothing to store: the spec is `none`, or no key was
     /// added, or no build passed its verification. A table without a filter block is always right.
     pub fn finish(self) -> Option<FilterBlock> {
-        let (family, target) = self.spec.plan()?;
-        if self.hashes.is_empty() {
-            return None;
-        }
-        let mut verify_time = Duration::ZERO;
+        self.finish_and_count().0
+    }
+
+    /// [`FilterBuilder::finish`], and how many builds were thrown away because they missed a key.
+    pub(crate) fn finish_and_count(self) -> (Option<FilterBlock>, u64) {
+        self.finish_with(build)
+    }
+
+    /// `build` makes one attempt.
+    fn finish_with(
+        self,
+        build: impl Fn(Family, &HashList, Target) -> Option<(LineBuf, FilterEncoding)>,
+    ) -> (Option<FilterBlock>, u64) {
+        let Some((family, target)) = self.spec.plan().filter(|_| !self.hashes.is_empty()) else {
+            return (None, 0);
+        };
+        let (mut verify_time, mut failed) = (Duration::ZERO, 0);
         for family in [family, Family::Bloom] {
             let Some((block, encoding)) = build(family, &self.hashes, target) else { continue };
             let reader = FilterReader::open(block, encoding);
@@ -98,14 +111,15 @@ impl FilterBuilder {
                 let missed = misses_a_key(&reader, &self.hashes);
                 verify_time += start.elapsed();
                 if missed {
+                    failed += 1;
                     continue;
                 }
             }
             let verify_time = self.verify.then_some(verify_time);
             let keys = self.hashes.len() as u64;
-            return Some(FilterBlock { reader, encoding, family, keys, verify_time });
+            return (Some(FilterBlock { reader, encoding, family, keys, verify_time }), failed);
         }
-        None
+        (None, failed)
     }
 }
 
@@ -209,5 +223,42 @@ mod tests {
         let mut builder = FilterBuilder::new(FilterSpec::NONE);
         builder.add(1);
         assert!(builder.finish().is_none());
+    }
+
+    /// Builds a filter of all hashes but the first.
+    fn forgetful(
+        family: Family,
+        hashes: &HashList,
+        target: Target,
+    ) -> Option<(LineBuf, FilterEncoding)> {
+        build(family, &hashes.iter().skip(1).collect(), target)
+    }
+
+    fn builder_of(spec: &str) -> FilterBuilder {
+        let mut builder = FilterBuilder::new(spec.parse().unwrap());
+        (0..1000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).for_each(|h| builder.add(h));
+        builder
+    }
+
+    #[test]
+    fn a_build_that_misses_a_key_is_thrown_away_and_counted() {
+        for spec in ["bloom(16)", "ribbon(14)", "burr(14)"] {
+            let (block, failed) = builder_of(spec).finish_with(|family, hashes, target| {
+                if family == Family::Bloom {
+                    build(family, hashes, target)
+                } else {
+                    forgetful(family, hashes, target)
+                }
+            });
+            assert_eq!(block.unwrap().family(), Family::Bloom, "{spec}");
+            assert_eq!(failed, u64::from(spec != "bloom(16)"), "{spec}");
+            let (block, failed) = builder_of(spec).finish_with(forgetful);
+            assert!(
+                block.is_none() && failed == 2,
+                "{spec}: no filter is right, a wrong one is not"
+            );
+            let (block, failed) = builder_of(spec).verify(false).finish_with(forgetful);
+            assert!(block.is_some() && failed == 0, "{spec}: nobody looked");
+        }
     }
 }

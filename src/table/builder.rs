@@ -100,6 +100,7 @@ impl TableBuilder {
                 smallest_sequence: MAX_SEQUENCE,
                 largest_sequence: 0,
                 filter: None,
+                failed_filter_builds: 0,
             },
             file,
             options,
@@ -275,7 +276,9 @@ impl TableBuilder {
         let asked_for = self.options.filter.family();
         let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let start = Instant::now();
-        let block = filter.finish()?;
+        let (block, failed) = filter.finish_and_count();
+        self.summary.failed_filter_builds = failed;
+        let block = block?;
         self.summary.filter = Some(FilterSummary {
             bytes: block.bytes().len() as u64,
             keys: block.keys(),

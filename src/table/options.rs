@@ -75,6 +75,9 @@ pub struct TableSummary {
     pub largest_sequence: SequenceNumber,
     /// The filter, if the table has one.
     pub filter: Option<FilterSummary>,
+    /// Filters that were thrown away because they missed a key: 0, unless memory is at fault. A
+    /// Bloom filter took the place of the first, none that of the second.
+    pub failed_filter_builds: u64,
 }
 
 /// What the filter of a finished table is.

@@ -90,6 +90,8 @@ impl NewTable<'_> {
     pub fn finish(mut self) -> Result<Arc<TableFile>> {
         let builder = self.builder.take().expect("the table is not finished");
         let finished = builder.finish().and_then(|summary| {
+            let failed = summary.failed_filter_builds;
+            self.store.context.counters.add(Ticker::FilterBuildFailed, failed);
             if let Some(filter) = &summary.filter {
                 let nanos = filter.build_time.as_nanos() as u64;
                 self.store.context.counters.add(Ticker::FilterBuildKeys, filter.keys);
