@@ -1,8 +1,10 @@
 //! Measures filters and prints a Markdown table: the rows of `docs/filters.md`.
 //!
 //! ```text
-//! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [SPEC …]
+//! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [--avx2] [SPEC …]
 //! ```
+//!
+//! `--avx2` leaves AVX-512 unused, as on a processor that has none.
 //!
 //! What the columns mean, and how each is measured, on one thread:
 //!
@@ -13,7 +15,10 @@
 //!   of every key after the build, which is the next column. Fresh keys at every repetition, since a
 //!   repeated set trains the branch predictor; ÷: without making and hashing keys.
 //! * hot: one filter, each query waits for the answer of the one before (latency), half of the keys
-//!   present; batched: 32 at a time. Hashes are ready.
+//!   present; batched: 32 at a time. Hashes are ready. floor: the same chain, where a query is one
+//!   load from as much memory.
+//! * mixed: one filter, asked as RocksDB's `filter_bench` does it (see [`mixed`]): keys are made and
+//!   hashed between queries, which is then taken off, and nothing waits for an answer.
 //! * random: a random one of 100 MB of filters, one by one (each waits for the last), and batched by
 //!   32 through `prepare` and `finish`. For filters of 100 MB and more: one filter.
 
@@ -24,7 +29,10 @@ use maypole::filter::{
     FilterBlock, FilterBuilder, FilterReader, FilterSpec, KeyHash, Probe, sizing,
 };
 use maypole::hash64;
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::{
+    RngExt, SeedableRng,
+    rngs::{SmallRng, StdRng},
+};
 
 const SPECS: &[&str] = &[
     "bloom(4)",
@@ -79,6 +87,17 @@ fn nanoseconds(count: usize, work: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }
 
+/// Queries timed together: some ten microseconds, so that most slices are not interrupted.
+const SLICE: usize = 4096;
+
+/// Nanoseconds for each of `asked`, which `work` is given slice by slice: the lowest decile.
+fn by_slices(rounds: usize, asked: &[KeyHash], mut work: impl FnMut(&[KeyHash])) -> f64 {
+    let slices = (0..rounds).flat_map(|_| asked.chunks(SLICE));
+    let mut times: Vec<f64> = slices.map(|part| nanoseconds(part.len(), || work(part))).collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 10]
+}
+
 struct Row {
     block: FilterBlock,
     observed: Option<f64>,
@@ -86,7 +105,9 @@ struct Row {
     build_net: f64,
     verify: f64,
     hot: f64,
+    floor: f64,
     hot_batched: f64,
+    mixed: f64,
     random: f64,
     random_batched: f64,
 }
@@ -124,28 +145,45 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
     let filters: Vec<FilterReader> =
         (0..copies).map(|_| FilterReader::from_bytes(&stored, encoding)).collect();
 
-    let (mut hot, mut hot_batched, mut random, mut random_batched) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..if quick { 5 } else { 15 } {
-        hot.push(nanoseconds(asked.len(), || in_a_chain(&asked, |hash| filter.may_contain(hash))));
-        let mut answers = vec![false; asked.len()];
-        hot_batched
-            .push(nanoseconds(asked.len(), || filter.may_contain_many(&asked, &mut answers)));
+    let words = vec![black_box(0u64); stored.len().div_ceil(8)];
+    let rounds = if quick { 5 } else { 15 };
+    let hot = by_slices(rounds, &asked, |part| in_a_chain(part, |hash| filter.may_contain(hash)));
+    let floor = by_slices(rounds, &asked, |part| {
+        in_a_chain(part, |hash| {
+            let place = u64::from(hash as u32) * words.len() as u64 >> 32;
+            words[place as usize] & 1 != 0
+        });
+    });
+    let mut answers = vec![false; SLICE];
+    let hot_batched = by_slices(rounds, &asked, |part| {
+        filter.may_contain_many(part, &mut answers[..part.len()]);
         black_box(&answers);
-        random.push(nanoseconds(asked.len(), || {
-            in_a_chain(&asked, |hash| filters[pick(hash, filters.len())].may_contain(hash));
+    });
+    let mut rng = SmallRng::seed_from_u64(3);
+    let asked_mixed = by_slices(rounds, &asked, |part| {
+        black_box(mixed(&mut rng, run, keys, part.len(), |hash| filter.may_contain(hash)));
+    });
+    let only_hashed = by_slices(rounds, &asked, |part| {
+        black_box(mixed(&mut rng, run, keys, part.len(), |hash| {
+            black_box(hash);
+            true
         }));
-        random_batched.push(nanoseconds(asked.len(), || random_in_batches(&filters, &asked)));
-    }
+    });
+    let random = by_slices(rounds, &asked, |part| {
+        in_a_chain(part, |hash| filters[pick(hash, filters.len())].may_contain(hash));
+    });
+    let random_batched = by_slices(rounds, &asked, |part| random_in_batches(&filters, part));
     Row {
         observed: observed_fpr(&filter, quick),
         build_net: typical(all.clone()) - typical(make),
         build: typical(all),
         verify: typical(verify),
-        hot: typical(hot),
-        hot_batched: typical(hot_batched),
-        random: typical(random),
-        random_batched: typical(random_batched),
+        hot,
+        floor,
+        hot_batched,
+        mixed: asked_mixed - only_hashed,
+        random,
+        random_batched,
         block,
     }
 }
@@ -159,6 +197,36 @@ fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
         found = found.wrapping_add(u64::from(ask(hash ^ (found & zero))));
     }
     black_box(found);
+}
+
+/// Asks as RocksDB's `filter_bench` does: a coin decides whether the key was added, it is made in a
+/// buffer that all keys share, hashed and asked; that added keys are found is asserted, other
+/// answers are counted. There is no chain through the answers, and yet queries hardly overlap: the
+/// hash reads in wide words what was just written in narrow ones, which waits until all before is
+/// done. Returns how many keys that were not added were found.
+fn mixed(
+    rng: &mut SmallRng,
+    run: u64,
+    keys: usize,
+    queries: usize,
+    mut ask: impl FnMut(KeyHash) -> bool,
+) -> u64 {
+    let mut buffer = [0u8; 24];
+    let mut false_positives = 0;
+    for _ in 0..queries {
+        let added = rng.random_bool(0.5);
+        let i = rng.random_range(0..keys as u64) | u64::from(!added) << 40;
+        let parts = key(run, i);
+        // In words of 4 bytes, and not to be seen through.
+        for (to, from) in buffer.chunks_exact_mut(4).zip(parts.chunks_exact(4)) {
+            to.copy_from_slice(from);
+            black_box(&mut *to);
+        }
+        let answer = ask(hash64(black_box(&buffer)));
+        assert!(answer || !added, "a key that was added is found");
+        false_positives += u64::from(answer && !added);
+    }
+    false_positives
 }
 
 /// Which of `filters` a query goes to: any bits that the filter itself does not look at much.
@@ -202,6 +270,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => quick = true,
+            "--avx2" => maypole::filter::forbid_avx512(),
             "--keys" => {
                 let list = arguments.next().ok_or("--keys wants numbers")?;
                 keys = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
@@ -214,9 +283,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!(
         "| filter | keys | stored bits/key | ÷ bound | predicted ε % | observed ε % | build ns/key | \
-         net of key and hash | verify | hot ns | batched | random ns | batched |"
+         net of key and hash | verify | hot ns | floor | batched | mixed | random ns | batched |"
     );
-    println!("|---|{}", "---:|".repeat(12));
+    println!("|---|{}", "---:|".repeat(14));
     for spec in specs {
         for &keys in &keys {
             let row = measure(spec, keys, quick);
@@ -227,7 +296,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 false => format!("{spec}: {}", row.block.family()),
             };
             println!(
-                "| {name} | {keys} | {bits:.3} | {:.3} | {:.4} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} |",
+                "| {name} | {keys} | {bits:.3} | {:.3} | {:.4} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} |",
                 bits / sizing::lower_bound_bits_per_key(predicted),
                 100.0 * predicted,
                 row.observed.map_or("-".into(), |fpr| format!("{:.4}", 100.0 * fpr)),
@@ -235,7 +304,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 row.build_net,
                 row.verify,
                 row.hot,
+                row.floor,
                 row.hot_batched,
+                row.mixed,
                 row.random,
                 row.random_batched,
             );

@@ -59,6 +59,8 @@ mod spec;
 mod tests;
 
 use std::fmt;
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashes::HashList;
 use spec::Target;
@@ -121,6 +123,24 @@ pub enum HashKind {
     Hash64,
     /// LevelDB's 32-bit hash of the user key, widened with zeros.
     LegacyHash32,
+}
+
+/// Set by [`forbid_avx512`].
+#[cfg(target_arch = "x86_64")]
+static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Builders and readers made from now on use AVX2 at most: to measure what a processor without
+/// AVX-512 would do.
+#[doc(hidden)]
+pub fn forbid_avx512() {
+    #[cfg(target_arch = "x86_64")]
+    AVX512_FORBIDDEN.store(true, Ordering::Relaxed);
+}
+
+/// Whether AVX-512 may be used, if it is there.
+#[cfg(target_arch = "x86_64")]
+fn avx512_allowed() -> bool {
+    !AVX512_FORBIDDEN.load(Ordering::Relaxed)
 }
 
 /// The contract of a family's reader: the few numbers of a stored filter, read from its block's end

@@ -19,8 +19,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::KeyHash;
 use super::super::lines::prefetch;
+use super::super::{KeyHash, avx512_allowed};
 use super::{GOLDEN_POWERS, Line, MAX_PROBES, add_plain, bit_seed};
 
 /// [`GOLDEN_POWERS`], filled up with zeros to whole registers.
@@ -40,7 +40,9 @@ pub(super) struct Avx512(Avx2);
 
 impl Avx512 {
     pub fn detect() -> Option<Avx512> {
-        Avx2::detect().filter(|_| is_x86_feature_detected!("avx512f")).map(Avx512)
+        Avx2::detect()
+            .filter(|_| avx512_allowed() && is_x86_feature_detected!("avx512f"))
+            .map(Avx512)
     }
 
     /// The kernel for one key: a register of twice the width makes nothing faster there.
@@ -234,11 +236,11 @@ fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
         let turned = _mm256_sllv_epi32(_mm256_castps_si256(words), from_top);
         !_mm256_movemask_ps(_mm256_castsi256_ps(turned)) as u32 & 0xff
     };
-    let powers = POWERS.as_chunks::<8>().0;
-    let mut missing = missing_of(&powers[0]);
+    let [first, rest @ ..] = POWERS.as_chunks::<8>().0 else { unreachable!("32 powers") };
+    let mut missing = missing_of(first);
     if probes > 8 {
-        for i in 1..usize::from(probes).div_ceil(8).min(4) {
-            missing |= missing_of(&powers[i]) << (8 * i);
+        for (i, powers) in rest[..usize::from(probes - 1) / 8].iter().enumerate() {
+            missing |= missing_of(powers) << (8 * (i + 1));
         }
     }
     missing & ((1 << probes) - 1) == 0

@@ -23,7 +23,7 @@ use super::geometry::BurrGeometry;
 use super::kernel::{Isa, Segments, Task};
 use super::row::{Row, Word};
 use super::solve::block_segments;
-use crate::filter::KeyHash;
+use crate::filter::{KeyHash, avx512_allowed};
 
 /// Bytes of a register.
 const REGISTER_BYTES: usize = 32;
@@ -44,7 +44,8 @@ impl Avx2 {
 
 impl Avx512 {
     pub fn detect() -> Option<Avx512> {
-        let found = is_x86_feature_detected!("avx2")
+        let found = avx512_allowed()
+            && is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512vpopcntdq");

@@ -19,7 +19,7 @@ use std::arch::x86_64::*;
 use super::banding::Row;
 use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
 use super::query::{Query, RibbonGeometry};
-use crate::filter::{KeyHash, LineBuf};
+use crate::filter::{KeyHash, LineBuf, avx512_allowed};
 
 /// Columns that one step of either loop handles.
 const REGISTER_COLUMNS: usize = 8;
@@ -35,7 +35,8 @@ pub struct Avx2(());
 impl Avx512 {
     /// The proof, where it can be had: Intel since Ice Lake, AMD since Zen 4.
     pub fn detect() -> Option<Avx512> {
-        (is_x86_feature_detected!("avx512f")
+        (avx512_allowed()
+            && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512vpopcntdq")
             && is_x86_feature_detected!("bmi2"))
