@@ -150,7 +150,7 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
     let hot = by_slices(rounds, &asked, |part| in_a_chain(part, |hash| filter.may_contain(hash)));
     let floor = by_slices(rounds, &asked, |part| {
         in_a_chain(part, |hash| {
-            let place = u64::from(hash as u32) * words.len() as u64 >> 32;
+            let place = (u64::from(hash as u32) * words.len() as u64) >> 32;
             words[place as usize] & 1 != 0
         });
     });
