@@ -77,14 +77,24 @@ impl Writer {
                 self.map.remove(&key);
             }
         }
+        if self.rng.random_bool(0.05) {
+            let mut ends =
+                [(); 2].map(|()| own_key(self.number, self.rng.random_range(0..OWN_KEYS)));
+            ends.sort();
+            let [begin, end] = ends;
+            batch.delete_range(&begin, &end);
+            self.map.retain(|key, _| !(begin.as_slice()..end.as_slice()).contains(&key.as_slice()));
+        }
         if self.rng.random_bool(0.5) {
             let group = self.rng.random_range(0..GROUPS);
             let tag = format!("{} {:06}", self.number, self.batches).into_bytes();
             let tag = self.rng.random_bool(0.9).then_some(tag);
+            let alone = self.rng.random_bool(0.5);
             for key in group_keys(group) {
                 match &tag {
                     Some(tag) => batch.put(key, tag),
-                    None => batch.delete(key),
+                    None if alone => batch.delete(key),
+                    None => batch.delete_range(&key, [&key[..], b"\0"].concat()),
                 };
             }
             self.last_tags[group] = Some(tag);

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! How a reader knows what is right: a key's versions count up from 0 (never written), every
-//! eighth is a deletion, and its value names key and version. Before a write its writer says which
-//! version has *begun*, after it which is *acknowledged*. What is read lies between the version
-//! acknowledged before the read and the one begun after it.
+//! eighth is a deletion, alone or with its neighbours, and a value names key and version. Before a
+//! write its writer says which version has *begun*, after it which is *acknowledged*. What is read
+//! lies between the version acknowledged before the read and the one begun after it.
 
 use std::fs;
 use std::ops::Range;
@@ -81,7 +81,10 @@ impl Soak {
         let part = self.keys.len() as u64 / WRITERS;
         let own = writer * part..(writer + 1) * part;
         while !self.over.load(SeqCst) {
-            let (numbers, batch) = self.scattered(&mut rng, &own);
+            let (numbers, batch) = match rng.random_bool(0.005) {
+                true => self.stretch(&mut rng, &own),
+                false => self.scattered(&mut rng, &own),
+            };
             let durability = match rng.random_bool(0.001) {
                 true => Durability::Sync,
                 false => Durability::Buffered,
@@ -110,6 +113,20 @@ impl Soak {
             };
         }
         (numbers, batch)
+    }
+
+    /// All keys of a stretch at once, each to its next deletion. The versions before that are never
+    /// written.
+    fn stretch(&self, rng: &mut StdRng, own: &Range<u64>) -> (Vec<u64>, WriteBatch) {
+        let start = rng.random_range(own.start..own.end - STRETCH);
+        let numbers = start..start + rng.random_range(1..=STRETCH);
+        for n in numbers.clone() {
+            let begun = &self.keys[n as usize].begun;
+            begun.store((begun.load(SeqCst) / DELETED + 1) * DELETED, SeqCst);
+        }
+        let mut batch = WriteBatch::new();
+        batch.delete_range(key(numbers.start), key(numbers.end));
+        (numbers.collect(), batch)
     }
 
     /// Looks at stretches of keys in every way there is, and at an old snapshot again.
