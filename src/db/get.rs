@@ -3,7 +3,7 @@
 //! ```text
 //!   view ─► memtable, frozen memtables, newest first ─► found (value or tombstone): done
 //!        ─► candidates: files of level 0 newest first, then at most one file a level
-//!             for each: prepare the filter               all lines travel from memory together
+//!             for each: prefetch the filter              all lines travel from memory together
 //!             for each: filter says no ─► next           counted: useful
 //!                       index ─► block ─► entry          found: done; else a false positive
 //! ```
@@ -17,6 +17,7 @@
 //!
 //! Why one file a level is enough: from level 1 on the files of a level share no user key.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use super::iter::unsupported_kind;
@@ -26,16 +27,15 @@ use crate::key::{EntryKind, SequenceNumber};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPlace, FilterProbe, Found, LookupKey};
-use crate::version::{TableFile, Version};
-
-/// Filters that are asked together. More files than this that may hold one key means many files in
-/// level 0: the rest waits its turn.
-const GATHERED: usize = 16;
+use crate::table::{BlockPlace, Found, LookupKey, Table};
+use crate::version::Version;
 
 /// Keys of a `multi_get` that are looked up together: enough to hide every trip to memory, few
 /// enough that what they fetch stays in the processor's second cache.
 const TOGETHER: usize = 64;
+
+/// In the place of [`Open::to`], of a lookup that has its answer.
+const FOUND: usize = usize::MAX;
 
 /// A value where it was found.
 enum ValueRef<'a> {
@@ -92,87 +92,23 @@ impl Inner {
         let tickers = self.counters.on_thread(&guard);
         tickers.add(Ticker::NumberMultigetCalls, 1);
         tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
-        let mut order: Vec<usize> = (0..keys.len()).collect();
+        tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
+        let mut order = Vec::new();
         if keys.len() > TOGETHER {
-            order.sort_unstable_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
+            order.extend(0..keys.len());
+            order.sort_unstable_by(|&a: &usize, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
         }
         let mut values = vec![None; keys.len()];
-        for order in order.chunks(TOGETHER) {
-            let lookups = order.iter().map(|&i| (i, LookupKey::new(keys[i].as_ref(), sequence)));
-            self.find_together(view, lookups, &guard, tickers, &mut values)?;
+        let mut open = Vec::with_capacity(keys.len().min(TOGETHER));
+        for first in (0..keys.len()).step_by(TOGETHER) {
+            for i in first..keys.len().min(first + TOGETHER) {
+                let to = order.get(i).copied().unwrap_or(i);
+                open.push(Open { to, key: LookupKey::new(keys[to].as_ref(), sequence) });
+            }
+            find_together(view, &mut open, &guard, tickers, &mut values)?;
+            open.clear();
         }
         Ok(values)
-    }
-
-    /// Each step for all keys before the next one, so that their trips to memory overlap: filters
-    /// of all candidate files, then indexes, blocks, entries. `lookups` says where in `values` each
-    /// answer belongs.
-    fn find_together<'k>(
-        &self,
-        view: &View,
-        lookups: impl ExactSizeIterator<Item = (usize, LookupKey<'k>)>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-        values: &mut [Option<Slice>],
-    ) -> Result<()> {
-        let mut probes = Vec::with_capacity(lookups.len());
-        let mut open = Vec::with_capacity(lookups.len());
-        for (to, key) in lookups {
-            if let Some(value) = find_in_memtables(view, &key, tickers, |value| value.to_slice())? {
-                values[to] = value;
-                continue;
-            }
-            let first = probes.len();
-            probes.extend(view.version.candidates(key.user_key).map(|(level, file)| {
-                (level, file, file.table.prepare_filter(&key, guard, tickers))
-            }));
-            open.push(Open { to, key, next: first, end: probes.len(), place: None });
-        }
-        while !open.is_empty() {
-            // Only as far as the first "maybe": a deeper file is not asked when that one answers.
-            open.retain_mut(|lookup| {
-                while lookup.next < lookup.end {
-                    let (_, file, probe) = probes[lookup.next];
-                    if file.table.filter_says_maybe(probe, guard, tickers) {
-                        return true;
-                    }
-                    lookup.next += 1;
-                }
-                false
-            });
-            for lookup in &mut open {
-                let (_, file, _) = probes[lookup.next];
-                lookup.place = file.table.find_block(&lookup.key, guard, tickers);
-            }
-            for place in open.iter().flat_map(|lookup| lookup.place) {
-                place.prefetch_block();
-            }
-            for lookup in &open {
-                if let Some(place) = lookup.place {
-                    place.prefetch_entry(&lookup.key, guard);
-                }
-            }
-            let mut missed = Vec::new();
-            for lookup in open {
-                let (level, file, _) = probes[lookup.next];
-                let visit =
-                    |found: Found<'_>| Ok(is_value(found.kind)?.then(|| found.value_slice()));
-                let (table, key) = (&file.table, &lookup.key);
-                let found = match lookup.place {
-                    Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
-                    None => table.get_after_filter(key, guard, tickers, visit)?,
-                };
-                match found {
-                    Some(value) => {
-                        tickers.add(hit_ticker(level), 1);
-                        values[lookup.to] = value?;
-                    }
-                    None => missed.push(Open { next: lookup.next + 1, ..lookup }),
-                }
-            }
-            open = missed;
-        }
-        Ok(())
     }
 
     #[inline]
@@ -191,39 +127,110 @@ impl Inner {
         let key = LookupKey::new(key, sequence);
         let mut visit = Some(visit);
         let mut visit = |value: ValueRef<'_>| visit.take().map(|visit| visit(value));
-        match find_in_memtables(view, &key, tickers, &mut visit)? {
-            Some(answer) => Ok(answer.flatten()),
-            None => Ok(find_in_tables(&view.version, &key, &guard, tickers, visit)?.flatten()),
+        tickers.add(Ticker::NumberKeysRead, 1);
+        // An entry that the sequence number counts was counted by its memtable before.
+        if view.memtables().any(|memtable| !memtable.is_empty())
+            && let Some(answer) = find_in_memtables(view, &key, tickers, &mut visit)?
+        {
+            return Ok(answer.flatten());
         }
+        tickers.add(Ticker::MemtableMiss, 1);
+        Ok(find_in_tables(&view.version, &key, &guard, tickers, visit)?.flatten())
     }
 }
 
-/// A lookup of several that are made together and that has no answer yet.
-struct Open<'k, 'g> {
+/// One lookup of several that are made together, while it has no answer.
+struct Open<'k> {
     /// Where its answer belongs.
     to: usize,
     key: LookupKey<'k>,
-    /// Its candidate files that are left: `next .. end` of all.
-    next: usize,
-    end: usize,
-    /// In the next one of them, when that table's index is in memory.
+}
+
+/// What one of them asks of the one file of a run that may hold its key.
+struct Question<'g> {
+    /// Which of the open lookups asks.
+    lookup: usize,
+    table: &'g Table,
+    /// Where the key can be, when the filter says maybe and the table's index is in memory.
     place: Option<BlockPlace<'g>>,
 }
 
+/// Looks up to [`TOGETHER`] keys up, and leaves those in `open` that nobody knows. Of each run of
+/// files: each step for all keys before the next one, so that their trips to memory overlap.
+fn find_together(
+    view: &View,
+    open: &mut Vec<Open<'_>>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    values: &mut [Option<Slice>],
+) -> Result<()> {
+    if view.memtables().any(|memtable| !memtable.is_empty()) {
+        let mut failed = Ok(());
+        open.retain(|lookup| {
+            match find_in_memtables(view, &lookup.key, tickers, |value| value.to_slice()) {
+                Ok(Some(value)) => values[lookup.to] = value,
+                Ok(None) => return true,
+                Err(error) => failed = Err(error),
+            }
+            false
+        });
+        failed?;
+    }
+    tickers.add(Ticker::MemtableMiss, open.len() as u64);
+    let mut questions: Vec<Question<'_>> = Vec::with_capacity(open.len());
+    for run in view.version.runs() {
+        for (lookup, Open { key, .. }) in open.iter().enumerate() {
+            if let Some(file) = run.file_of(key.user_key) {
+                let table = &*file.table;
+                table.prefetch_filter(key, guard);
+                questions.push(Question { lookup, table, place: None });
+            }
+        }
+        questions.retain(|Question { lookup, table, .. }| {
+            table.filter_says_maybe(&open[*lookup].key, guard, tickers)
+        });
+        for Question { lookup, table, place, .. } in &mut questions {
+            *place = table.find_block(&open[*lookup].key, guard, tickers);
+        }
+        for place in questions.iter().flat_map(|question| question.place) {
+            place.prefetch_block();
+        }
+        for Question { lookup, place, .. } in &questions {
+            if let Some(place) = place {
+                place.prefetch_entry(&open[*lookup].key, guard);
+            }
+        }
+        let mut found_any = false;
+        for Question { lookup, table, place, .. } in questions.drain(..) {
+            let Open { to, key } = &mut open[lookup];
+            let visit = |found: Found<'_>| Ok(is_value(found.kind)?.then(|| found.value_slice()));
+            let found = match place {
+                Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
+                None => table.get_after_filter(key, guard, tickers, visit)?,
+            };
+            if let Some(value) = found {
+                tickers.add(hit_ticker(run.level), 1);
+                values[*to] = value?;
+                *to = FOUND;
+                found_any = true;
+            }
+        }
+        if found_any {
+            open.retain(|lookup| lookup.to != FOUND);
+        }
+    }
+    Ok(())
+}
+
 /// `None`: no memtable knows the key. `Some(None)`: it was deleted.
-#[inline]
+#[inline(never)]
 fn find_in_memtables<R>(
     view: &View,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
     visit: impl FnOnce(ValueRef<'_>) -> R,
 ) -> Result<Option<Option<R>>> {
-    tickers.add(Ticker::NumberKeysRead, 1);
-    for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
-        // An entry that the sequence number counts was counted before it.
-        if memtable.is_empty() {
-            continue;
-        }
+    for memtable in view.memtables() {
         if let Some((_, kind, value)) = memtable.get(key.user_key, key.sequence) {
             tickers.add(Ticker::MemtableHit, 1);
             return Ok(Some(match is_value(kind)? {
@@ -232,7 +239,6 @@ fn find_in_memtables<R>(
             }));
         }
     }
-    tickers.add(Ticker::MemtableMiss, 1);
     Ok(None)
 }
 
@@ -244,32 +250,40 @@ fn find_in_tables<R>(
     tickers: ThreadTickers<'_>,
     mut visit: impl FnMut(ValueRef<'_>) -> R,
 ) -> Result<Option<R>> {
-    let mut candidates = version.candidates(key.user_key);
-    loop {
-        let mut probes: [Option<(usize, &TableFile, FilterProbe<'_>)>; GATHERED] = [None; GATHERED];
-        let mut gathered = 0;
-        while gathered < GATHERED {
-            let Some((level, file)) = candidates.next() else { break };
-            let probe = file.table.prepare_filter(key, guard, tickers);
-            probes[gathered] = Some((level, file, probe));
-            gathered += 1;
-        }
-        for &(level, file, probe) in probes[..gathered].iter().flatten() {
-            if !file.table.filter_says_maybe(probe, guard, tickers) {
-                continue;
-            }
-            let found = file.table.get_after_filter(key, guard, tickers, |found| {
-                Ok(is_value(found.kind)?.then(|| visit(ValueRef::Block(found))))
-            })?;
-            if let Some(answer) = found {
-                tickers.add(hit_ticker(level), 1);
-                return answer;
-            }
-        }
-        if gathered < GATHERED {
-            return Ok(None);
-        }
+    // With one run the answer of its one filter is waited for anyway.
+    if version.runs().nth(1).is_some() {
+        prefetch_filters(version, key, guard);
     }
+    let flow = version.visit_candidates(key.user_key, |level, file| {
+        let table = &*file.table;
+        if !table.filter_says_maybe(key, guard, tickers) {
+            return ControlFlow::Continue(());
+        }
+        let found = table.get_after_filter(key, guard, tickers, |found| {
+            Ok(is_value(found.kind)?.then(|| visit(ValueRef::Block(found))))
+        });
+        match found {
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(answer)) => {
+                tickers.add(hit_ticker(level), 1);
+                ControlFlow::Break(answer)
+            }
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
+    });
+    match flow {
+        ControlFlow::Break(answer) => answer,
+        ControlFlow::Continue(()) => Ok(None),
+    }
+}
+
+/// Starts to fetch what all filters that will be asked need.
+#[inline(never)]
+fn prefetch_filters(version: &Version, key: &LookupKey<'_>, guard: &Guard) {
+    let _ = version.visit_candidates(key.user_key, |_, file| {
+        file.table.prefetch_filter(key, guard);
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// Whether an entry holds a value (`true`) or is a tombstone.
