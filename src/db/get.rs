@@ -186,9 +186,7 @@ fn find_together(
                 questions.push(Question { lookup, table, place: None });
             }
         }
-        questions.retain(|Question { lookup, table, .. }| {
-            table.filter_says_maybe(&open[*lookup].key, guard, tickers)
-        });
+        keep_maybes(&mut questions, open, guard, tickers);
         for Question { lookup, table, place, .. } in &mut questions {
             *place = table.find_block(&open[*lookup].key, guard, tickers);
         }
@@ -222,6 +220,39 @@ fn find_together(
     Ok(())
 }
 
+/// Takes the filters' answers, those of one table together, and drops the questions that get a no.
+fn keep_maybes<'g>(
+    questions: &mut Vec<Question<'g>>,
+    open: &[Open<'_>],
+    guard: &'g Guard,
+    tickers: ThreadTickers<'_>,
+) {
+    let (mut start, mut kept) = (0, 0);
+    while start < questions.len() {
+        let table = questions[start].table;
+        let mut keys = [&open[questions[start].lookup].key; TOGETHER];
+        let mut end = start + 1;
+        for i in end..questions.len() {
+            if std::ptr::eq(questions[i].table, table) {
+                keys[end - start] = &open[questions[i].lookup].key;
+                questions.swap(i, end);
+                end += 1;
+            }
+        }
+        let mut answers = [false; TOGETHER];
+        let (keys, answers) = (&keys[..end - start], &mut answers[..end - start]);
+        table.filter_says_maybe_together(keys, answers, guard, tickers);
+        for (i, maybe) in (start..end).zip(answers) {
+            if *maybe {
+                questions.swap(kept, i);
+                kept += 1;
+            }
+        }
+        start = end;
+    }
+    questions.truncate(kept);
+}
+
 /// `None`: no memtable knows the key. `Some(None)`: it was deleted.
 #[inline(never)]
 fn find_in_memtables<R>(
@@ -251,7 +282,7 @@ fn find_in_tables<R>(
     mut visit: impl FnMut(ValueRef<'_>) -> R,
 ) -> Result<Option<R>> {
     // With one run the answer of its one filter is waited for anyway.
-    if version.runs().nth(1).is_some() {
+    if version.has_many_runs() {
         prefetch_filters(version, key, guard);
     }
     let flow = version.visit_candidates(key.user_key, |level, file| {

@@ -125,6 +125,16 @@ impl TableFilter {
         answer(self.filter_of(key), key)
     }
 
+    /// The one filter, where it can be trusted and is fed [`LookupKey::hash`].
+    #[inline]
+    pub fn full_of_hash64(&self) -> Option<&FilterReader> {
+        match self {
+            TableFilter::Full(filter) => Some(filter)
+                .filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none()),
+            TableFilter::Partitioned(..) => None,
+        }
+    }
+
     /// What it says of the prefix of a key. The filter that holds the key's prefix is the one for
     /// the key.
     pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {

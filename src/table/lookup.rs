@@ -4,7 +4,8 @@
 //! many keys, before the next one:
 //!
 //! 1. [`Table::prefetch_filter`] starts the filter's trip to memory;
-//! 2. [`Table::filter_says_maybe`] takes its answer and counts it: a **no** ends the lookup here;
+//! 2. [`Table::filter_says_maybe`] takes its answer and counts it: a **no** ends the lookup here. For
+//!    keys together: [`Table::filter_says_maybe_together`];
 //! 3. [`Table::get_after_filter`] asks the index for the one block that can hold the key, and
 //!    searches it. For keys together: [`Table::find_block`], then [`Table::get_from_block`].
 //!
@@ -23,6 +24,9 @@ use super::block::Block;
 use super::block_search::Search;
 use super::filter_block::FilterAnswer;
 use super::reader::{Table, TableIndex};
+
+/// Hashes that are gathered before a filter is asked for them.
+const HASHES: usize = 32;
 
 /// The data block where the search of a table begins; past the last one when there is none.
 #[derive(Clone, Copy)]
@@ -115,8 +119,39 @@ impl Table {
         true
     }
 
+    /// Step 2 for several keys: `answers[i]` is that of `keys[i]`. A Bloom filter is asked for many
+    /// keys in a fraction of the time that it takes one by one.
+    pub fn filter_says_maybe_together(
+        &self,
+        keys: &[&LookupKey<'_>],
+        answers: &mut [bool],
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) {
+        let filter = self.stored_filter.and_then(|_| self.filter.borrow(0, guard));
+        let Some(filter) = filter.and_then(|filter| filter.full_of_hash64()) else {
+            for (answer, key) in answers.iter_mut().zip(keys) {
+                *answer = self.filter_says_maybe(key, guard, tickers);
+            }
+            return;
+        };
+        for (keys, answers) in keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)) {
+            let mut hashes = [0; HASHES];
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = key.hash;
+            }
+            filter.may_contain_many(&hashes[..keys.len()], answers);
+        }
+        let (asked, maybes) = (keys.len() as u64, answers.iter().map(|&maybe| u64::from(maybe)).sum());
+        tickers.add(Ticker::BlockCacheFilterHit, asked);
+        tickers.add(Ticker::BloomUseful, asked - maybes);
+        tickers.add(Ticker::BloomFullPositive, maybes);
+        let useful = (FileTicker::FilterUseful, asked - maybes);
+        self.file_counters().add_all(guard, [useful, (FileTicker::FilterFullPositive, maybes)]);
+    }
+
     /// Step 3, after a "maybe": visits the newest entry of the key that the snapshot sees.
-    #[inline]
+    #[inline(never)]
     pub fn get_after_filter<R>(
         &self,
         key: &LookupKey<'_>,

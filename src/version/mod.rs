@@ -125,6 +125,12 @@ impl Version {
         })
     }
 
+    /// Whether several files may hold one key.
+    #[inline]
+    pub fn has_many_runs(&self) -> bool {
+        self.ranges.len() > 1 || self.levels[0].len() > 1
+    }
+
     /// Visits the files that may hold `key`, with their levels, newest first, until `visit` breaks:
     /// of level 0 those whose range holds it, then at most one a level.
     #[inline(always)]
