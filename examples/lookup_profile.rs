@@ -107,7 +107,8 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
     }
     for file in 0..options.l0 {
         let step = 97;
-        (0..options.entries / 100).try_for_each(|i| put((i * step + file * 31) % options.entries))?;
+        (0..options.entries / 100)
+            .try_for_each(|i| put((i * step + file * 31) % options.entries))?;
         db.flush()?;
     }
     db.wait_for_compaction()?;
@@ -179,9 +180,7 @@ fn main() -> Answer<()> {
     let memory: Vec<u32> = (0..MEMORY_WORDS as u64).map(|i| mix(i) as u32).collect();
     // A key is chosen and made before it is looked up, so that only lookups are timed.
     let choose = |first: u64, count: u64, seed: u64| -> Vec<Key> {
-        (0..options.operations as u64)
-            .map(|i| key(first + mix(seed << 40 | i) % count))
-            .collect()
+        (0..options.operations as u64).map(|i| key(first + mix(seed << 40 | i) % count)).collect()
     };
     let (entries, some) = (options.entries, options.entries.min(1000));
     let names = [

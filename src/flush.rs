@@ -20,7 +20,7 @@ pub(crate) fn flush(
     if !cursor.valid() {
         return Ok(None);
     }
-    let mut table = store.create(filter)?;
+    let mut table = store.create(filter, 0)?;
     while cursor.valid() {
         table.add(cursor.key(), cursor.value())?;
         cursor.next()?;

@@ -142,7 +142,8 @@ pub(crate) fn are_equal(a: &[u8], b: &[u8]) -> bool {
     // Two words that overlap cover what is no multiple of a word.
     if let (Some(a_end), Some(b_end)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
         let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-        let differ = |(a, b): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*a) != u64::from_ne_bytes(*b);
+        let differ =
+            |(a, b): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*a) != u64::from_ne_bytes(*b);
         return !a_words.iter().zip(b_words).any(differ) && !differ((a_end, b_end));
     }
     match (a.first_chunk::<4>(), b.first_chunk::<4>(), a.last_chunk::<4>(), b.last_chunk::<4>()) {

@@ -45,7 +45,7 @@ mod table;
 mod version;
 mod wal;
 
-pub use cache::{BlockCache, BlockKind, KindUsage};
+pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
     Builder, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Snapshot, Stats,
     VerifyReport, WriteBatch,

@@ -186,6 +186,7 @@ impl<'a> Below<'a> {
 /// The tables being written.
 struct Outputs<'a> {
     job: &'a Job<'a>,
+    output_level: usize,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,
     last_user_key: Vec<u8>,
@@ -201,6 +202,7 @@ impl<'a> Outputs<'a> {
         let grandparents = job.version.levels.get(plan.output_level + 1);
         Outputs {
             job,
+            output_level: plan.output_level,
             finished: Vec::new(),
             current: None,
             last_user_key: Vec::new(),
@@ -222,7 +224,7 @@ impl<'a> Outputs<'a> {
         }
         let table = match &mut self.current {
             Some(table) => table,
-            None => self.current.insert(self.job.store.create(self.job.filter)?),
+            None => self.current.insert(self.job.store.create(self.job.filter, self.output_level)?),
         };
         table.add(internal_key, value)
     }

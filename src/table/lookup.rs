@@ -142,7 +142,8 @@ impl Table {
             }
             filter.may_contain_many(&hashes[..keys.len()], answers);
         }
-        let (asked, maybes) = (keys.len() as u64, answers.iter().map(|&maybe| u64::from(maybe)).sum());
+        let (asked, maybes) =
+            (keys.len() as u64, answers.iter().map(|&maybe| u64::from(maybe)).sum());
         tickers.add(Ticker::BlockCacheFilterHit, asked);
         tickers.add(Ticker::BloomUseful, asked - maybes);
         tickers.add(Ticker::BloomFullPositive, maybes);
@@ -214,7 +215,9 @@ impl Table {
             };
             tickers.add(Ticker::DataBlocksExamined, 1);
             let search = block.find(key.user_key, key.trailer(), self.overlay());
-            match search.map_err(|damage| self.block_file().damaged(damage, index.index.handle(i)))? {
+            match search
+                .map_err(|damage| self.block_file().damaged(damage, index.index.handle(i)))?
+            {
                 Search::Found { trailer, value } => {
                     let examined = FileTicker::DataBlocksExamined;
                     if self.stored_filter.is_some() {

@@ -51,8 +51,8 @@ use crate::key::{self, SEEK_KIND, SequenceNumber};
 
 pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::{ScanOptions, TableCursor};
-pub(crate) use options::Dialect;
 pub(crate) use lookup::{BlockPlace, Found};
+pub(crate) use options::Dialect;
 pub(crate) use reader::{Table, TableContext};
 
 pub use checksum::ChecksumKind;

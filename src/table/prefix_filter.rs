@@ -100,8 +100,7 @@ impl Table {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
         (!self.properties().whole_key_filtering() || filter.may_contain(key) != FilterAnswer::No)
-            && prefix.is_none_or(|prefix| {
-                filter.may_contain_prefix(key, prefix) != FilterAnswer::No
-            })
+            && prefix
+                .is_none_or(|prefix| filter.may_contain_prefix(key, prefix) != FilterAnswer::No)
     }
 }
