@@ -106,6 +106,13 @@ enum Priority {
 /// Every value is charged the heap bytes it really holds, bookkeeping included. Data blocks are
 /// evicted before indexes and filters; within either, a value that was used since the hand of the
 /// clock last passed gets a second chance. A value that does not fit is used and not kept.
+///
+/// Open tables are charged too, about 3 KiB each, and cannot be refused: what they take is not there
+/// for blocks. When they alone exceed the capacity, every block is read again at each use.
+///
+/// What was evicted lives on until the lookups that were under way have ended. So the heap exceeds the
+/// capacity for moments, by what the last miss of each thread displaced: give the cache at least
+/// twenty times the largest filter.
 pub struct BlockCache {
     capacity_bytes: usize,
     /// Evicted bytes that a reader may still hold.

@@ -115,7 +115,7 @@ impl Builder {
 
     /// The most bytes of the block cache. Default 64 MiB. Data blocks, indexes **and filters** are
     /// charged to it; give it at least the filters (bits per key × keys / 8) and the indexes
-    /// (about 1 % of the data), and what is left to hot data. An open table itself is charged 4 KiB:
+    /// (about 1 % of the data), and what is left to hot data. An open table itself is charged about 3 KiB:
     /// where the open tables alone exceed the capacity, nothing is kept beside them.
     pub fn block_cache_bytes(mut self, bytes: usize) -> Builder {
         self.cache = CacheChoice::Own(bytes);
