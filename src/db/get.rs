@@ -232,7 +232,7 @@ fn keep_maybes<'g>(
         let table = questions[start].table;
         let mut keys = [&open[questions[start].lookup].key; TOGETHER];
         let mut end = start + 1;
-        for i in end..questions.len() {
+        for i in start + 1..questions.len() {
             if std::ptr::eq(questions[i].table, table) {
                 keys[end - start] = &open[questions[i].lookup].key;
                 questions.swap(i, end);
