@@ -20,6 +20,11 @@ pub(crate) trait Cursor {
     /// To the first entry at or after the internal key `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
+    /// Starts to fetch what [`Cursor::seek`] to the same target will read, which must come next.
+    /// Who seeks with many cursors asks all of them for each part in turn, so that their trips to
+    /// memory overlap.
+    fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
+
     /// To the last entry **before** the internal key `target`.
     fn seek_before(&mut self, target: &[u8]) -> Result<()>;
 
@@ -43,6 +48,15 @@ pub(crate) trait Cursor {
     fn value_slice(&self) -> Slice {
         Slice::copy_from(self.value())
     }
+}
+
+/// The trips to memory of a seek, each after the one before.
+#[derive(Clone, Copy)]
+pub(crate) enum Fetch {
+    /// What is known of the block.
+    Block,
+    /// The entries in it.
+    Entries,
 }
 
 /// What [`Cursor::step`] came to. Who walks a tree asks this of every entry, and most cursors can

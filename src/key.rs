@@ -78,6 +78,27 @@ pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
     internal_key(user_key, sequence, SEEK_KIND)
 }
 
+/// The largest key of a file whose last range deletion ends before `end` and that holds no entry from
+/// there on: a key that no entry has, and before all entries of `end`. As in RocksDB.
+pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
+    internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
+}
+
+/// Whether a file whose largest internal key is `largest` holds nothing from `user_key` on.
+#[inline]
+pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
+    match self::user_key(largest).cmp(user_key) {
+        Ordering::Less => true,
+        Ordering::Equal => is_range_end(largest),
+        Ordering::Greater => false,
+    }
+}
+
+/// Whether an internal key is a [`range_end`].
+pub(crate) fn is_range_end(internal_key: &[u8]) -> bool {
+    trailer(internal_key) == pack(MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
+}
+
 /// The user key of a checked internal key.
 pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
     &internal_key[..internal_key.len() - TRAILER_BYTES]
@@ -101,6 +122,20 @@ pub(crate) fn kind_byte(internal_key: &[u8]) -> u8 {
 /// The order of the store: user key ascending, then trailer descending.
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     user_key(a).cmp(user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+}
+
+/// The order of slices, eight bytes a step, without a call for keys that differ early.
+#[inline(always)]
+pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
+    while let (Some((x, a_rest)), Some((y, b_rest))) =
+        (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
+    {
+        if x != y {
+            return u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y));
+        }
+        (a, b) = (a_rest, b_rest);
+    }
+    a.cmp(b)
 }
 
 /// The first 8 bytes as a number that orders as they do. Shorter keys are padded with zeros, so
@@ -173,6 +208,16 @@ mod tests {
                 assert_eq!(compare(a, b), i.cmp(&j), "{i} {j}");
             }
         }
+    }
+
+    #[test]
+    fn the_end_of_a_range_stands_before_every_entry_of_its_key_and_counts_as_outside() {
+        let end = range_end(b"k");
+        assert_eq!(compare(&end, &internal_key(b"k", MAX_SEQUENCE - 1, 1)), Ordering::Less);
+        assert_eq!(compare(&end, &internal_key(b"j\xff", 0, 0)), Ordering::Greater);
+        assert!(ends_before(&end, b"k") && ends_before(&end, b"l") && !ends_before(&end, b"j"));
+        let entry = internal_key(b"k", 7, 15);
+        assert!(!ends_before(&entry, b"k") && ends_before(&entry, b"k\0"));
     }
 
     #[test]

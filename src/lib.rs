@@ -13,7 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]; [`WriteBatch`], [`Snapshot`],
+//! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]; [`WriteBatch, WriteBrake`], [`Snapshot`],
 //!   [`DbIterator`] and [`DbCursor`] belong to it.
 //! - [`filter`] is the filter library by itself, and [`FilterPolicy`] says which filter a new table gets.
 //! - [`SstWriter`] and [`SstReader`] write and read single tables, in RocksDB's format, without a database.
@@ -38,6 +38,7 @@ mod key;
 mod memtable;
 mod merge;
 mod policy;
+mod range_del;
 mod slice;
 mod stats;
 mod sync;
@@ -47,8 +48,8 @@ mod wal;
 
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
-    Builder, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Snapshot, Stats,
-    VerifyReport, WriteBatch,
+    BrakeCause, Builder, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Snapshot,
+    Stats, VerifyReport, WriteBatch, WriteBrake,
 };
 pub use error::{Error, Result};
 pub use hash::hash64;

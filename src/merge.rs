@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Fetch, Step};
 use crate::error::Result;
 use crate::key;
 use crate::slice::Slice;
@@ -24,10 +24,13 @@ enum Direction {
     Backward,
 }
 
+/// An index that no source has, so that looking one up is the only check.
+const NO_SOURCE: usize = usize::MAX;
+
 pub(crate) struct MergingCursor<C> {
     sources: Vec<C>,
-    /// Index of the source that stands on the current entry.
-    current: Option<usize>,
+    /// Index of the source that stands on the current entry; [`NO_SOURCE`] when there is none.
+    current: usize,
     /// Indices of the other valid sources, a binary heap in the order of `direction`.
     heap: Vec<usize>,
     direction: Direction,
@@ -41,7 +44,7 @@ impl<C: Cursor> MergingCursor<C> {
         let heap = Vec::with_capacity(sources.len());
         MergingCursor {
             sources,
-            current: None,
+            current: NO_SOURCE,
             heap,
             direction: Direction::Forward,
             is_alone: false,
@@ -69,7 +72,7 @@ impl<C: Cursor> MergingCursor<C> {
         for i in (0..self.heap.len() / 2).rev() {
             self.sift_down(i);
         }
-        self.current = self.pop();
+        self.current = self.pop().unwrap_or(NO_SOURCE);
         self.is_alone = self.heap.is_empty() && self.direction == Direction::Forward;
     }
 
@@ -103,7 +106,7 @@ impl<C: Cursor> MergingCursor<C> {
     #[inline]
     fn settle(&mut self, current: usize) {
         if !self.sources[current].valid() {
-            self.current = self.pop();
+            self.current = self.pop().unwrap_or(NO_SOURCE);
             self.is_alone = self.heap.is_empty() && self.direction == Direction::Forward;
         } else if let Some(&top) = self.heap.first() {
             self.compare_to_top(current, top);
@@ -112,22 +115,23 @@ impl<C: Cursor> MergingCursor<C> {
 
     fn compare_to_top(&mut self, current: usize, top: usize) {
         let (key, top_key) = (self.sources[current].key(), self.sources[top].key());
-        let user_keys = key::user_key(top_key).cmp(key::user_key(key));
+        let user_keys = key::compare_words(key::user_key(top_key), key::user_key(key));
         self.is_alone = user_keys != Ordering::Equal && self.direction == Direction::Forward;
         let order = user_keys.then_with(|| key::trailer(key).cmp(&key::trailer(top_key)));
         if self.is_before(order.then(top.cmp(&current))) {
             self.heap[0] = current;
             self.sift_down(0);
-            self.current = Some(top);
+            self.current = top;
             self.is_alone = false;
         }
     }
 
     /// Moves every source to the other side of the current entry and rebuilds the order.
     fn turn(&mut self, direction: Direction) -> Result<()> {
-        let Some(current) = self.current else { return Ok(()) };
-        let target = self.sources[current].key().to_vec();
-        self.current = None;
+        let current = self.current;
+        let Some(source) = self.sources.get(current) else { return Ok(()) };
+        let target = source.key().to_vec();
+        self.current = NO_SOURCE;
         for (i, source) in self.sources.iter_mut().enumerate() {
             if i == current {
                 continue;
@@ -145,7 +149,7 @@ impl<C: Cursor> MergingCursor<C> {
 
     fn on_error<T>(&mut self, result: Result<T>) -> Result<T> {
         if result.is_err() {
-            self.current = None;
+            self.current = NO_SOURCE;
         }
         result
     }
@@ -161,15 +165,37 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
+    /// Leaves out entries on the way: the sources that `may_skip` allows and that stand before the
+    /// internal key `target` go to it, or, when the walk goes backward, those that stand at or after
+    /// `target` to the last entry before it.
+    pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
+        let direction = self.direction;
+        let skipped =
+            self.sources.iter_mut().filter(|source| source.valid()).try_for_each(|source| {
+                let is_before = key::compare(source.key(), target).is_lt();
+                match direction {
+                    Direction::Forward if is_before && may_skip(source) => source.seek(target),
+                    Direction::Backward if !is_before && may_skip(source) => {
+                        source.seek_before(target)
+                    }
+                    _ => Ok(()),
+                }
+            });
+        self.on_error(skipped)?;
+        self.gather(direction);
+        Ok(())
+    }
+
     fn advance(&mut self, direction: Direction) -> Result<()> {
         if self.direction != direction {
             let turned = self.turn(direction);
             self.on_error(turned)?;
         }
-        let Some(current) = self.current else { return Ok(()) };
+        let current = self.current;
+        let Some(source) = self.sources.get_mut(current) else { return Ok(()) };
         let moved = match direction {
-            Direction::Forward => self.sources[current].next(),
-            Direction::Backward => self.sources[current].prev(),
+            Direction::Forward => source.next(),
+            Direction::Backward => source.prev(),
         };
         self.on_error(moved)?;
         self.settle(current);
@@ -180,7 +206,7 @@ impl<C: Cursor> MergingCursor<C> {
 impl<C: Cursor> Cursor for MergingCursor<C> {
     #[inline]
     fn valid(&self) -> bool {
-        self.current.is_some()
+        self.current != NO_SOURCE
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
@@ -192,6 +218,9 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
+        for fetch in [Fetch::Block, Fetch::Entries] {
+            self.sources.iter_mut().for_each(|source| source.fetch_for_seek(target, fetch));
+        }
         self.move_all(Direction::Forward, |source| source.seek(target))
     }
 
@@ -207,11 +236,15 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
     /// known to have another key.
     #[inline(always)]
     fn step(&mut self) -> Option<Step> {
-        let current = self.current.filter(|_| self.is_alone)?;
-        let step = self.sources[current].step()?;
+        let current = self.current;
+        let source = self.sources.get_mut(current)?;
+        if !self.is_alone {
+            return None;
+        }
+        let step = source.step()?;
         if let Some(&top) = self.heap.first() {
             self.compare_to_top(current, top);
-            if self.current != Some(current) {
+            if self.current != current {
                 return Some(Step { repeats: false, trailer: key::trailer(self.key()) });
             }
         }
@@ -224,17 +257,17 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
 
     #[inline]
     fn key(&self) -> &[u8] {
-        self.sources[self.current.expect("the cursor stands on an entry")].key()
+        self.sources[self.current].key()
     }
 
     #[inline]
     fn value(&self) -> &[u8] {
-        self.sources[self.current.expect("the cursor stands on an entry")].value()
+        self.sources[self.current].value()
     }
 
     #[inline]
     fn value_slice(&self) -> Slice {
-        self.sources[self.current.expect("the cursor stands on an entry")].value_slice()
+        self.sources[self.current].value_slice()
     }
 }
 

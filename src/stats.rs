@@ -224,10 +224,20 @@ tickers! {
     WalFileBytes = "wal.bytes",
     /// Syncs of the write-ahead log.
     WalFileSynced = "wal.synced",
-    /// Writes that waited for flush or compaction. (Ours.)
+    /// Times that writers waited for flush or compaction: the sum of the causes below. (Ours.)
     StallCount = "stall.count",
-    /// Microseconds that writes waited for flush or compaction.
+    /// Microseconds that writers waited for flush or compaction.
     StallMicros = "stall.micros",
+    /// Waits until a memtable was flushed.
+    StallMemtableStops = "memtable-limit-stops",
+    /// Waits of writers that level 0 slowed down.
+    StallL0Delays = "l0-file-count-limit-delays",
+    /// Waits until level 0 was compacted.
+    StallL0Stops = "l0-file-count-limit-stops",
+    /// Waits of writers that compaction debt slowed down.
+    StallDebtDelays = "pending-compaction-bytes-delays",
+    /// Waits until compaction debt was paid.
+    StallDebtStops = "pending-compaction-bytes-stops",
 
     /// Keys in the filters that were built. (Ours.)
     FilterBuildKeys = "filter.build.keys",

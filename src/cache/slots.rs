@@ -203,13 +203,16 @@ impl<T: Send + Sync + 'static> Slots<T> {
         prefetch(&raw const self.array[i]);
     }
 
-    /// Starts to fetch all of the resident in slot `i`, whose memory behind it excluded.
+    /// Starts to fetch all of the resident in slot `i` and its counts, whose memory behind it
+    /// excluded.
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
         let resident = self.array[i].load(Ordering::Relaxed).cast::<u8>();
+        let counts = resident.wrapping_sub(2 * size_of::<usize>());
         for offset in (0..size_of::<Resident<T>>()).step_by(LINE_BYTES) {
-            prefetch(resident.wrapping_add(offset));
+            prefetch(counts.wrapping_add(offset));
         }
+        prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
     }
 
     /// Fills slot `i` from `read`, which returns the value and the heap bytes it owns. When

@@ -27,7 +27,7 @@
 
 use std::collections::HashSet;
 
-use crate::key::user_key;
+use crate::key::{self, user_key};
 use crate::version::{FileMeta, LEVELS};
 
 /// The level that holds the oldest versions.
@@ -95,14 +95,50 @@ pub(crate) fn pick(levels: &Levels, shape: &Shape, busy: &HashSet<u64>) -> Optio
     urgent.retain(|&(score, _)| score >= 1.0);
     urgent.sort_by(|a, b| b.0.total_cmp(&a.0));
     urgent.iter().find_map(|&(_, level)| match level {
-        0 => plan(levels, 0, base, levels[0].iter().map(|f| f.number).collect(), shape, busy),
-        _ => pick_file(levels, level, level.max(base - 1) + 1, shape, busy),
+        0 => {
+            let inputs = levels[0].iter().map(|f| f.number).collect();
+            plan(levels, 0, next_level(levels, 0, base), inputs, shape, busy)
+        }
+        _ => pick_file(levels, level, next_level(levels, level, base), shape, busy),
     })
+}
+
+/// The level that `level` is compacted into: the base or the one below. Not past a level above the
+/// base that still holds files: what is newer would come to lie under what is older.
+pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
+    let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
+    left_over.unwrap_or(base.max(level + 1))
 }
 
 /// Bytes of each level.
 pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
     std::array::from_fn(|level| levels[level].iter().map(|f| f.file_bytes).sum())
+}
+
+/// How many bytes compaction must still rewrite before every level is within its target: what
+/// level 0 brings into the base, then level by level what is too much, each with what it overlaps
+/// below, taken as evenly spread. RocksDB's estimate of pending compaction bytes.
+pub(crate) fn debt_bytes(levels: &Levels, shape: &Shape) -> u64 {
+    let bytes = level_bytes(levels);
+    let (base, targets) = level_targets(&bytes, shape);
+    let mut debt: u64 = 0;
+    // What comes into a level from above.
+    let mut moving = 0;
+    if l0_score(levels, shape) >= 1.0 {
+        moving = bytes[0];
+        debt = moving.saturating_add(bytes[base]);
+    }
+    // Levels above the base are to be emptied.
+    moving = bytes[1..base].iter().fold(moving, |sum, &bytes| sum.saturating_add(bytes));
+    for level in base..LAST_LEVEL {
+        let size = bytes[level].saturating_add(moving);
+        moving = size.saturating_sub(targets[level]);
+        if moving > 0 {
+            let overlap = moving as f64 * (bytes[level + 1] as f64 / size as f64);
+            debt = debt.saturating_add(moving).saturating_add(overlap as u64);
+        }
+    }
+    debt
 }
 
 fn l0_score(levels: &Levels, shape: &Shape) -> f64 {
@@ -121,14 +157,11 @@ fn pick_file(
         .iter()
         .filter(|file| !busy.contains(&file.number))
         .map(|file| {
-            let below: u64 = overlapping(
-                &levels[output_level],
-                user_key(&file.smallest),
-                user_key(&file.largest),
-            )
-            .iter()
-            .map(|f| f.file_bytes)
-            .sum();
+            let below: u64 =
+                overlapping(&levels[output_level], user_key(&file.smallest), &file.largest)
+                    .iter()
+                    .map(|f| f.file_bytes)
+                    .sum();
             (below as f64 / file.file_bytes.max(1) as f64, file.number)
         })
         .collect();
@@ -151,7 +184,7 @@ pub(crate) fn plan(
     let chosen: Vec<&FileMeta> =
         levels[level].iter().copied().filter(|f| inputs.contains(&f.number)).collect();
     let smallest = chosen.iter().map(|f| user_key(&f.smallest)).min()?;
-    let largest = chosen.iter().map(|f| user_key(&f.largest)).max()?;
+    let largest = chosen.iter().map(|f| &f.largest[..]).max_by(|a, b| key::compare(a, b))?;
     let below = if output_level == level {
         &[][..]
     } else {
@@ -181,10 +214,9 @@ pub(crate) fn plan(
 /// Whether no two files share a user key. One file always is; files of level 0 are after a fill in
 /// key order.
 fn are_disjoint(files: &[&FileMeta]) -> bool {
-    let mut ranges: Vec<_> =
-        files.iter().map(|f| (user_key(&f.smallest), user_key(&f.largest))).collect();
-    ranges.sort();
-    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
+    let mut files = files.to_vec();
+    files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
+    files.windows(2).all(|pair| pair[1].begins_behind(&pair[0].largest))
 }
 
 /// An output table is cut where it would overlap more than this with the level after it.
@@ -192,14 +224,15 @@ pub(crate) fn max_grandparent_bytes(shape: &Shape) -> u64 {
     shape.table_bytes.saturating_mul(10)
 }
 
-/// The files of a level of disjoint files whose user-key range meets `smallest ..= largest`.
+/// The files of a level of disjoint files whose user-key range meets the one from the user key
+/// `smallest` to the internal key `largest`.
 pub(crate) fn overlapping<'a, 'b>(
     files: &'b [&'a FileMeta],
     smallest: &[u8],
     largest: &[u8],
 ) -> &'b [&'a FileMeta] {
-    let start = files.partition_point(|f| user_key(&f.largest) < smallest);
-    let end = files.partition_point(|f| user_key(&f.smallest) <= largest);
+    let start = files.partition_point(|f| f.ends_before(smallest));
+    let end = files.partition_point(|f| !f.begins_behind(largest));
     &files[start..end.max(start)]
 }
 
@@ -250,6 +283,31 @@ mod tests {
         assert_eq!(targets, [0, 0, 0, 0, 123, 1234, 12_345]);
     }
 
+    fn debt_of(files: &[(usize, FileMeta)]) -> u64 {
+        let mut levels: Levels = Default::default();
+        for (level, file) in files {
+            levels[*level].push(file);
+        }
+        debt_bytes(&levels, &SHAPE)
+    }
+
+    #[test]
+    fn a_tree_that_asks_for_no_compaction_has_no_debt_and_each_level_adds_its_own() {
+        let last = (6, file(1, 0, 9, 10_000));
+        let l0 = |count: u64| (0..count).map(|i| (0, file(9 + i, 0, 9, 50)));
+        assert_eq!(debt_of(&[]), 0);
+        let balanced: Vec<_> = l0(3).chain([last.clone(), (5, file(2, 0, 9, 1000))]).collect();
+        assert_eq!(debt_of(&balanced), 0);
+        // The base is level 4, which may hold 100: 200 come in, of 250 then 150 go on to level 5,
+        // which may hold 1000 and has 900, so 50 go on to level 6.
+        let full: Vec<_> =
+            l0(4).chain([(4, file(3, 0, 9, 50)), (5, file(2, 0, 9, 900)), last]).collect();
+        let to_base = 200 + 50;
+        let to_5 = 150 + 150 * 900 / 250;
+        let to_6 = 50 + 50 * 10_000 / 1050;
+        assert_eq!(debt_of(&full), to_base + to_5 + to_6);
+    }
+
     #[test]
     fn files_of_level_0_that_share_no_key_move_without_a_merge() {
         let mut files: Vec<_> =
@@ -294,6 +352,34 @@ mod tests {
         let files = [(5, file(1, 0, 9, 160)), (6, file(2, 10, 20, 1000))];
         let plan = pick_from(&files, &[]).unwrap();
         assert!(plan.trivial_move && plan.output_inputs.is_empty());
+    }
+
+    /// While the last file of such a level is on its way, level 0 was sent past it.
+    #[test]
+    fn nothing_is_sent_past_a_level_above_the_base_that_still_holds_files() {
+        let mut files: Vec<_> = (0..4).map(|i| (0, file(9 - i, 10, 20, 10))).collect();
+        files.push((2, file(1, 15, 30, 5)));
+        files.push((4, file(2, 10, 40, 5)));
+        files.push((6, file(3, 50, 60, 50)));
+        assert_eq!(pick_from(&files, &[1, 2]), None);
+        let plan = pick_from(&files, &[2]).unwrap();
+        assert_eq!((plan.level, plan.output_level, plan.output_inputs), (0, 2, vec![1]));
+        files.truncate(4);
+        let levels: Levels = Default::default();
+        assert_eq!(next_level(&levels, 0, 6), 6);
+        assert_eq!(next_level(&levels, 2, 6), 6);
+        assert_eq!(next_level(&levels, 6, 6), 7);
+    }
+
+    #[test]
+    fn files_that_meet_at_the_end_of_a_range_deletion_do_not_overlap() {
+        let mut first = file(9, 10, 20, 10);
+        first.largest = key::range_end(&[20]);
+        let second = file(8, 20, 30, 10);
+        assert!(are_disjoint(&[&second, &first]));
+        assert_eq!(overlapping(&[&second], &[10], &first.largest).len(), 0);
+        assert_eq!(overlapping(&[&first], &[20], &second.largest).len(), 0);
+        assert_eq!(overlapping(&[&first], &[19], &second.largest).len(), 1);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The merge of one compaction: entries of all inputs in order, survivors to new tables.
 //!
 //! Outputs are cut at the target size, and earlier where one would overlap too much of the level
-//! after it, but never between two versions of a user key: a level holds a user key in one file.
+//! after it or where a file of that level ends, but never between two versions of a user key: a
+//! level holds a user key in one file. A table's range deletions reach to the first key of the next
+//! one at most.
 //!
 //! A large compaction is split by key range ([`split`](super::split)) over several threads. Each
 //! part is a merge of its own; all their tables are handed over together, or none: the first part
@@ -12,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use super::pick::{Plan, Shape, max_grandparent_bytes};
+use super::ranges::Ranges;
 use super::retain::Retention;
 use super::split::{self, KeyRange};
 use crate::cursor::Cursor;
@@ -46,16 +49,20 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
-    let (inputs, output_inputs) = input_files(job.version, plan);
+    let (mut inputs, mut output_inputs) = input_files(job.version, plan);
+    let all = inputs.iter().chain(&output_inputs);
+    let deleted = Ranges::new(all, &job.snapshots, job.version, plan.output_level);
+    inputs.retain(|file| !deleted.drops_file(file));
+    output_inputs.retain(|file| !deleted.drops_file(file));
     let cuts = split::cuts(inputs.iter().chain(&output_inputs), job.parts)?;
     let ranges = split::ranges(&cuts);
 
     let failed = AtomicBool::new(false);
     let run_part = |range: KeyRange| {
-        let mut outputs = Outputs::new(job, plan);
+        let mut outputs = Outputs::new(job, plan, &deleted, range.lower);
         let sources = sources(plan, &inputs, &output_inputs);
         let merged = merge(job, plan, sources, range, &failed, &mut outputs);
-        let merged = merged.and_then(|()| outputs.cut());
+        let merged = merged.and_then(|()| outputs.cut(range.upper));
         if merged.is_err() {
             failed.store(true, Ordering::Relaxed);
         }
@@ -153,7 +160,9 @@ fn merge(
         if job.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        if retention.keeps(cursor.key(), |key| below.may_hold(key)) {
+        if !outputs.deleted.drops(cursor.key())
+            && retention.keeps(cursor.key(), |key| below.may_hold(key))
+        {
             outputs.add(cursor.key(), cursor.value())?;
         }
         cursor.next()?;
@@ -187,6 +196,9 @@ impl<'a> Below<'a> {
 struct Outputs<'a> {
     job: &'a Job<'a>,
     output_level: usize,
+    deleted: &'a Ranges<'a>,
+    /// Where the current table's share of the range deletions begins; `None`: with the first.
+    lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,
     last_user_key: Vec<u8>,
@@ -195,29 +207,35 @@ struct Outputs<'a> {
     grandparents: &'a [Arc<TableFile>],
     next_grandparent: usize,
     overlapped_bytes: u64,
+    /// How many of its files ended while the current table was being written.
+    crossed: usize,
 }
 
 impl<'a> Outputs<'a> {
-    fn new(job: &'a Job<'a>, plan: &Plan) -> Self {
+    fn new(job: &'a Job<'a>, plan: &Plan, deleted: &'a Ranges<'a>, lower: Option<&[u8]>) -> Self {
         let grandparents = job.version.levels.get(plan.output_level + 1);
         Outputs {
             job,
             output_level: plan.output_level,
+            deleted,
+            lower: lower.map(<[u8]>::to_vec),
             finished: Vec::new(),
             current: None,
             last_user_key: Vec::new(),
             grandparents: grandparents.map_or(&[], |level| &level[..]),
             next_grandparent: 0,
             overlapped_bytes: 0,
+            crossed: 0,
         }
     }
 
     fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(internal_key);
         if self.last_user_key != key || self.current.is_none() {
+            let crossed_before = self.crossed;
             self.pass_grandparents(key);
-            if self.is_full() {
-                self.cut()?;
+            if self.is_full(crossed_before) {
+                self.cut(Some(key))?;
             }
             self.last_user_key.clear();
             self.last_user_key.extend_from_slice(key);
@@ -235,25 +253,48 @@ impl<'a> Outputs<'a> {
         {
             if self.current.is_some() {
                 self.overlapped_bytes += file.meta.file_bytes;
+                self.crossed += 1;
             }
             self.next_grandparent += 1;
         }
     }
 
-    fn is_full(&self) -> bool {
-        let shape = self.job.shape;
-        self.current.as_ref().is_some_and(|table| {
-            table.estimated_bytes() >= shape.table_bytes
-                || self.overlapped_bytes > max_grandparent_bytes(shape)
-        })
+    /// Whether the next key goes to another table. `crossed_before`: how many grandparents ended
+    /// before the last key.
+    fn is_full(&self, crossed_before: usize) -> bool {
+        let Some(table) = &self.current else { return false };
+        let table_bytes = self.job.shape.table_bytes;
+        let bytes = table.estimated_bytes();
+        bytes >= table_bytes
+            || self.overlapped_bytes > max_grandparent_bytes(self.job.shape)
+            || (self.crossed > crossed_before
+                && bytes >= table_bytes / 100 * early_cut_percent(crossed_before))
     }
 
-    /// Finishes the current table, if there is one.
-    fn cut(&mut self) -> Result<()> {
+    /// Finishes the current table, with the range deletions before `upper`, if there is either.
+    fn cut(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.overlapped_bytes = 0;
-        if let Some(table) = self.current.take() {
+        self.crossed = 0;
+        let mut current = self.current.take();
+        for range in self.deleted.survivors(self.lower.as_deref(), upper) {
+            let table = match &mut current {
+                Some(table) => table,
+                None => current.insert(self.job.store.create(self.job.filter, self.output_level)?),
+            };
+            table.add_range(range)?;
+        }
+        if let Some(table) = current {
             self.finished.push(table.finish()?);
         }
+        self.lower = upper.map(<[u8]>::to_vec);
         Ok(())
     }
+}
+
+/// How full, in percent, a table must be to be cut where a grandparent ends: then neither half of
+/// that file is rewritten for a table that only touches it. The more such places a table has come
+/// by, the sooner the next comes, so the longer it may wait for it. (The rule, with its numbers, is
+/// RocksDB's.)
+fn early_cut_percent(crossed_before: usize) -> u64 {
+    (50 + 5 * crossed_before as u64).min(90)
 }

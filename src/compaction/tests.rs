@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use crate::key::{self, internal_key};
+use crate::range_del::RangeTombstone;
 use crate::stats::Counters;
 use crate::table::{Compression, TableContext, TableOptions};
 use crate::version::{
@@ -219,4 +220,208 @@ fn a_cancelled_compaction_leaves_no_table() {
     };
     assert!(matches!(run(&job, &whole_plan(&version)), Err(Error::Closed)));
     assert_eq!(tables_on_disk(&mem), before);
+}
+
+/// Tables that end where a file of the next level ends overlap one file less there.
+#[test]
+fn tables_are_cut_where_a_file_of_the_next_level_ends() {
+    let store = store(Arc::new(MemFs::new()));
+    let entries_of = |keys: std::ops::Range<u32>, sequence: u64| -> Entries {
+        let entry = |n| {
+            ((format!("key{n:06}").into_bytes(), std::cmp::Reverse(sequence)), (1, vec![7; 40]))
+        };
+        keys.map(entry).collect()
+    };
+    let mut edit = VersionEdit::default();
+    let mut opened = HashMap::new();
+    let ends = [100, 350, 500, 620, 840, 1000];
+    let mut start = 0;
+    let grandparents = ends.map(|end| (6, entries_of(std::mem::replace(&mut start, end)..end, 1)));
+    let inputs = (0..2).map(|i| (0, entries_of(0..1000, 2 + i)));
+    for (level, entries) in grandparents.into_iter().chain(inputs) {
+        let file = table(&store, &entries);
+        edit.added.push((level, file.meta.clone()));
+        opened.insert(file.meta.number, file);
+    }
+    let version = Version::default().apply(&edit, &opened);
+    let metas = version.metas();
+    let inputs = metas[0].iter().map(|file| file.number).collect();
+    let plan = plan(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
+    let cancelled = AtomicBool::new(false);
+    let job = Job {
+        store: &store,
+        version: &version,
+        shape: &SHAPE,
+        snapshots: Vec::new(),
+        filter: FilterSpec::NONE,
+        cancelled: &cancelled,
+        parts: 1,
+    };
+    let outputs = run(&job, &plan).unwrap().outputs;
+    let last_keys: Vec<_> = outputs.iter().map(|file| key::user_key(&file.meta.largest)).collect();
+    let at_an_end =
+        |key: &&&[u8]| ends.iter().any(|end| **key == format!("key{:06}", end - 1).as_bytes());
+    assert_eq!(entries(&outputs).len(), 1000);
+    assert!(last_keys.iter().filter(at_an_end).count() >= 4, "{last_keys:?}");
+    let small = outputs[..outputs.len() - 1]
+        .iter()
+        .filter(|file| file.meta.file_bytes < SHAPE.table_bytes / 2);
+    assert_eq!(small.count(), 0, "a table was cut far too early");
+}
+
+/// What a reader sees: of each key the newest entry, unless a newer range deletion holds it. Asks
+/// every entry of every range deletion.
+fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut newest: BTreeMap<Vec<u8>, (u64, u8, Vec<u8>)> = BTreeMap::new();
+    for (_, file) in version.files() {
+        for (internal_key, value) in entries(&[Arc::clone(file)]) {
+            let (user_key, sequence) = (key::user_key(&internal_key), key::sequence(&internal_key));
+            let known = newest.get(user_key).map_or(0, |known| known.0);
+            if sequence <= snapshot && sequence > known {
+                let kind = key::kind_byte(&internal_key);
+                newest.insert(user_key.to_vec(), (sequence, kind, value));
+            }
+        }
+    }
+    for (_, file) in version.files() {
+        for range in file.table.ranges().iter().flat_map(|ranges| ranges.iter()) {
+            newest.retain(|key, (sequence, _, _)| {
+                let holds = range.begin <= &key[..] && &key[..] < range.end;
+                !(holds && range.sequence <= snapshot && *sequence < range.sequence)
+            });
+        }
+    }
+    let values = newest.into_iter().filter(|(_, (_, kind, _))| *kind == 1);
+    values.map(|(key, (_, _, value))| (key, value)).collect()
+}
+
+/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, also two that
+/// hold nothing else. Answers the last sequence number too.
+fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), HashMap::new());
+    let user_key = |n: u32| format!("key{n:04}").into_bytes();
+    let layout = [
+        (6, 0..100, 200),
+        (6, 100..180, 200),
+        (6, 180..300, 100),
+        (5, 0..60, 60),
+        (5, 60..150, 0),
+        (5, 150..300, 100),
+        (0, 0..300, 100),
+        (0, 0..300, 0),
+        (0, 50..250, 80),
+    ];
+    for (level, keys, count) in layout {
+        let mut points = Entries::new();
+        let mut ranges = Vec::new();
+        for _ in 0..count {
+            sequence += 1;
+            let kind = u8::from(rng.random_bool(0.8));
+            let value = if kind == 1 { format!("{sequence:030}").into_bytes() } else { vec![] };
+            let key = user_key(rng.random_range(keys.clone()));
+            points.insert((key, std::cmp::Reverse(sequence)), (kind, value));
+            if rng.random_bool(0.1) {
+                sequence += 1;
+                let begin = rng.random_range(keys.clone());
+                let end = (begin + rng.random_range(1..80)).min(keys.end);
+                ranges.push((user_key(begin), sequence, user_key(end)));
+            }
+        }
+        if count == 0 {
+            sequence += 1;
+            ranges.push((user_key(keys.start), sequence, user_key(keys.end)));
+        }
+        ranges.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        let mut table = store.create(FilterSpec::bloom(10.0).unwrap(), 0).unwrap();
+        for ((user_key, sequence), (kind, value)) in &points {
+            table.add(&internal_key(user_key, sequence.0, *kind), value).unwrap();
+        }
+        for (begin, sequence, end) in &ranges {
+            table.add_range(RangeTombstone { begin, end, sequence: *sequence }).unwrap();
+        }
+        let file = table.finish().unwrap();
+        edit.added.push((level, file.meta.clone()));
+        opened.insert(file.meta.number, file);
+    }
+    (Version::default().apply(&edit, &opened), sequence)
+}
+
+fn assert_files_hold_their_ranges(version: &Version) {
+    for (level, file) in version.files() {
+        let meta = &file.meta;
+        if let Some((begin, end)) = file.table.ranges().and_then(|ranges| ranges.span()) {
+            assert!(key::user_key(&meta.smallest) <= begin, "level {level}");
+            assert!(key::compare(&key::range_end(end), &meta.largest).is_le(), "level {level}");
+        }
+    }
+    for files in &version.levels[1..] {
+        let mut pairs = files.windows(2);
+        assert!(pairs.all(|pair| pair[1].meta.begins_behind(&pair[0].meta.largest)));
+    }
+}
+
+/// Level 0 into 5, then each file of 5 into 6, with snapshots and without: whatever range deletions
+/// drop, and wherever they are cut, every reader sees what it saw.
+#[test]
+fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
+    let (mut dropped, mut kept) = (0, 0);
+    for seed in 0..30 {
+        let store = store(Arc::new(MemFs::new()));
+        let (mut version, last) = version_with_ranges(&store, seed);
+        assert_files_hold_their_ranges(&version);
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut snapshots: Vec<u64> = (0..seed % 4).map(|_| rng.random_range(1..last)).collect();
+        snapshots.sort();
+        snapshots.dedup();
+        let readers: Vec<u64> = snapshots.iter().copied().chain([last]).collect();
+        let seen = |version: &Version| -> Vec<_> {
+            readers.iter().map(|&reader| visible(version, reader)).collect()
+        };
+        let before = seen(&version);
+        for step in 0.. {
+            let (level, inputs) = match step {
+                0 => (0, version.levels[0].iter().map(|file| file.meta.number).collect()),
+                _ => match version.levels[5].first() {
+                    Some(file) => (5, vec![file.meta.number]),
+                    None => break,
+                },
+            };
+            let metas = version.metas();
+            let target = if level == 0 { 5 } else { 6 };
+            let shape = Shape { table_bytes: 1 << 10, ..SHAPE };
+            let plan = plan(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
+            let cancelled = AtomicBool::new(false);
+            let job = Job {
+                store: &store,
+                version: &version,
+                shape: &shape,
+                snapshots: snapshots.clone(),
+                filter: FilterSpec::bloom(10.0).unwrap(),
+                cancelled: &cancelled,
+                parts: 1 + step % 3,
+            };
+            let outcome = run(&job, &plan).unwrap();
+            let removed = plan.inputs.iter().map(|&number| (level, number));
+            let edit = VersionEdit {
+                removed: removed
+                    .chain(plan.output_inputs.iter().map(|&number| (target, number)))
+                    .collect(),
+                added: outcome.outputs.iter().map(|file| (target, file.meta.clone())).collect(),
+                ..VersionEdit::default()
+            };
+            let opened = outcome.outputs.into_iter().map(|file| (file.meta.number, file));
+            version = version.apply(&edit, &opened.collect());
+            assert_files_hold_their_ranges(&version);
+            assert!(seen(&version) == before, "seed {seed}, step {step}");
+            kept += usize::from(version.has_range_deletions);
+        }
+        if snapshots.is_empty() {
+            assert!(!version.has_range_deletions, "nothing was left to hide");
+            let entries: u64 = version.files().map(|(_, file)| file.meta.entries).sum();
+            assert_eq!(entries, before[0].len() as u64, "what is hidden from everybody is gone");
+            dropped += 1;
+        }
+    }
+    assert!(dropped > 5 && kept > 30, "{dropped} {kept}");
 }

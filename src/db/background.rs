@@ -15,7 +15,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::iter::Bounds;
+use super::bounds::Bounds;
 use super::write::lock;
 use super::{Inner, State};
 use crate::compaction::pick::{self, LAST_LEVEL, Plan, Shape};
@@ -155,7 +155,7 @@ impl Inner {
             let mut state = self.lock_state();
             state.version = Arc::clone(&new);
             also(&mut state);
-            self.publish(&state);
+            self.publish(&mut state);
         }
         let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
@@ -238,7 +238,11 @@ impl Inner {
         let mut edit = VersionEdit::default();
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
-        if plan.trivial_move {
+        // A merge may find that what a range deletion hides is gone, and drop it.
+        let deletes_ranges = version.files().any(|(_, file)| {
+            plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
+        });
+        if plan.trivial_move && !deletes_ranges {
             let moved = version.levels[plan.level].iter();
             let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
@@ -328,43 +332,49 @@ impl Inner {
         self.flush()?;
         let compacted = self.exclusively(|| {
             let first_new = self.store.next_file.load(Ordering::Relaxed);
-            (0..LEVELS).try_for_each(|level| self.compact_level(level, &range, first_new))
+            for level in 0..LEVELS {
+                while self.compact_level(level, &range, first_new)? {}
+            }
+            Ok(())
         });
         compacted.map_err(|error| self.latch(error))
     }
 
     /// One step of a manual compaction; the files from number `first_new` on are its own outputs.
-    fn compact_level(&self, level: usize, range: &Bounds, first_new: u64) -> Result<()> {
+    /// Whether there may be more to do in the level.
+    fn compact_level(&self, level: usize, range: &Bounds, first_new: u64) -> Result<bool> {
         let (plan, running) = {
             let mut state = self.lock_state();
             let metas = state.version.metas();
             let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
             let (base, _) = pick::level_targets(&pick::level_bytes(&metas), &self.shape);
             let output_level = match level {
-                0 => base,
                 // The deepest data is rewritten in place, to drop what no snapshot can see, but for
                 // what a step before has just written.
                 _ if Some(level) == last_used => level,
-                _ => (level + 1).max(base).min(LAST_LEVEL),
+                _ => pick::next_level(&metas, level, base).min(LAST_LEVEL),
             };
             let inputs: Vec<u64> = match level {
                 // Files of level 0 overlap each other: one alone could overtake an older version.
                 0 => metas[0].iter().map(|file| file.number).collect(),
-                _ => state
-                    .version
-                    .overlapping(level, range.lower(), range.upper())
-                    .map(|file| file.meta.number)
-                    .filter(|&number| output_level != level || number < first_new)
-                    .collect(),
+                _ => {
+                    let files = state.version.overlapping(level, range.lower(), range.upper());
+                    let numbers = files.map(|file| file.meta.number);
+                    let is_done = |&number: &u64| output_level == level && number >= first_new;
+                    // Neighbours only: what is made of the inputs may reach from the first to the
+                    // last of them.
+                    numbers.skip_while(is_done).take_while(|number| !is_done(number)).collect()
+                }
             };
             let none_busy = Default::default();
             let plan = pick::plan(&metas, level, output_level, inputs, &self.shape, &none_busy);
-            let Some(plan) = plan else { return Ok(()) };
+            let Some(plan) = plan else { return Ok(false) };
             let plan = Plan { trivial_move: false, ..plan };
             let running = state.start(&plan, &self.shape, true);
             (plan, running)
         };
-        self.compact(&plan, running)
+        self.compact(&plan, running)?;
+        Ok(plan.output_level == level)
     }
 }
 

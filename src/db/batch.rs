@@ -14,12 +14,19 @@
 //!
 //! The n-th operation of a record has the first sequence number + n. Kinds are those of tables.
 
+use std::cmp::Ordering;
+
 use crate::coding::{Decoder, put_length_prefixed, put_varint};
 use crate::error::{Damage, Error, Result};
-use crate::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
+use crate::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
+use crate::range_del::reversed_range;
+use crate::table::MAX_ENTRY_BYTES;
 
-/// The largest key or value, in bytes: lengths are stored in 32 bits and tables add a few.
-pub(crate) const MAX_FIELD_BYTES: usize = (1 << 31) - 1;
+/// What key and value of one write may have together: what a table can hold.
+const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
+
+/// Bytes of a varint below [`MAX_FIELD_BYTES`], at most.
+const MOST_LENGTH_BYTES: usize = 5;
 
 /// Writes that happen together or not at all, in the order given.
 ///
@@ -36,8 +43,8 @@ pub(crate) const MAX_FIELD_BYTES: usize = (1 << 31) - 1;
 pub struct WriteBatch {
     operations: Vec<u8>,
     count: u64,
-    /// The first field that was too large; [`WriteBatch::check`] reports it.
-    too_large: Option<usize>,
+    /// Why the first write that cannot be done was left out; [`WriteBatch::check`] reports it.
+    refused: Option<Error>,
 }
 
 impl WriteBatch {
@@ -54,6 +61,21 @@ impl WriteBatch {
     /// Adds the removal of `key`.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) {
         self.push(EntryKind::Deletion, key.as_ref(), None);
+    }
+
+    /// Adds the removal of all keys from `begin` to before `end`, however many there are: it takes
+    /// one entry, and compaction removes the keys. Where `end` is `begin` there is nothing to
+    /// remove; where it is before `begin`, writing the batch is refused.
+    #[doc(alias = "delete_prefix")]
+    pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
+        let (begin, end) = (begin.as_ref(), end.as_ref());
+        match begin.cmp(end) {
+            Ordering::Less => self.push(EntryKind::RangeDeletion, begin, Some(end)),
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                self.refused.get_or_insert_with(|| reversed_range(begin, end));
+            }
+        }
     }
 
     /// How many writes the batch holds.
@@ -75,16 +97,22 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.operations.clear();
         self.count = 0;
-        self.too_large = None;
+        self.refused = None;
     }
 
     fn push(&mut self, kind: EntryKind, key: &[u8], value: Option<&[u8]>) {
-        for field in [key, value.unwrap_or_default()] {
-            if field.len() > MAX_FIELD_BYTES {
-                self.too_large.get_or_insert(field.len());
-                return;
-            }
+        let bytes = key.len().saturating_add(value.unwrap_or_default().len());
+        if bytes > MAX_WRITE_BYTES {
+            self.refused.get_or_insert_with(|| {
+                Error::InvalidArgument(format!(
+                    "a write of {bytes} bytes: key and value may have {MAX_WRITE_BYTES} together"
+                ))
+            });
+            return;
         }
+        // At once: a batch of one put would grow four times.
+        let value_bytes = value.map_or(0, |value| value.len() + MOST_LENGTH_BYTES);
+        self.operations.reserve(1 + MOST_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);
         put_length_prefixed(&mut self.operations, key);
         if let Some(value) = value {
@@ -93,14 +121,9 @@ impl WriteBatch {
         self.count += 1;
     }
 
-    /// Refuses a batch that holds a key or value past the limit.
+    /// Refuses a batch that was given a write which cannot be done.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.too_large {
-            None => Ok(()),
-            Some(bytes) => Err(Error::InvalidArgument(format!(
-                "a key or value of {bytes} bytes is over the limit of {MAX_FIELD_BYTES}"
-            ))),
-        }
+        self.refused.clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn operations(&self) -> Operations<'_> {
@@ -151,6 +174,13 @@ impl<'a> Operations<'a> {
             EntryKind::Deletion => &[],
             _ => self.decoder.length_prefixed("value")?,
         };
+        if kind == EntryKind::RangeDeletion && key >= value {
+            return Err(Damage::new(
+                start,
+                "a range that ends behind its begin",
+                "one that does not",
+            ));
+        }
         Ok(Operation { kind, key, value })
     }
 }
@@ -190,10 +220,12 @@ mod tests {
         batch.put("", "");
         batch.put([0, 0xff], vec![7; 300]);
         batch.delete("gone");
+        batch.delete_range("a", "b");
+        batch.delete_range("b", "b");
         let mut record = record_header(42, batch.len() as u64);
         record.extend_from_slice(batch.encoded());
         let (first, count, operations) = parse_record(&record).unwrap();
-        assert_eq!((first, count), (42, 3));
+        assert_eq!((first, count), (42, 4), "an empty range is no write");
         let read: Vec<_> = operations.map(Result::unwrap).collect();
         let put = |key, value| Operation { kind: EntryKind::Value, key, value };
         assert_eq!(
@@ -201,7 +233,8 @@ mod tests {
             [
                 put(b"", b""),
                 put(&[0, 0xff], &[7; 300]),
-                Operation { kind: EntryKind::Deletion, key: b"gone", value: b"" }
+                Operation { kind: EntryKind::Deletion, key: b"gone", value: b"" },
+                Operation { kind: EntryKind::RangeDeletion, key: b"a", value: b"b" },
             ]
         );
     }
@@ -210,7 +243,7 @@ mod tests {
     fn a_cut_or_changed_record_never_panics() {
         let mut batch = WriteBatch::new();
         batch.put("key", "value");
-        batch.delete("key");
+        batch.delete_range("key", "kez");
         let mut record = record_header(1, 2);
         record.extend_from_slice(batch.encoded());
         for cut in 0..record.len() {
@@ -230,8 +263,31 @@ mod tests {
     }
 
     #[test]
-    fn a_field_past_the_limit_is_refused_when_the_batch_is_written() {
-        let batch = WriteBatch { too_large: Some(1 << 40), ..WriteBatch::new() };
-        assert!(matches!(batch.check(), Err(Error::InvalidArgument(_))));
+    fn what_no_table_can_hold_is_refused_when_the_batch_is_written() {
+        let refused = |batch: &WriteBatch| matches!(batch.check(), Err(Error::InvalidArgument(_)));
+        // Never copied, as it is refused.
+        let large = vec![0; MAX_WRITE_BYTES];
+        let mut batch = WriteBatch::new();
+        batch.put("k", &large);
+        assert!(refused(&batch) && batch.is_empty());
+        batch.clear();
+        assert!(!refused(&batch));
+        let half = MAX_WRITE_BYTES / 2;
+        batch.delete_range(&large[..half], &large[..half + 1]);
+        assert!(refused(&batch));
+        batch.clear();
+        batch.delete_range("b", "a");
+        assert!(refused(&batch) && batch.is_empty());
+    }
+
+    #[test]
+    fn a_stored_range_that_does_not_end_behind_its_begin_is_damage() {
+        for (begin, end) in [("b", "b"), ("b", "a")] {
+            let mut operation = vec![EntryKind::RangeDeletion as u8];
+            put_length_prefixed(&mut operation, begin.as_bytes());
+            put_length_prefixed(&mut operation, end.as_bytes());
+            let mut operations = Operations { decoder: Decoder::new(&operation) };
+            assert!(operations.next().unwrap().is_err());
+        }
     }
 }

@@ -16,11 +16,16 @@
 //! memory of different keys overlap.
 //!
 //! Why one file a level is enough: from level 1 on the files of a level share no user key.
+//!
+//! A range deletion hides the older entries of its keys wherever they are: in its own source, where
+//! sequence numbers tell, and in all deeper ones. So the first source that has one for the key, of
+//! those that the lookup may see, is the last to be searched, and its filter cannot end the search
+//! for the range deletion, which is asked first.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use super::iter::unsupported_kind;
+use super::cursor::unsupported_kind;
 use super::{Inner, View};
 use crate::error::Result;
 use crate::key::{EntryKind, SequenceNumber};
@@ -28,7 +33,7 @@ use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::{BlockPlace, Found, LookupKey, Table};
-use crate::version::Version;
+use crate::version::{TableFile, Version};
 
 /// Keys of a `multi_get` that are looked up together: enough to hide every trip to memory, few
 /// enough that what they fetch stays in the processor's second cache.
@@ -103,7 +108,8 @@ impl Inner {
         for first in (0..keys.len()).step_by(TOGETHER) {
             for i in first..keys.len().min(first + TOGETHER) {
                 let to = order.get(i).copied().unwrap_or(i);
-                open.push(Open { to, key: LookupKey::new(keys[to].as_ref(), sequence) });
+                let key = LookupKey::new(keys[to].as_ref(), sequence);
+                open.push(Open { to, key, deleted_at: 0 });
             }
             find_together(view, &mut open, &guard, tickers, &mut values)?;
             open.clear();
@@ -130,7 +136,7 @@ impl Inner {
         tickers.add(Ticker::NumberKeysRead, 1);
         // An entry that the sequence number counts was counted by its memtable before.
         if view.memtables().any(|memtable| !memtable.is_empty())
-            && let Some(answer) = find_in_memtables(view, &key, tickers, &mut visit)?
+            && let Some(answer) = find_in_memtables(view, &key, &guard, tickers, &mut visit)?
         {
             return Ok(answer.flatten());
         }
@@ -144,6 +150,8 @@ struct Open<'k> {
     /// Where its answer belongs.
     to: usize,
     key: LookupKey<'k>,
+    /// The range deletion, in the run it has come to, that hides what is older; 0: none.
+    deleted_at: SequenceNumber,
 }
 
 /// What one of them asks of the one file of a run that may hold its key.
@@ -167,7 +175,7 @@ fn find_together(
     if view.memtables().any(|memtable| !memtable.is_empty()) {
         let mut failed = Ok(());
         open.retain(|lookup| {
-            match find_in_memtables(view, &lookup.key, tickers, |value| value.to_slice()) {
+            match find_in_memtables(view, &lookup.key, guard, tickers, |value| value.to_slice()) {
                 Ok(Some(value)) => values[lookup.to] = value,
                 Ok(None) => return true,
                 Err(error) => failed = Err(error),
@@ -179,10 +187,13 @@ fn find_together(
     tickers.add(Ticker::MemtableMiss, open.len() as u64);
     let mut questions: Vec<Question<'_>> = Vec::with_capacity(open.len());
     for run in view.version.runs() {
-        for (lookup, Open { key, .. }) in open.iter().enumerate() {
+        for (lookup, Open { key, deleted_at, .. }) in open.iter_mut().enumerate() {
             if let Some(file) = run.file_of(key.user_key) {
                 let table = &*file.table;
                 table.prefetch_filter(key, guard);
+                if view.version.has_range_deletions {
+                    *deleted_at = range_deletion(file, key);
+                }
                 questions.push(Question { lookup, table, place: None });
             }
         }
@@ -200,8 +211,11 @@ fn find_together(
         }
         let mut found_any = false;
         for Question { lookup, table, place, .. } in questions.drain(..) {
-            let Open { to, key } = &mut open[lookup];
-            let visit = |found: Found<'_>| Ok(is_value(found.kind)?.then(|| found.value_slice()));
+            let Open { to, key, deleted_at } = &mut open[lookup];
+            let visit = |found: Found<'_>| {
+                let is_shown = is_value(found.kind)? && found.sequence >= *deleted_at;
+                Ok(is_shown.then(|| found.value_slice()))
+            };
             let found = match place {
                 Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
                 None => table.get_after_filter(key, guard, tickers, visit)?,
@@ -213,8 +227,8 @@ fn find_together(
                 found_any = true;
             }
         }
-        if found_any {
-            open.retain(|lookup| lookup.to != FOUND);
+        if found_any || view.version.has_range_deletions {
+            open.retain(|lookup| lookup.to != FOUND && lookup.deleted_at == 0);
         }
     }
     Ok(())
@@ -258,16 +272,22 @@ fn keep_maybes<'g>(
 fn find_in_memtables<R>(
     view: &View,
     key: &LookupKey<'_>,
+    guard: &Guard,
     tickers: ThreadTickers<'_>,
     visit: impl FnOnce(ValueRef<'_>) -> R,
 ) -> Result<Option<Option<R>>> {
     for memtable in view.memtables() {
-        if let Some((_, kind, value)) = memtable.get(key.user_key, key.sequence) {
+        let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
+        if let Some((sequence, kind, value)) = memtable.get(key.user_key, key.sequence) {
             tickers.add(Ticker::MemtableHit, 1);
-            return Ok(Some(match is_value(kind)? {
+            return Ok(Some(match is_value(kind)? && sequence >= deleted_at {
                 true => Some(visit(ValueRef::Memtable(value))),
                 false => None,
             }));
+        }
+        if deleted_at > 0 {
+            tickers.add(Ticker::MemtableHit, 1);
+            return Ok(Some(None));
         }
     }
     Ok(None)
@@ -287,14 +307,24 @@ fn find_in_tables<R>(
     }
     let flow = version.visit_candidates(key.user_key, |level, file| {
         let table = &*file.table;
+        let deleted_at = match version.has_range_deletions {
+            true => range_deletion(file, key),
+            false => 0,
+        };
+        let absent = match deleted_at {
+            0 => ControlFlow::Continue(()),
+            // What deeper files hold of the key is older.
+            _ => ControlFlow::Break(Ok(None)),
+        };
         if !table.filter_says_maybe(key, guard, tickers) {
-            return ControlFlow::Continue(());
+            return absent;
         }
         let found = table.get_after_filter(key, guard, tickers, |found| {
-            Ok(is_value(found.kind)?.then(|| visit(ValueRef::Block(found))))
+            let is_shown = is_value(found.kind)? && found.sequence >= deleted_at;
+            Ok(is_shown.then(|| visit(ValueRef::Block(found))))
         });
         match found {
-            Ok(None) => ControlFlow::Continue(()),
+            Ok(None) => absent,
             Ok(Some(answer)) => {
                 tickers.add(hit_ticker(level), 1);
                 ControlFlow::Break(answer)
@@ -306,6 +336,13 @@ fn find_in_tables<R>(
         ControlFlow::Break(answer) => answer,
         ControlFlow::Continue(()) => Ok(None),
     }
+}
+
+/// The newest range deletion of a file that holds the key and that the lookup may see; 0: none.
+/// Entries of shallower sources are newer, those of deeper ones older.
+#[inline(never)]
+fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
+    file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
 }
 
 /// Starts to fetch what all filters that will be asked need.

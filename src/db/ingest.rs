@@ -10,9 +10,9 @@ use super::{Inner, sequence_after};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::fs::{self, Fs};
-use crate::key::{SequenceNumber, user_key};
+use crate::key::{self, EntryKind, SequenceNumber, user_key};
 use crate::sync::pin;
-use crate::table::TableCursor;
+use crate::table::{Table, TableCursor};
 use crate::version::{
     COMPACTION_SCAN, FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names,
 };
@@ -40,9 +40,9 @@ impl Inner {
         for path in files {
             copied.push(self.copy_in(path, sequence)?);
         }
-        copied.sort_by(|a, b| a.meta.smallest.cmp(&b.meta.smallest));
+        copied.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
         for pair in copied.windows(2) {
-            if user_key(&pair[0].meta.largest) >= user_key(&pair[1].meta.smallest) {
+            if !pair[1].meta.begins_behind(&pair[0].meta.largest) {
                 discard(&copied);
                 return Err(Error::InvalidArgument(
                     "the files to ingest overlap each other: one key would have two values".into(),
@@ -60,14 +60,16 @@ impl Inner {
                     .collect(),
                 ..VersionEdit::default()
             };
-            self.install(edit, copied.clone(), |_| {}).map_err(|error| self.latch(error))
+            self.install(edit, copied.clone(), |_| {}).map_err(|error| self.latch(error))?;
+            // Before a compaction may drop what the files hide: readers must see them by then.
+            self.visible.store(sequence, Ordering::Release);
+            Ok(())
         });
         if installed.is_err() {
             discard(&copied);
         }
         installed?;
         writer.last_sequence = sequence;
-        self.visible.store(sequence, Ordering::Release);
         Ok(())
     }
 
@@ -105,11 +107,9 @@ impl Inner {
         let table = self.store.open_table(path, Some(sequence), DEEPEST)?;
         table.check_external()?;
         table.verify()?;
-        let mut cursor = TableCursor::new(Arc::clone(&table), COMPACTION_SCAN);
-        cursor.seek_to_first()?;
-        let smallest = cursor.key().to_vec();
-        cursor.seek_to_last()?;
-        let largest = cursor.key().to_vec();
+        let Some((smallest, largest)) = bounds(&table, sequence)? else {
+            return Err(Error::InvalidArgument(format!("{}: a table of nothing", path.display())));
+        };
         let properties = table.properties();
         let meta = FileMeta {
             number,
@@ -153,6 +153,26 @@ impl Inner {
         Manifest::create(fs, dir, number, &tree)?;
         Ok(())
     }
+}
+
+/// The smallest and the largest internal key of a table, all of it seen at `sequence`; `None` when
+/// it is empty.
+fn bounds(table: &Arc<Table>, sequence: SequenceNumber) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut bounds = Vec::new();
+    let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);
+    cursor.seek_to_first()?;
+    if cursor.valid() {
+        bounds.push(cursor.key().to_vec());
+        cursor.seek_to_last()?;
+        bounds.push(cursor.key().to_vec());
+    }
+    if let Some((begin, end)) = table.ranges().and_then(|ranges| ranges.span()) {
+        bounds.push(key::internal_key(begin, sequence, EntryKind::RangeDeletion as u8));
+        bounds.push(key::range_end(end));
+    }
+    bounds.sort_by(|a, b| key::compare(a, b));
+    let mut bounds = bounds.into_iter();
+    Ok(bounds.next().zip(bounds.next_back()))
 }
 
 /// The deepest level that has nothing in the file's range, nor any level above it.

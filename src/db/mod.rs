@@ -13,12 +13,17 @@
 
 mod background;
 mod batch;
+mod bounds;
+mod brake;
 mod builder;
+mod cover;
+mod cursor;
 mod get;
 mod ingest;
 mod iter;
 mod recover;
 mod snapshot;
+mod sources;
 mod stats;
 mod verify;
 mod write;
@@ -26,13 +31,15 @@ mod write;
 use std::collections::{HashSet, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 pub use batch::WriteBatch;
+pub use brake::{BrakeCause, WriteBrake};
 pub use builder::Builder;
-pub use iter::{DbCursor, DbIterator};
+pub use cursor::DbCursor;
+pub use iter::DbIterator;
 pub use stats::{FileStats, LevelStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
@@ -80,6 +87,8 @@ struct State {
     /// Oldest first.
     frozen: VecDeque<Frozen>,
     version: Arc<Version>,
+    /// What of `version` makes writers brake.
+    pressure: brake::Pressure,
     /// Numbers of the files that a compaction is reading.
     busy: HashSet<u64>,
     flushing: bool,
@@ -127,8 +136,8 @@ pub(crate) struct Inner {
     state: Mutex<State>,
     /// Signalled whenever `state` changes, or `closing` or `latched` is set.
     changed: Condvar,
-    /// How hard writers must brake; derived from `state` (`write::Brake`).
-    brake: AtomicU8,
+    /// Whether writers must ask `state` how hard to brake (`brake`).
+    tree_brakes: AtomicBool,
 
     /// The failure that made the database read-only.
     latched: OnceLock<Error>,
@@ -307,6 +316,16 @@ impl Db {
         self.write(batch)
     }
 
+    /// Removes all keys from `begin` to before `end`, as one write: it costs one entry however many
+    /// keys there are, and compaction gives their space back. Where `end` is `begin` there is
+    /// nothing to remove; an `end` before it is refused.
+    #[doc(alias = "delete_files_in_range")]
+    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(begin, end);
+        self.write(batch)
+    }
+
     /// Writes all of `batch` or nothing.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_opt(batch, Durability::Buffered)
@@ -363,7 +382,7 @@ impl Db {
     /// Compacts everything in `range` down to the last level that holds data, and drops what is no
     /// longer visible. Waits for it.
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.inner.compact_range(iter::Bounds::of(range))
+        self.inner.compact_range(bounds::Bounds::of(range))
     }
 
     /// Waits until no flush and no compaction is running or asked for.

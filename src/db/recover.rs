@@ -12,11 +12,13 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
 
 use super::background::whole_tree;
 use super::batch::parse_record;
+use super::brake::{Pressure, WriteBrake, write_brake};
 use super::builder::{Builder, CacheChoice};
 use super::snapshot::SnapshotList;
 use super::write::{SealedWals, Writer};
@@ -25,7 +27,7 @@ use crate::cache::BlockCache;
 use crate::error::{Damage, Error, Result};
 use crate::flush;
 use crate::fs::{self, Fs};
-use crate::key::{EntryKind, SequenceNumber};
+use crate::key::SequenceNumber;
 use crate::memtable::Memtable;
 use crate::policy::FilterContext;
 use crate::stats::Counters;
@@ -99,6 +101,7 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
     let state = State {
         memtable,
         frozen: VecDeque::new(),
+        pressure: Pressure::of_tree(&version, &options.shape),
         version,
         busy: HashSet::new(),
         flushing: false,
@@ -114,14 +117,20 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
         view: ArcCell::new(Arc::new(state.view())),
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
-        writer: Mutex::new(Writer { wal, wal_number, memtable: writing, last_sequence }),
+        writer: Mutex::new(Writer {
+            wal,
+            wal_number,
+            memtable: writing,
+            last_sequence,
+            owed_wait: Duration::ZERO,
+        }),
         queue: Mutex::default(),
         sealed_wals: Mutex::new(SealedWals::default()),
         manifest: Mutex::new(manifest),
         progress: Mutex::new(Progress { flushed_sequence: last_sequence, oldest_wal: wal_number }),
+        tree_brakes: AtomicBool::new(write_brake(state.pressure) != WriteBrake::None),
         state: Mutex::new(state),
         changed: Condvar::new(),
-        brake: AtomicU8::new(0),
         latched: OnceLock::new(),
         closing: AtomicBool::new(false),
         lock: Mutex::new(Some(lock)),
@@ -218,10 +227,6 @@ impl Replay<'_> {
                 is_first = false;
                 for (sequence, operation) in (first..).zip(operations) {
                     let op = operation.map_err(|damage| damage.in_file(&path, offset))?;
-                    if op.kind == EntryKind::RangeDeletion {
-                        let what = "deletions of ranges; a newer version wrote this log".into();
-                        return Err(Error::Unsupported { file: path, what });
-                    }
                     writer.insert(op.key, sequence, op.kind as u8, op.value);
                     last = sequence;
                 }

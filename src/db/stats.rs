@@ -8,8 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Inner;
+use super::brake::{BrakeCause, Pressure, WriteBrake, write_brake};
 use crate::cache::{BlockKind, KindUsage};
-use crate::stats::{FileCounts, FilterCounts, Tickers};
+use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
 use crate::table::TableFilterInfo;
 use crate::version::LEVELS;
@@ -31,6 +32,12 @@ pub struct Stats {
     pub memtable_bytes: usize,
     /// Entries in all memtables.
     pub memtable_entries: usize,
+    /// Bytes that compaction must still rewrite before every level is within its target; an
+    /// estimate.
+    #[doc(alias = "estimate-pending-compaction-bytes")]
+    pub compaction_debt_bytes: u64,
+    /// Whether the tree slows writers down.
+    pub write_brake: WriteBrake,
 }
 
 /// One level of a [`Stats`].
@@ -107,6 +114,7 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
         let view = self.view.load_arc(&pin());
+        let pressure = Pressure::of_tree(&view.version, &self.shape);
         let files: Vec<FileStats> = view
             .version
             .files()
@@ -135,6 +143,8 @@ impl Inner {
             cache_capacity_bytes: cache.capacity(),
             memtable_bytes: memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: memtables().map(|memtable| memtable.len()).sum(),
+            compaction_debt_bytes: pressure.debt_bytes,
+            write_brake: write_brake(pressure),
             files,
         }
     }
@@ -194,6 +204,11 @@ impl fmt::Display for Stats {
         };
         total.fmt(f)?;
 
+        writeln!(f, "\nWrites")?;
+        writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
+        let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
+        writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_brake)?;
+
         writeln!(f, "\nMemory")?;
         writeln!(
             f,
@@ -219,6 +234,23 @@ impl fmt::Display for Stats {
             writeln!(f, "  {:<36} {count:>16}", ticker.name())?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for WriteBrake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = |cause| match cause {
+            BrakeCause::Memtables => "flushes",
+            BrakeCause::Level0 => "compactions of level 0",
+            BrakeCause::Debt => "compactions",
+        };
+        match *self {
+            WriteBrake::None => write!(f, "unhindered"),
+            WriteBrake::Delay { bytes_per_second, cause } => {
+                write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
+            }
+            WriteBrake::Stop(cause) => write!(f, "stopped by {}", why(cause)),
+        }
     }
 }
 

@@ -9,8 +9,10 @@ use crate::sync::pin;
 pub struct VerifyReport {
     /// Tables read whole.
     pub tables: usize,
-    /// Entries in them.
+    /// Entries in them, range deletions not counted.
     pub entries: u64,
+    /// Range deletions in them.
+    pub range_deletions: u64,
     /// Bytes of the files.
     pub file_bytes: u64,
     /// Keys that a filter denied, though they are there. Anything but 0 is a bug.
@@ -26,6 +28,7 @@ impl Inner {
             let checked = file.table.verify()?;
             report.tables += 1;
             report.entries += checked.entries;
+            report.range_deletions += checked.range_deletions;
             report.file_bytes += file.meta.file_bytes;
             report.filter_misses += checked.filter_misses;
         }

@@ -1,7 +1,8 @@
 //! The way of a write: batch → WAL → memtable → visible.
 //!
 //! ```text
-//!   commit ──► queue ──► the thread that gets the writer lock leads:
+//!   commit ──► alone: leads itself
+//!          ──► queue ──► the thread that gets the writer lock leads:
 //!                          1. make room (rotate a full memtable, brake, wait)
 //!                          2. one WAL record for every batch in the queue
 //!                          3. sync, if any of them asked for it
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::batch::{WriteBatch, record_header};
+use super::brake::{self, BrakeCause, Pressure, WriteBrake, write_brake};
 use super::{Frozen, Inner, State, sequence_after};
 use crate::error::{Error, Result};
 use crate::key::SequenceNumber;
@@ -41,31 +43,13 @@ pub enum Durability {
 /// wait for all of them.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// How many full memtables may wait for their flush.
-const MAX_FROZEN: usize = 2;
+/// How long writers that are slowed down wait at once, at least: a shorter sleep would take longer
+/// than asked for. And at most, so that they notice when the brake is lifted.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
-/// Files in level 0 that slow writers down, and that stop them.
-const L0_SLOW: usize = 20;
-const L0_STOP: usize = 36;
-
-/// How hard writers must brake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-enum Brake {
-    None = 0,
-    Slow = 1,
-    Stop = 2,
-}
-
-impl Brake {
-    fn needed(state: &State) -> Brake {
-        match state.version.levels[0].len() {
-            0..L0_SLOW => Brake::None,
-            L0_SLOW..L0_STOP => Brake::Slow,
-            _ => Brake::Stop,
-        }
-    }
-}
+/// How long a stopped writer sleeps when nothing wakes it.
+const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What the leader owns.
 pub(super) struct Writer {
@@ -73,6 +57,8 @@ pub(super) struct Writer {
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
+    /// What slowed writers still have to wait for what they wrote.
+    pub owed_wait: Duration,
 }
 
 /// WALs of frozen memtables that are not synced and not obsolete yet, oldest first.
@@ -83,10 +69,15 @@ pub(super) struct SealedWals {
     named: u64,
 }
 
-/// A batch in the queue.
-pub(super) struct Pending {
+/// What one caller asked for.
+struct Write {
     batch: WriteBatch,
     durability: Durability,
+}
+
+/// A write in the queue.
+pub(super) struct Pending {
+    write: Write,
     outcome: OnceLock<Result<()>>,
 }
 
@@ -100,7 +91,17 @@ impl Inner {
                 Durability::Sync => self.sync_wals(),
             };
         }
-        let pending = Arc::new(Pending { batch, durability, outcome: OnceLock::new() });
+        let write = Write { batch, durability };
+        // Nobody is writing and nobody waits: the write is a group by itself. Who comes meanwhile
+        // queues, so nobody is overtaken twice.
+        if let Ok(mut writer) = self.writer.try_lock()
+            && lock(&self.queue).is_empty()
+        {
+            self.counters.add(Ticker::WriteDoneBySelf, 1);
+            let room = self.make_room(&mut writer);
+            return room.and_then(|brake| self.write_group(&mut writer, brake, &[&write]));
+        }
+        let pending = Arc::new(Pending { write, outcome: OnceLock::new() });
         lock(&self.queue).push_back(Arc::clone(&pending));
         loop {
             let mut writer = lock(&self.writer);
@@ -121,34 +122,47 @@ impl Inner {
             while bytes < GROUP_BYTES
                 && let Some(pending) = queue.pop_front()
             {
-                bytes += pending.batch.size_bytes();
+                bytes += pending.write.batch.size_bytes();
                 group.push(pending);
             }
         }
-        let outcome = room.and_then(|()| self.write_group(writer, &group));
+        if !group.is_empty() {
+            self.counters.add(Ticker::WriteDoneBySelf, 1);
+            self.counters.add(Ticker::WriteDoneByOther, group.len() as u64 - 1);
+        }
+        let outcome = room.and_then(|brake| {
+            let writes: Vec<&Write> = group.iter().map(|pending| &pending.write).collect();
+            self.write_group(writer, brake, &writes)
+        });
         for pending in group {
             let _ = pending.outcome.set(outcome.clone());
         }
     }
 
-    fn write_group(&self, writer: &mut Writer, group: &[Arc<Pending>]) -> Result<()> {
-        let count: u64 = group.iter().map(|pending| pending.batch.len() as u64).sum();
+    fn write_group(&self, writer: &mut Writer, brake: WriteBrake, group: &[&Write]) -> Result<()> {
+        let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         let first = writer.last_sequence + 1;
         let last = sequence_after(writer.last_sequence, count)?;
 
         let header = record_header(first, count);
-        let mut parts = vec![&header[..]];
-        parts.extend(group.iter().map(|pending| pending.batch.encoded()));
         let before = writer.wal.len();
-        writer.wal.append(&parts).map_err(|error| self.latch(error))?;
-        self.counters.add(Ticker::WalFileBytes, writer.wal.len() - before);
-        if group.iter().any(|pending| pending.durability == Durability::Sync) {
+        let logged = match group {
+            [write] => writer.wal.append(&[&header, write.batch.encoded()]),
+            _ => {
+                let mut parts = vec![&header[..]];
+                parts.extend(group.iter().map(|write| write.batch.encoded()));
+                writer.wal.append(&parts)
+            }
+        };
+        logged.map_err(|error| self.latch(error))?;
+        let logged_bytes = writer.wal.len() - before;
+        if group.iter().any(|write| write.durability == Durability::Sync) {
             self.sync_with(writer).map_err(|error| self.latch(error))?;
         }
 
         let mut sequence = first;
-        for pending in group {
-            for operation in pending.batch.operations() {
+        for write in group {
+            for operation in write.batch.operations() {
                 let operation = operation.expect("a batch holds what was put into it");
                 writer.memtable.insert(
                     operation.key,
@@ -160,7 +174,13 @@ impl Inner {
             }
         }
         writer.last_sequence = last;
+        self.counters.add(Ticker::WalFileBytes, logged_bytes);
         self.counters.add(Ticker::NumberKeysWritten, count);
+        let bytes: usize = group.iter().map(|write| write.batch.size_bytes()).sum();
+        self.counters.add(Ticker::BytesWritten, bytes as u64);
+        if let WriteBrake::Delay { bytes_per_second, .. } = brake {
+            writer.owed_wait += brake::wait_for(logged_bytes, bytes_per_second);
+        }
         // Release: who sees the number sees the entries.
         self.visible.store(last, Ordering::Release);
         Ok(())
@@ -194,47 +214,57 @@ impl Inner {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
-    /// Returns when the memtable can take a group.
-    fn make_room(&self, writer: &mut Writer) -> Result<()> {
-        let mut slowed = false;
+    /// Returns when the memtable can take a group, and how hard that group's writers must brake.
+    fn make_room(&self, writer: &mut Writer) -> Result<WriteBrake> {
         loop {
             self.check_writable()?;
-            let brake = self.brake.load(Ordering::Acquire);
-            let full = writer.memtable.bytes() >= self.memtable_bytes;
-            if brake == Brake::None as u8 && !full {
-                return Ok(());
-            }
-            if brake == Brake::Slow as u8 && !slowed {
-                // Every group waits a little, rather than one of them long.
-                slowed = true;
-                self.stalled(|| {
-                    std::thread::sleep(Duration::from_millis(1));
-                });
-                continue;
+            let memtable_is_full = writer.memtable.bytes() >= self.memtable_bytes;
+            if !memtable_is_full && !self.tree_brakes.load(Ordering::Acquire) {
+                writer.owed_wait = Duration::ZERO;
+                return Ok(WriteBrake::None);
             }
             let state = self.lock_state();
-            let must_wait =
-                Brake::needed(&state) == Brake::Stop || (full && state.frozen.len() >= MAX_FROZEN);
-            if must_wait {
-                self.stalled(|| {
-                    // Woken by every change of the state; the timeout only guards against a
-                    // stop that nobody will ever lift.
-                    let wait = self.changed.wait_timeout(state, Duration::from_millis(100));
-                    drop(wait.unwrap_or_else(PoisonError::into_inner));
-                });
-            } else if full {
-                drop(state);
-                self.rotate(writer).map_err(|error| self.latch(error))?;
-            } else {
-                return Ok(());
+            let frozen_memtables = state.frozen.len();
+            let brake =
+                write_brake(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
+            match brake {
+                WriteBrake::Stop(cause) => {
+                    let ticker = match cause {
+                        BrakeCause::Memtables => Ticker::StallMemtableStops,
+                        BrakeCause::Level0 => Ticker::StallL0Stops,
+                        BrakeCause::Debt => Ticker::StallDebtStops,
+                    };
+                    self.stalled(ticker, || {
+                        // Woken by every change of the state; the timeout only guards against a
+                        // stop that nobody will ever lift.
+                        let wait = self.changed.wait_timeout(state, STOP_PATIENCE);
+                        drop(wait.unwrap_or_else(PoisonError::into_inner));
+                    });
+                }
+                WriteBrake::Delay { cause, .. } if writer.owed_wait >= LEAST_WAIT => {
+                    drop(state);
+                    let ticker = match cause {
+                        BrakeCause::Debt => Ticker::StallDebtDelays,
+                        _ => Ticker::StallL0Delays,
+                    };
+                    let wait = writer.owed_wait.min(LONGEST_WAIT);
+                    writer.owed_wait -= wait;
+                    self.stalled(ticker, || std::thread::sleep(wait));
+                }
+                _ if memtable_is_full => {
+                    drop(state);
+                    self.rotate(writer).map_err(|error| self.latch(error))?;
+                }
+                _ => return Ok(brake),
             }
         }
     }
 
-    /// Runs `wait` and counts it and its time.
-    fn stalled(&self, wait: impl FnOnce()) {
+    /// Runs `wait` and counts it, for its cause too, and its time.
+    fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
         let start = Instant::now();
         wait();
+        self.counters.add(cause, 1);
         self.counters.add(Ticker::StallCount, 1);
         self.counters.add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
@@ -253,14 +283,15 @@ impl Inner {
         let mut state = self.lock_state();
         let full = std::mem::replace(&mut state.memtable, memtable);
         state.frozen.push_back(Frozen { memtable: full, next_wal: number });
-        self.publish(&state);
+        self.publish(&mut state);
         Ok(())
     }
 
     /// Shows readers, writers and background threads what `state` holds now.
-    pub(super) fn publish(&self, state: &State) {
+    pub(super) fn publish(&self, state: &mut State) {
         self.view.replace(Arc::new(state.view()));
-        self.brake.store(Brake::needed(state) as u8, Ordering::Release);
+        state.pressure = Pressure::of_tree(&state.version, &self.shape);
+        self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
         self.changed.notify_all();
     }
 }

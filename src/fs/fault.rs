@@ -256,12 +256,22 @@ impl Control {
     }
 }
 
+impl FaultFs {
+    fn watched(&self, inner: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        let control = Arc::clone(&self.control);
+        Box::new(FaultWritableFile { inner, control, sync_failed: false })
+    }
+}
+
 impl Fs for FaultFs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.control.admit(Operation::Create, path)?;
-        let inner = self.inner.create(path)?;
-        let control = Arc::clone(&self.control);
-        Ok(Box::new(FaultWritableFile { inner, control, sync_failed: false }))
+        Ok(self.watched(self.inner.create(path)?))
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.control.admit(Operation::Create, path)?;
+        Ok(self.watched(self.inner.create_log(path)?))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {

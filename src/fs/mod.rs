@@ -22,9 +22,12 @@
 //!   so a second sync can falsely succeed (Rebello et al., "Can Applications Recover from fsync
 //!   Failures?", USENIX ATC 2020).
 //!
-//! Absent on purpose: overwriting, truncating, seeking, memory mapping, asynchronous I/O.
+//! Absent on purpose: overwriting, truncating, seeking, asynchronous I/O; memory mapping but for
+//! logs, whose `flush` it makes cheap ([`Fs::create_log`]).
 
 mod fault;
+#[cfg(target_os = "linux")]
+mod mapped;
 mod mem;
 mod real;
 
@@ -47,6 +50,12 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// A new, empty file. One that stood under this name before is unlinked, not truncated: who has
     /// it open, and its other hard links, keep its bytes.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+
+    /// As [`Fs::create`], for a file that is flushed after every small append. After a crash, zeros
+    /// may follow what was appended.
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.create(path)
+    }
 
     /// Opens an existing file for reading.
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;

@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(target_os = "linux")]
+use super::mapped::Mapped;
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
 
@@ -19,20 +21,15 @@ pub struct RealFs;
 
 impl Fs for RealFs {
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let create_new = || OpenOptions::new().write(true).create_new(true).open(path);
-        let file = match create_new() {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                fs::remove_file(path).and_then(|()| create_new())
-            }
-            result => result,
-        };
-        let file = file.map_err(|error| Error::io(path, "create", error))?;
-        Ok(Box::new(RealWritableFile {
-            path: path.to_owned(),
-            file,
-            buffer: Vec::with_capacity(WRITE_BUFFER_BYTES),
-            written_bytes: 0,
-        }))
+        Ok(Box::new(RealWritableFile::new(path, create_new(path)?)))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        Ok(match Mapped::create(path, create_new(path)?)? {
+            Ok(mapped) => Box::new(mapped),
+            Err(file) => Box::new(RealWritableFile::new(path, file)),
+        })
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
@@ -127,7 +124,25 @@ struct RealWritableFile {
     written_bytes: u64,
 }
 
+/// A new, empty file, in place of any that stood under this name.
+fn create_new(path: &Path) -> Result<File> {
+    // Also for reading: a file that is written through memory must be.
+    let create_new = || OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    let file = match create_new() {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            fs::remove_file(path).and_then(|()| create_new())
+        }
+        result => result,
+    };
+    file.map_err(|error| Error::io(path, "create", error))
+}
+
 impl RealWritableFile {
+    fn new(path: &Path, file: File) -> RealWritableFile {
+        let buffer = Vec::with_capacity(WRITE_BUFFER_BYTES);
+        RealWritableFile { path: path.to_owned(), file, buffer, written_bytes: 0 }
+    }
+
     fn write(file: &mut File, bytes: &[u8], path: &Path) -> Result<()> {
         // `write_all` goes on after short writes and interruptions.
         file.write_all(bytes).map_err(|error| Error::io(path, "write", error))

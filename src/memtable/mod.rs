@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Memtable ─┬─ points   skip list of  user key | sequence, kind  →  value
-//!           ├─ ranges   skip list of  start    | sequence, kind  →  end (exclusive)
+//!           ├─ ranges   range deletions, sorted to be asked; replaced whole at each insert
 //!           └─ counters
 //! ```
 //!
@@ -13,8 +13,9 @@
 //! Readers take no lock and see an insert, at the latest, when they see a sequence number that the
 //! writer's thread published after it.
 //!
-//! Absent on purpose: what a kind means, and what a range deletion covers. All versions of a key
-//! are kept; the reader chooses by sequence number.
+//! Absent on purpose: what a kind means, and that a range deletion hides a point. All versions of a
+//! key are kept; the reader chooses by sequence number, and asks [`Memtable::covering`] beside
+//! [`Memtable::get`].
 
 mod arena;
 #[cfg(all(test, loom))]
@@ -29,8 +30,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::key::{self, EntryKind, SEEK_KIND, SequenceNumber};
-use crate::sync::Padded;
+use crate::range_del::{RangeTombstone, RangeTombstoneSets};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{ArcCell, Guard, Padded, collect, pin};
 use skiplist::{SkipList, SkipListWriter};
 
 /// Walks the points of a memtable, not its range deletions. Keeps the memtable's memory alive.
@@ -39,7 +41,7 @@ pub(crate) type MemtableCursor = skiplist::SkipListCursor;
 /// What readers hold. See the module.
 pub(crate) struct Memtable {
     points: Arc<SkipList>,
-    ranges: Arc<SkipList>,
+    ranges: ArcCell<RangeTombstoneSets>,
     /// Written at every insert: kept off the lines that every lookup reads.
     counters: Padded<Counters>,
 }
@@ -47,35 +49,32 @@ pub(crate) struct Memtable {
 /// Written by the writer only. Exact for its thread, and for all once the memtable is frozen.
 struct Counters {
     entries: AtomicUsize,
+    /// How many of them are range deletions, and the bytes these take.
+    ranges: AtomicUsize,
+    range_bytes: AtomicUsize,
     /// [`key::MAX_SEQUENCE`] while there is no entry.
     smallest_sequence: AtomicU64,
     largest_sequence: AtomicU64,
 }
 
-/// A tombstone for the user keys from `start` to before `end`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RangeDeletion<'a> {
-    pub start: &'a [u8],
-    pub end: &'a [u8],
-    pub sequence: SequenceNumber,
-}
+/// Range deletions replace each other's sets; those that nobody reads any more are freed every so
+/// many inserts.
+const COLLECT_EVERY: usize = 64;
 
 impl Memtable {
     /// An empty memtable that is expected to grow to `arena_bytes`, and the right to fill it.
     pub fn new(arena_bytes: usize) -> (Arc<Memtable>, MemtableWriter) {
         let (points, point_writer) = SkipListWriter::new(arena_bytes);
-        let (ranges, range_writer) = SkipListWriter::new(arena_bytes);
+        let ranges = ArcCell::new(Arc::default());
         let counters = Padded(Counters {
             entries: AtomicUsize::new(0),
+            ranges: AtomicUsize::new(0),
+            range_bytes: AtomicUsize::new(0),
             smallest_sequence: AtomicU64::new(key::MAX_SEQUENCE),
             largest_sequence: AtomicU64::new(0),
         });
         let memtable = Arc::new(Memtable { points, ranges, counters });
-        let writer = MemtableWriter {
-            memtable: Arc::clone(&memtable),
-            points: point_writer,
-            ranges: range_writer,
-        };
+        let writer = MemtableWriter { memtable: Arc::clone(&memtable), points: point_writer };
         (memtable, writer)
     }
 
@@ -95,20 +94,35 @@ impl Memtable {
         MemtableCursor::new(Arc::clone(&self.points))
     }
 
-    /// Every range deletion, by start key ascending, then sequence number descending. When there
-    /// is none this costs one load.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the store has no range deletions yet"))]
-    pub fn range_deletions(&self) -> impl Iterator<Item = RangeDeletion<'_>> {
-        self.ranges.entries().map(|(start, end)| RangeDeletion {
-            start: key::user_key(start),
-            end,
-            sequence: key::sequence(start),
-        })
+    /// The newest range deletion at or below `sequence` that holds `user_key`; 0: none. When there
+    /// are no range deletions this costs one load.
+    #[inline]
+    pub fn covering(
+        &self,
+        user_key: &[u8],
+        sequence: SequenceNumber,
+        guard: &Guard,
+    ) -> SequenceNumber {
+        match self.has_ranges() {
+            false => 0,
+            true => self.ranges.load(guard).covering(user_key, sequence),
+        }
+    }
+
+    /// Whether any range was deleted. Who sees the sequence number of one sees `true`.
+    #[inline]
+    pub fn has_ranges(&self) -> bool {
+        self.counters.0.ranges.load(Ordering::Relaxed) > 0
+    }
+
+    /// The range deletions of this moment, to keep.
+    pub fn ranges(&self) -> Arc<RangeTombstoneSets> {
+        self.ranges.load_arc(&pin())
     }
 
     /// Bytes taken from the allocator for entries.
     pub fn bytes(&self) -> usize {
-        self.points.allocated_bytes() + self.ranges.allocated_bytes()
+        self.points.allocated_bytes() + self.counters.0.range_bytes.load(Ordering::Relaxed)
     }
 
     /// How many entries were inserted, range deletions included.
@@ -135,7 +149,6 @@ impl Memtable {
 pub(crate) struct MemtableWriter {
     memtable: Arc<Memtable>,
     points: SkipListWriter,
-    ranges: SkipListWriter,
 }
 
 impl MemtableWriter {
@@ -144,20 +157,33 @@ impl MemtableWriter {
     ///
     /// Panics when key or value is 4 GiB or more.
     pub fn insert(&mut self, user_key: &[u8], sequence: SequenceNumber, kind: u8, value: &[u8]) {
-        let list = match EntryKind::from_byte(kind) {
-            Some(EntryKind::RangeDeletion) => &mut self.ranges,
-            _ => &mut self.points,
-        };
-        list.insert(user_key, key::pack(sequence, kind), value);
+        match EntryKind::from_byte(kind) {
+            Some(EntryKind::RangeDeletion) => self.insert_range(user_key, value, sequence),
+            _ => self.points.insert(user_key, key::pack(sequence, kind), value),
+        }
 
         // Plain loads and stores: nobody else writes.
-        let Counters { entries, smallest_sequence, largest_sequence } = &self.memtable.counters.0;
+        let Counters { entries, smallest_sequence, largest_sequence, .. } =
+            &self.memtable.counters.0;
         entries.store(self.memtable.len() + 1, Ordering::Relaxed);
         if sequence < self.memtable.smallest_sequence() {
             smallest_sequence.store(sequence, Ordering::Relaxed);
         }
         if sequence > self.memtable.largest_sequence() {
             largest_sequence.store(sequence, Ordering::Relaxed);
+        }
+    }
+
+    fn insert_range(&mut self, begin: &[u8], end: &[u8], sequence: SequenceNumber) {
+        let memtable = &*self.memtable;
+        let new = memtable.ranges().with(RangeTombstone { begin, end, sequence });
+        let Counters { ranges, range_bytes, .. } = &memtable.counters.0;
+        range_bytes.store(new.heap_bytes(), Ordering::Relaxed);
+        memtable.ranges.replace(Arc::new(new));
+        let count = ranges.load(Ordering::Relaxed) + 1;
+        ranges.store(count, Ordering::Relaxed);
+        if count.is_multiple_of(COLLECT_EVERY) {
+            collect();
         }
     }
 }

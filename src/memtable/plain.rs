@@ -43,6 +43,15 @@ impl PlainMemtable {
         PlainCursor { map: Arc::clone(&self.points), entry: None }
     }
 
+    /// Asks every range.
+    pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
+        let ranges = self.range_deletions().into_iter();
+        let holding = ranges.filter(|(start, end, number)| {
+            &start[..] <= user_key && user_key < &end[..] && *number <= sequence
+        });
+        holding.map(|(_, _, number)| number).max().unwrap_or(0)
+    }
+
     /// Start, end and sequence number, in the order of the start's internal key.
     pub fn range_deletions(&self) -> Vec<(Vec<u8>, Vec<u8>, SequenceNumber)> {
         let ranges = self.ranges.read().unwrap();

@@ -55,7 +55,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::arena::{ALIGNMENT, Arena, Bump};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Step};
 use crate::error::Result;
 use crate::key;
 use crate::sync::atomic::{AtomicPtr, Ordering};
@@ -160,7 +160,7 @@ impl<'a> NodeRef<'a> {
     #[inline(always)]
     fn is_before(self, user_key: &[u8], trailer: u64) -> bool {
         let (key, _) = self.entry();
-        match compare_words(key::user_key(key), user_key) {
+        match key::compare_words(key::user_key(key), user_key) {
             KeyOrder::Less => true,
             KeyOrder::Equal => key::trailer(key) > trailer,
             KeyOrder::Greater => false,
@@ -196,20 +196,6 @@ fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// The order of slices, eight bytes a step, without a call for keys that differ early.
-#[inline(always)]
-fn compare_words(mut a: &[u8], mut b: &[u8]) -> KeyOrder {
-    while let (Some((x, a_rest)), Some((y, b_rest))) =
-        (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
-    {
-        if x != y {
-            return u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y));
-        }
-        (a, b) = (a_rest, b_rest);
-    }
-    a.cmp(b)
-}
-
 /// What readers share. Entries are put in by its [`SkipListWriter`].
 pub(super) struct SkipList {
     /// Of full height, with no key. Built before the list is shared.
@@ -234,15 +220,6 @@ impl SkipList {
         let (_, found) = self.search(user_key, trailer, |_, _| ());
         let (key, value) = found?.entry();
         (key::user_key(key) == user_key).then(|| (key::trailer(key), value))
-    }
-
-    /// Every entry in order: internal key and value.
-    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        std::iter::successors(self.first(), |node| {
-            // SAFETY: every node has level 0.
-            unsafe { node.next(0) }
-        })
-        .map(NodeRef::entry)
     }
 
     fn head(&self) -> NodeRef<'_> {
@@ -522,6 +499,21 @@ impl Cursor for SkipListCursor {
         }
         self.node = next.map(|next| next.node);
         Ok(())
+    }
+
+    fn step(&mut self) -> Option<Step> {
+        let last = self.node?;
+        // SAFETY: the cursor got the node from `list`, which it holds; every node has level 0.
+        let (last, next) = unsafe {
+            let last = NodeRef::new(last);
+            (last, last.next(0)?)
+        };
+        // As in `next`. SAFETY: every node has level 0.
+        unsafe { next.prefetch_next(0) };
+        let (last_key, key) = (last.entry().0, next.entry().0);
+        let repeats = key::user_key(last_key) == key::user_key(key);
+        self.node = Some(next.node);
+        Some(Step { repeats, trailer: key::trailer(key) })
     }
 
     fn prev(&mut self) -> Result<()> {

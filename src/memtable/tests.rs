@@ -11,6 +11,7 @@ use super::plain::PlainMemtable;
 use super::{Memtable, MemtableWriter};
 use crate::cursor::Cursor;
 use crate::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, internal_key, seek_key, user_key};
+use crate::sync::pin;
 
 const DELETION: u8 = EntryKind::Deletion as u8;
 const VALUE: u8 = EntryKind::Value as u8;
@@ -64,8 +65,12 @@ impl Subject for MemtableWriter {
         Memtable::cursor(self)
     }
     fn range_deletions(&self) -> Vec<(Vec<u8>, Vec<u8>, SequenceNumber)> {
-        let owned = |r: super::RangeDeletion<'_>| (r.start.to_vec(), r.end.to_vec(), r.sequence);
-        Memtable::range_deletions(self).map(owned).collect()
+        let sets = Memtable::ranges(self);
+        let ranges = sets.iter().flat_map(|set| set.iter());
+        let mut ranges: Vec<_> =
+            ranges.map(|r| (r.begin.to_vec(), r.end.to_vec(), r.sequence)).collect();
+        ranges.sort_by(|a, b| a.0.cmp(&b.0).then(b.2.cmp(&a.2)));
+        ranges
     }
     fn len(&self) -> usize {
         Memtable::len(self)
@@ -241,6 +246,7 @@ fn same_step(fast: &mut impl Cursor, plain: &mut impl Cursor, step: u32, target:
 
 #[test]
 fn random_operations_answer_as_the_plain_version_does() {
+    let mut covered = 0;
     for seed in 0..40 {
         let mut rng = StdRng::seed_from_u64(seed);
         let (memtable, mut fast) = Memtable::new(1 << (10 + seed % 12));
@@ -250,12 +256,20 @@ fn random_operations_answer_as_the_plain_version_does() {
         for &sequence in &sequences {
             let key = random_key(&mut rng);
             let kind = [VALUE, VALUE, VALUE, DELETION, 7, RANGE_DELETION][rng.random_range(0..6)];
-            let value = vec![sequence as u8; rng.random_range(0..40)];
+            let mut value = vec![sequence as u8; rng.random_range(0..40)];
+            if kind == RANGE_DELETION {
+                // Behind its begin, and for long keys near it.
+                value =
+                    [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
+            }
             fast.insert(&key, sequence, kind, &value);
             plain.insert(&key, sequence, kind, &value);
 
             let (key, snapshot) = (random_key(&mut rng), rng.random_range(0..sequence + 9));
             assert_eq!(Subject::get(&fast, &key, snapshot), plain.get(&key, snapshot));
+            let covering = fast.covering(&key, snapshot, &pin());
+            assert_eq!(covering, plain.covering(&key, snapshot));
+            covered += usize::from(covering > 0);
             for _ in 0..3 {
                 let kind = [0, VALUE, 0xff][rng.random_range(0..3)];
                 let target =
@@ -270,6 +284,7 @@ fn random_operations_answer_as_the_plain_version_does() {
         assert_eq!(memtable.len(), plain.len());
         assert_eq!((memtable.smallest_sequence(), memtable.largest_sequence()), (1, 2000));
     }
+    assert!(covered > 1000, "{covered}");
 }
 
 /// Runs of ascending keys take the way without a search; they begin inside, before and after what

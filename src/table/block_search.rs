@@ -22,7 +22,9 @@ use crate::coding::fixed64;
 use crate::error::Damage;
 use crate::key::{self, SequenceNumber, TRAILER_BYTES, are_equal, rarely};
 
-use super::block::{Block, BlockCursor, Entry};
+use super::block::Block;
+use super::block_cursor::BlockCursor;
+use super::entry::Entry;
 use super::sidecar::Place;
 
 /// What a block says of a target.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! add*     → data blocks, as they fill; key hashes to the filter's builder; separators kept
-//! finish   → filter | index | properties | metaindex | footer | fsync
+//! add_range*   range deletions, kept; in any mix with `add`
+//! finish   → filter | index | range deletions | properties | metaindex | footer | fsync
 //! ```
 //!
 //! The filter comes after the data because its size depends on the number of keys. The index comes
@@ -20,7 +21,8 @@ use crate::error::{Error, Result};
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
 use crate::hash::hash64;
-use crate::key::{self, EntryKind, MAX_SEQUENCE, TRAILER_BYTES};
+use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
+use crate::range_del::RangeTombstone;
 
 use super::block_builder::BlockBuilder;
 use super::checksum::ChecksumKind;
@@ -32,6 +34,7 @@ use super::info::policy_name;
 use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
 use super::prefix::{FilterKeys, PrefixExtractor};
 use super::properties::{BYTEWISE_COMPARATOR, names};
+use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 
 /// The most bytes that key and value of one entry may have together: offsets within a block are
 /// 32 bits.
@@ -56,6 +59,7 @@ pub(crate) struct TableBuilder {
     data: BlockBuilder,
     filter: FilterBuilder,
     index: IndexEntries,
+    ranges: RangeBlockBuilder,
     summary: TableSummary,
 }
 
@@ -82,10 +86,12 @@ impl TableBuilder {
             data: BlockBuilder::new(options.restart_interval),
             filter: FilterBuilder::new(options.filter),
             index: IndexEntries::default(),
+            ranges: RangeBlockBuilder::new(),
             summary: TableSummary {
                 file_bytes: 0,
                 entries: 0,
                 deletions: 0,
+                range_deletions: 0,
                 data_blocks: 0,
                 raw_key_bytes: 0,
                 raw_value_bytes: 0,
@@ -111,7 +117,7 @@ impl TableBuilder {
         self.add_to_filter(user_key);
         self.data.add(internal_key, value);
         let summary = &mut self.summary;
-        if summary.entries == 0 {
+        if summary.entries == summary.range_deletions {
             summary.smallest = internal_key.to_vec();
         }
         summary.entries += 1;
@@ -120,9 +126,21 @@ impl TableBuilder {
         let kind = EntryKind::from_byte(key::kind_byte(internal_key));
         let is_tombstone = matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion));
         summary.deletions += u64::from(is_tombstone);
-        let sequence = key::sequence(internal_key);
-        summary.smallest_sequence = summary.smallest_sequence.min(sequence);
-        summary.largest_sequence = summary.largest_sequence.max(sequence);
+        summary.see(key::sequence(internal_key));
+        Ok(())
+    }
+
+    /// Adds a range deletion: before, after or between the entries. Their own internal keys must
+    /// not descend, and none may be empty.
+    pub fn add_range(&mut self, range: RangeTombstone<'_>) -> Result<()> {
+        self.ranges.add(range)?;
+        let summary = &mut self.summary;
+        summary.entries += 1;
+        summary.deletions += 1;
+        summary.range_deletions += 1;
+        summary.raw_key_bytes += (range.begin.len() + TRAILER_BYTES) as u64;
+        summary.raw_value_bytes += range.end.len() as u64;
+        summary.see(range.sequence);
         Ok(())
     }
 
@@ -148,7 +166,7 @@ impl TableBuilder {
         (!self.data.is_empty()).then(|| key::user_key(self.data.last_key()))
     }
 
-    /// Number of entries added.
+    /// Number of entries added, range deletions included.
     pub fn entries(&self) -> u64 {
         self.summary.entries
     }
@@ -177,6 +195,9 @@ impl TableBuilder {
         let index_offset = self.offset;
         let index = self.write_index()?;
         let index_bytes = self.offset - index_offset;
+        if !self.ranges.is_empty() {
+            metaindex.insert(RANGE_DEL_BLOCK, self.write_ranges()?);
+        }
         let properties = self.properties(data_bytes, index_bytes);
         let mut block = BlockBuilder::new(usize::MAX);
         for (name, value) in &properties {
@@ -209,7 +230,8 @@ impl TableBuilder {
             true => &self.summary.largest[..],
             false => self.data.last_key(),
         };
-        if self.summary.entries > 0 && key::compare(last, internal_key).is_ge() {
+        let has_points = self.summary.entries > self.summary.range_deletions;
+        if has_points && key::compare(last, internal_key).is_ge() {
             return Err(Error::InvalidArgument(format!(
                 "keys out of order: \"{}\" after \"{}\"",
                 key::user_key(internal_key).escape_ascii(),
@@ -274,6 +296,21 @@ impl TableBuilder {
         write_block(&mut *self.file, &mut self.offset, stored, compression)
     }
 
+    /// After this the summary's bounds are those of entries and range deletions together.
+    fn write_ranges(&mut self) -> Result<BlockHandle> {
+        let (block, first, end) = self.ranges.finish();
+        let handle = write_block(&mut *self.file, &mut self.offset, block, Compression::None)?;
+        let summary = &mut self.summary;
+        let has_points = summary.entries > summary.range_deletions;
+        if !has_points || key::compare(&first, &summary.smallest).is_lt() {
+            summary.smallest = first;
+        }
+        if !has_points || key::compare(&end, &summary.largest).is_gt() {
+            summary.largest = end;
+        }
+        Ok(handle)
+    }
+
     fn properties(&self, data_bytes: u64, index_bytes: u64) -> BTreeMap<&'static str, Vec<u8>> {
         let summary = &self.summary;
         let mut properties = BTreeMap::new();
@@ -307,7 +344,7 @@ impl TableBuilder {
         number(names::ENTRIES, summary.entries);
         number(names::DELETIONS, summary.deletions);
         number(names::MERGE_OPERANDS, 0);
-        number(names::RANGE_DELETIONS, 0);
+        number(names::RANGE_DELETIONS, summary.range_deletions);
         number(names::FILTER_ENTRIES, filter.map_or(0, |filter| filter.keys));
         number(names::FILTER_BYTES, filter.map_or(0, |filter| filter.bytes));
         number(names::DATA_BLOCKS, summary.data_blocks);
@@ -337,6 +374,13 @@ impl TableBuilder {
             properties.insert(names::GLOBAL_SEQUENCE, sequence);
         }
         properties
+    }
+}
+
+impl TableSummary {
+    fn see(&mut self, sequence: SequenceNumber) {
+        self.smallest_sequence = self.smallest_sequence.min(sequence);
+        self.largest_sequence = self.largest_sequence.max(sequence);
     }
 }
 

@@ -15,6 +15,7 @@
 
 use crate::cache::Lease;
 use crate::error::Result;
+use crate::key::SequenceNumber;
 use crate::slice::Slice;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -59,6 +60,7 @@ impl BlockPlace<'_> {
 pub(crate) struct Found<'a> {
     /// The stored kind byte, which may be one that this crate does not write.
     pub kind: u8,
+    pub sequence: SequenceNumber,
     pub value: &'a [u8],
     block: &'a Lease<'a, Block>,
     value_start: usize,
@@ -230,6 +232,7 @@ impl Table {
                     }
                     return Ok(Some(visit(Found {
                         kind: trailer as u8,
+                        sequence: trailer >> 8,
                         value: &block.bytes()[value.clone()],
                         block: &block,
                         value_start: value.start,

@@ -7,6 +7,7 @@
 //! sidecar     where in a cached block a key can be
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
+//! range_del   the ranges a table deletes
 //!
 //! reader      Table: its parts, loaded at need   open, verify            the first look, and all of it
 //! lookup      point lookups, step by step
@@ -21,15 +22,18 @@
 
 mod block;
 mod block_builder;
+mod block_cursor;
 mod block_search;
 mod builder;
 mod bytes;
 mod checksum;
 mod compression;
 mod cursor;
+mod entry;
 mod file;
 mod filter_block;
 mod format;
+mod held;
 mod index;
 mod info;
 mod lookup;
@@ -38,6 +42,7 @@ mod options;
 mod prefix;
 mod prefix_filter;
 mod properties;
+mod range_del;
 mod reader;
 mod sidecar;
 mod sst;
@@ -49,7 +54,7 @@ use crate::filter::KeyHash;
 use crate::hash::hash64;
 use crate::key::{self, SEEK_KIND, SequenceNumber};
 
-pub(crate) use builder::TableBuilder;
+pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use lookup::{BlockPlace, Found};
 pub(crate) use options::Dialect;

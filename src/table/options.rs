@@ -52,10 +52,12 @@ pub(crate) enum Dialect {
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Entries of all kinds.
+    /// Entries of all kinds, range deletions included.
     pub entries: u64,
-    /// Entries that are tombstones.
+    /// Entries that are tombstones, range deletions included.
     pub deletions: u64,
+    /// Range deletions.
+    pub range_deletions: u64,
     /// Data blocks.
     pub data_blocks: u64,
     /// Bytes of all internal keys, before compression.
@@ -64,7 +66,8 @@ pub struct TableSummary {
     pub raw_value_bytes: u64,
     /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
     pub smallest: Vec<u8>,
-    /// The last internal key.
+    /// The last internal key. Where a range deletion ends last: its end, sequence 2^56 - 1, kind 15;
+    /// the table holds nothing of that key itself.
     pub largest: Vec<u8>,
     /// The smallest sequence number of an entry.
     pub smallest_sequence: SequenceNumber,

@@ -6,8 +6,10 @@
 //!                                        └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! Opening reads footer, metaindex and properties only. An evicted part is loaded again at its next
-//! use. Point lookups are in [`super::lookup`].
+//! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide entries
+//! of this table and of others, so they are asked beside the filter, not behind it: see
+//! [`Table::ranges`]. An evicted part is loaded again at its next use. Point lookups are in
+//! [`super::lookup`].
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use crate::cache::{BlockCache, BlockKind, Lease, Reservation, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::key::SequenceNumber;
+use crate::range_del::RangeTombstones;
 use crate::slice::StableBytes;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::Guard;
@@ -28,6 +31,7 @@ use super::info::TableFilterInfo;
 use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
 use super::prefix_filter::PrefixFilter;
 use super::properties::{IndexForm, TableProperties, names};
+use super::range_del::read_ranges;
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -57,6 +61,7 @@ pub(crate) struct Table {
     index_handle: BlockHandle,
     index_form: IndexForm,
     overlay: Option<SequenceNumber>,
+    ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
     properties: TableProperties,
     /// What the open table itself takes.
@@ -77,19 +82,8 @@ unsafe impl StableBytes for Block {
 }
 
 impl Table {
-    /// Opens a table for a tree. Refuses what the tree cannot answer for: range deletions.
+    /// Opens a table: reads its footer, metaindex, properties and range deletions.
     pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
-        let table = Table::open_any(file, context)?;
-        let count = table.properties.number(names::RANGE_DELETIONS).unwrap_or(0);
-        if count > 0 || table.metaindex_handle("rocksdb.range_del").is_some() {
-            let what = "range deletions in tables; compact the file without them in RocksDB first";
-            return Err(unsupported(table.file.path(), what));
-        }
-        Ok(Arc::new(table))
-    }
-
-    /// Opens a table whose range deletions, if any, are not asked for.
-    pub fn open_any(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Table> {
         let file = BlockFile::open(file, Arc::clone(&context.counters))?;
         file.counters().add(Ticker::FileOpens, 1);
         let footer = *file.footer();
@@ -112,6 +106,7 @@ impl Table {
         let index_form = properties.index_form().map_err(damaged)?;
         let overlay = overlay(&properties, context.assigned_sequence).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
+        let ranges = read_ranges(&file, &metaindex, &properties, overlay)?;
         let found = StoredFilter::find(&metaindex);
         let stored_filter = found.filter(|_| properties.whole_key_filtering());
         let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
@@ -119,7 +114,7 @@ impl Table {
         let names_bytes =
             metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
         let heap_bytes = size_of::<Table>() + properties.heap_bytes() + names_bytes.sum::<usize>();
-        Ok(Table {
+        Ok(Arc::new(Table {
             filter: Slots::new(&context.cache, 1, BlockKind::Filter, pinned),
             index: Slots::new(&context.cache, 1, BlockKind::Index, pinned),
             _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES),
@@ -129,10 +124,11 @@ impl Table {
             index_handle,
             index_form,
             overlay,
+            ranges,
             metaindex,
             properties,
             file,
-        })
+        }))
     }
 
     pub fn footer(&self) -> &Footer {
@@ -165,6 +161,12 @@ impl Table {
         self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
     }
 
+    /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
+    #[inline]
+    pub fn ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        self.ranges.as_ref()
+    }
+
     /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
     /// nothing here.
     pub fn check_external(&self) -> Result<()> {
@@ -194,13 +196,17 @@ impl Table {
 
     /// The parsed index.
     pub fn index<'g>(&'g self, guard: &'g Guard) -> Result<Lease<'g, TableIndex>> {
-        match self.index.get(0, guard) {
-            Some(lease) => {
-                self.count(Ticker::BlockCacheIndexHit);
-                Ok(lease)
-            }
+        match self.resident_index(guard) {
+            Some(lease) => Ok(lease),
             None => self.load_index(),
         }
+    }
+
+    /// The parsed index, if it is in memory.
+    pub fn resident_index<'g>(&'g self, guard: &'g Guard) -> Option<Lease<'g, TableIndex>> {
+        let lease = self.index.get(0, guard)?;
+        self.count(Ticker::BlockCacheIndexHit);
+        Some(lease)
     }
 
     /// The filter, if the table has one.

@@ -27,7 +27,9 @@ use crate::coding::fixed32;
 use crate::error::Damage;
 use crate::key::{TRAILER_BYTES, strip_prefix, user_key};
 
-use super::block::{Block, BlockCursor};
+use super::block::Block;
+use super::block_cursor::BlockCursor;
+use super::entry::KeyBuffer;
 
 /// Heads that are compared together: a cache line.
 const LANES: usize = 16;
@@ -146,7 +148,7 @@ impl Sidecar {
 
     /// What the user key at `place` begins with, into `key`: as much of it as the sidecar knows.
     /// Zeros follow a user key that is shorter.
-    pub fn key_start(&self, place: Place, key: &mut Vec<u8>) {
+    pub fn key_start(&self, place: Place, key: &mut KeyBuffer) {
         key.clear();
         key.extend_from_slice(self.parts().2);
         key.extend_from_slice(&(place.head as u32 ^ SIGN).to_be_bytes());

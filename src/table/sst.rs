@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::filter::{Family, FilterReader};
 use crate::fs::{Fs, RealFs};
 use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
+use crate::range_del::{RangeTombstone, reversed_range};
 use crate::stats::Counters;
 use crate::sync::pin;
 
 use super::LookupKey;
-use super::block::BlockCursor;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
 use super::filter_block::TableFilter;
@@ -44,6 +44,8 @@ pub struct SstWriter {
     path: PathBuf,
     /// The internal key of the entry being added; kept for its memory.
     internal_key: Vec<u8>,
+    /// Begin and end of the range deletions, which may come in any order.
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl SstWriter {
@@ -60,7 +62,7 @@ impl SstWriter {
     ) -> Result<SstWriter> {
         let path = path.as_ref().to_owned();
         let builder = TableBuilder::new(fs.create(&path)?, options, Dialect::External)?;
-        Ok(SstWriter { builder, fs, path, internal_key: Vec::new() })
+        Ok(SstWriter { builder, fs, path, internal_key: Vec::new(), ranges: Vec::new() })
     }
 
     /// Adds a value. The key must be above all keys before it.
@@ -71,6 +73,19 @@ impl SstWriter {
     /// Adds a tombstone: ingested, it hides older entries of the key.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.add(key, EntryKind::Deletion, &[])
+    }
+
+    /// Adds a tombstone for all keys from `begin` to before `end`: ingested, it hides older entries
+    /// of those keys, but none of this file. Ranges may come in any order. Where `end` is `begin`
+    /// there is nothing to delete; an `end` before it is refused.
+    pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
+        if begin > end {
+            return Err(reversed_range(begin, end));
+        }
+        if begin < end {
+            self.ranges.push((begin.to_vec(), end.to_vec()));
+        }
+        Ok(())
     }
 
     fn add(&mut self, user_key: &[u8], kind: EntryKind, value: &[u8]) -> Result<()> {
@@ -85,9 +100,9 @@ impl SstWriter {
         self.builder.add(&self.internal_key, value)
     }
 
-    /// Entries added so far.
+    /// Entries added so far, range deletions included.
     pub fn entries(&self) -> u64 {
-        self.builder.entries()
+        self.builder.entries() + self.ranges.len() as u64
     }
 
     /// Bytes of the file so far, with the data block that is being filled.
@@ -96,10 +111,14 @@ impl SstWriter {
     }
 
     /// Completes the file and makes it and its name durable. At least one entry is needed.
-    pub fn finish(self) -> Result<TableSummary> {
-        if self.builder.entries() == 0 {
+    pub fn finish(mut self) -> Result<TableSummary> {
+        if self.entries() == 0 {
             let path = self.path.display();
             return Err(Error::InvalidArgument(format!("{path}: a table needs an entry")));
+        }
+        self.ranges.sort();
+        for (begin, end) in &self.ranges {
+            self.builder.add_range(RangeTombstone { begin, end, sequence: 0 })?;
         }
         let summary = self.builder.finish()?;
         match self.path.parent() {
@@ -112,7 +131,7 @@ impl SstWriter {
 
 /// Looks into one table file: any that RocksDB wrote with format_version 2 to 7, or Maypole.
 ///
-/// Opens tables with range deletions too. Those are not applied: the entries are what is stored.
+/// Range deletions are told and not applied: the entries are what is stored.
 pub struct SstReader {
     table: Arc<Table>,
 }
@@ -123,7 +142,7 @@ const READER_CACHE_BYTES: usize = 8 << 20;
 const READER_AHEAD_BYTES: usize = 256 << 10;
 
 impl SstReader {
-    /// Opens a file. Reads its footer, metaindex and properties.
+    /// Opens a file. Reads its footer, metaindex, properties and range deletions.
     pub fn open(path: impl AsRef<Path>) -> Result<SstReader> {
         SstReader::open_in(&RealFs, path)
     }
@@ -136,8 +155,8 @@ impl SstReader {
             pin_metadata: false,
             assigned_sequence: None,
         };
-        let table = Table::open_any(fs.open(path.as_ref())?, context)?;
-        Ok(SstReader { table: Arc::new(table) })
+        let table = Table::open(fs.open(path.as_ref())?, context)?;
+        Ok(SstReader { table })
     }
 
     /// Bytes of the file.
@@ -236,29 +255,18 @@ impl SstReader {
         self.table.verify()
     }
 
-    /// The ranges that the table deletes.
-    pub fn range_deletions(&self) -> Result<Vec<RangeDeletion>> {
-        let Some(handle) = self.table.metaindex_handle("rocksdb.range_del") else {
-            return Ok(Vec::new());
-        };
-        let file = self.table.block_file();
-        let block = file.read_block(handle)?;
-        let mut ranges = Vec::new();
-        let mut cursor = BlockCursor::new(&block, self.table.overlay());
-        let mut walk = || {
-            cursor.seek_to_first()?;
-            while cursor.valid() {
-                ranges.push(RangeDeletion {
-                    start: key::user_key(cursor.key()).to_vec(),
-                    end: cursor.value().to_vec(),
-                    sequence: key::sequence(cursor.key()),
-                });
-                cursor.next()?;
-            }
-            Ok(())
-        };
-        walk().map_err(|damage| file.damaged(damage, handle))?;
-        Ok(ranges)
+    /// The ranges that the table deletes, by their first key, newest first.
+    pub fn range_deletions(&self) -> Vec<RangeDeletion> {
+        let ranges = self.table.ranges().into_iter().flat_map(|ranges| ranges.iter());
+        let mut ranges: Vec<_> = ranges
+            .map(|range| RangeDeletion {
+                start: range.begin.to_vec(),
+                end: range.end.to_vec(),
+                sequence: range.sequence,
+            })
+            .collect();
+        ranges.sort_by(|a, b| a.start.cmp(&b.start).then(b.sequence.cmp(&a.sequence)));
+        ranges
     }
 }
 

@@ -4,7 +4,8 @@ use crate::error::{Damage, Result};
 use crate::key;
 
 use super::LookupKey;
-use super::block::{Block, BlockCursor};
+use super::block::Block;
+use super::block_cursor::BlockCursor;
 use super::filter_block::TableFilter;
 use super::index::Index;
 use super::properties::names;
@@ -13,8 +14,10 @@ use super::reader::Table;
 /// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableCheck {
-    /// Entries read.
+    /// Entries read, range deletions not counted.
     pub entries: u64,
+    /// Range deletions read.
+    pub range_deletions: u64,
     /// Data blocks read.
     pub data_blocks: u64,
     /// Entries whose key, or its prefix, the filter says is absent. More than 0: the filter loses
@@ -46,7 +49,10 @@ impl Table {
                 .map_err(|damage| self.block_file().damaged(damage, handle))?;
             check.data_blocks += 1;
         }
-        let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(0);
+        // They were read and checked at opening, but for empty ones, which count and are not kept.
+        let kept = self.ranges().map_or(0, |ranges| ranges.len() as u64);
+        check.range_deletions = kept;
+        let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(kept);
         let stated = self.properties().number(names::ENTRIES);
         if let Some(stated) = stated.filter(|&n| n != check.entries + range_deletions) {
             let found = format_args!("{} and {range_deletions}", check.entries).to_string();

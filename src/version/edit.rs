@@ -22,7 +22,7 @@
 
 use crate::coding::{Decoder, put_length_prefixed, put_varint};
 use crate::error::Damage;
-use crate::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
+use crate::key::{self, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
 
 /// How many levels a tree has: 0 to 6, as in RocksDB.
 pub(crate) const LEVELS: usize = 7;
@@ -45,9 +45,22 @@ pub(crate) struct FileMeta {
     pub largest_sequence: SequenceNumber,
     /// The sequence number of every entry of an ingested table, whose own say 0.
     pub global_sequence: Option<SequenceNumber>,
-    /// Internal keys; range tombstones included.
+    /// Internal keys; range tombstones included. Where one of these ends last, `largest` is a
+    /// [`key::range_end`], whose user key the file does not hold.
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
+}
+
+impl FileMeta {
+    /// Whether the file holds nothing from `user_key` on.
+    pub fn ends_before(&self, user_key: &[u8]) -> bool {
+        key::ends_before(&self.largest, user_key)
+    }
+
+    /// Whether the file holds nothing up to the end of another, whose largest internal key this is.
+    pub fn begins_behind(&self, largest: &[u8]) -> bool {
+        key::ends_before(largest, key::user_key(&self.smallest))
+    }
 }
 
 /// A change of the tree. Fields that are `None` stay as they are.

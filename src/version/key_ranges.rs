@@ -11,10 +11,22 @@
 
 use std::cmp::Ordering;
 
-use crate::key::{head, rarely, strip_prefix};
+use crate::key::{self, head, rarely, strip_prefix, user_key};
 
-/// The user keys that a file's range begins and ends with.
-pub(super) type Bounds<'a> = [&'a [u8]; 2];
+/// What a file's range begins and ends with.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    /// A user key.
+    pub smallest: &'a [u8],
+    /// An internal key: it may be the end of a range deletion, which the range does not hold.
+    pub largest: &'a [u8],
+}
+
+impl Bounds<'_> {
+    fn ends_before(&self, user_key: &[u8]) -> bool {
+        key::ends_before(self.largest, user_key)
+    }
+}
 
 /// See the module. Its methods are given the bounds that it was made from, by position.
 pub(super) struct KeyRanges {
@@ -25,16 +37,18 @@ pub(super) struct KeyRanges {
 
 impl KeyRanges {
     pub fn of(bounds: &[Bounds<'_>]) -> KeyRanges {
-        let mut keys = bounds.iter().flatten();
-        let mut common = keys.next().copied().unwrap_or_default();
-        for key in keys {
-            let shared = common.iter().zip(*key).take_while(|(a, b)| a == b).count();
+        let smallest = || bounds.iter().map(|bounds| bounds.smallest);
+        let largest = || bounds.iter().map(|bounds| user_key(bounds.largest));
+        let mut common = smallest().next().unwrap_or_default();
+        for key in smallest().chain(largest()) {
+            let shared = common.iter().zip(key).take_while(|(a, b)| a == b).count();
             common = &common[..shared];
         }
-        let heads = |which: usize| {
-            bounds.iter().map(|bounds| head(&bounds[which][common.len()..])).collect()
-        };
-        KeyRanges { smallest: heads(0), largest: heads(1), common_prefix: common.to_vec() }
+        KeyRanges {
+            smallest: smallest().map(|key| head(&key[common.len()..])).collect(),
+            largest: largest().map(|key| head(&key[common.len()..])).collect(),
+            common_prefix: common.to_vec(),
+        }
     }
 
     /// The head of `key`, for the other methods. `None`: no range holds it.
@@ -55,7 +69,7 @@ impl KeyRanges {
         self.begins_by(&bounds, i, wanted, key)
             && match wanted.cmp(&self.largest[i]) {
                 Ordering::Less => true,
-                Ordering::Equal => rarely(|| key <= bounds(i)[1]),
+                Ordering::Equal => rarely(|| !bounds(i).ends_before(key)),
                 Ordering::Greater => false,
             }
     }
@@ -75,7 +89,7 @@ impl KeyRanges {
                 let (mut low, mut high) = (i, i + ties);
                 while low < high {
                     let middle = low + (high - low) / 2;
-                    match bounds(middle)[1] < key {
+                    match bounds(middle).ends_before(key) {
                         true => low = middle + 1,
                         false => high = middle,
                     }
@@ -97,7 +111,7 @@ impl KeyRanges {
     ) -> bool {
         match self.smallest[i].cmp(&wanted) {
             Ordering::Less => true,
-            Ordering::Equal => rarely(|| bounds(i)[0] <= key),
+            Ordering::Equal => rarely(|| bounds(i).smallest <= key),
             Ordering::Greater => false,
         }
     }
@@ -106,6 +120,7 @@ impl KeyRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::internal_key;
 
     /// Keys that differ late, are prefixes of each other, and end in bytes like the padding.
     fn keys() -> Vec<Vec<u8>> {
@@ -120,25 +135,55 @@ mod tests {
         keys
     }
 
+    /// Smallest user key and largest internal key. `open`: the last key is the end of a range
+    /// deletion.
+    type Owned = (Vec<u8>, Vec<u8>);
+
+    fn range(first: &[u8], last: &[u8], open: bool) -> Owned {
+        let largest = if open { key::range_end(last) } else { internal_key(last, 7, 1) };
+        (first.to_vec(), largest)
+    }
+
+    fn holds((first, largest): &Owned, key: &[u8]) -> bool {
+        let before_end = match key::is_range_end(largest) {
+            true => key < user_key(largest),
+            false => key <= user_key(largest),
+        };
+        &first[..] <= key && before_end
+    }
+
+    fn bounds((smallest, largest): &Owned) -> Bounds<'_> {
+        Bounds { smallest, largest }
+    }
+
     #[test]
     fn ranges_are_found_as_by_comparing_every_bound() {
         let keys = keys();
         for (first, last, step) in [(0, keys.len(), 1), (5, 40, 2), (31, 60, 1), (33, 35, 1)] {
             let ends: Vec<&[u8]> = keys[first..last].iter().step_by(step).map(|k| &k[..]).collect();
-            let disjoint: Vec<Bounds<'_>> = ends.chunks_exact(2).map(|c| [c[0], c[1]]).collect();
-            let overlapping: Vec<Bounds<'_>> = ends
+            // Ranges apart, and ranges of which each ends where the next one begins.
+            let apart =
+                ends.chunks_exact(2).enumerate().map(|(i, c)| range(c[0], c[1], i % 3 == 0));
+            let touching = ends.windows(2).map(|pair| range(pair[0], pair[1], true));
+            for disjoint in [apart.collect::<Vec<_>>(), touching.collect()] {
+                let one = KeyRanges::of(&disjoint.iter().map(bounds).collect::<Vec<_>>());
+                for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
+                    let expected = disjoint.iter().position(|range| holds(range, &key));
+                    let found = one
+                        .head(&key)
+                        .and_then(|head| one.only(|i| bounds(&disjoint[i]), head, &key));
+                    assert_eq!(found, expected, "{key:?}");
+                }
+            }
+            let overlapping: Vec<Owned> = ends
                 .iter()
                 .enumerate()
-                .map(|(i, &a)| [a, ends[(i * 7 + 3) % ends.len()]])
+                .map(|(i, &a)| range(a, ends[(i * 7 + 3) % ends.len()], i % 2 == 0))
                 .collect();
-            let (one, many) = (KeyRanges::of(&disjoint), KeyRanges::of(&overlapping));
-            let holds = |bounds: &Bounds<'_>, key: &[u8]| bounds[0] <= key && key <= bounds[1];
+            let many = KeyRanges::of(&overlapping.iter().map(bounds).collect::<Vec<_>>());
             for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
-                let expected = disjoint.iter().position(|bounds| holds(bounds, &key));
-                let only = one.head(&key).and_then(|head| one.only(|i| disjoint[i], head, &key));
-                assert_eq!(only, expected, "{key:?}");
                 let found = many.head(&key).map_or(vec![], |head| {
-                    let holds = |&i: &usize| many.holds(|i| overlapping[i], i, head, &key);
+                    let holds = |&i: &usize| many.holds(|i| bounds(&overlapping[i]), i, head, &key);
                     (0..overlapping.len()).filter(holds).collect()
                 });
                 let all = 0..overlapping.len();

@@ -6,9 +6,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::TableFile;
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Fetch, Step};
 use crate::error::Result;
-use crate::key;
+use crate::key::{self, SequenceNumber};
 use crate::slice::Slice;
 use crate::table::{ScanOptions, TableCursor};
 
@@ -30,6 +30,11 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         LevelCursor { files, options, open: None }
     }
 
+    /// The largest sequence number of all files.
+    pub fn newest_sequence(&self) -> SequenceNumber {
+        self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)
+    }
+
     /// Opens file `index` and places its cursor; none when there is no such file.
     fn enter(
         &mut self,
@@ -46,6 +51,11 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         place(&mut cursor)?;
         self.open = Some((index, cursor));
         Ok(())
+    }
+
+    /// The first file that can have an entry at or after `target`.
+    fn find(&self, target: &[u8]) -> usize {
+        self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt())
     }
 
     /// Walks to the next file that has an entry.
@@ -96,10 +106,20 @@ impl<F: Deref<Target = [Arc<TableFile>]>> Cursor for LevelCursor<F> {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let index =
-            self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt());
+        let index = self.find(target);
         self.enter(index, |cursor| cursor.seek(target))?;
         self.skip_forward()
+    }
+
+    fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
+        if matches!(fetch, Fetch::Block) {
+            let index = self.find(target);
+            let opened = self.enter(index, |_| Ok(()));
+            debug_assert!(opened.is_ok(), "nothing was read");
+        }
+        if let Some((_, cursor)) = &mut self.open {
+            cursor.fetch_for_seek(target, fetch);
+        }
     }
 
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {

@@ -10,7 +10,8 @@
 //! Invariants: for one user key, every version in a shallower level is newer than every version in
 //! a deeper one, and in level 0 every version in an earlier file is newer than in a later one. No
 //! two files of a level from 1 on share a user key. So a lookup may stop at the first level that
-//! knows the key, tombstones included.
+//! knows the key, tombstones included. All of it holds for range deletions too: a file's range
+//! includes those it holds, and they lie within it.
 //!
 //! Readers hold versions; a table that a newer version dropped is deleted when the last version
 //! that lists it is gone ([`TableFile`]).
@@ -33,7 +34,8 @@ pub(crate) use manifest::{Manifest, Recovered, read_current};
 pub(crate) use store::{NewTable, TableStore};
 pub(crate) use table_file::TableFile;
 
-use crate::key::{self, user_key};
+use crate::key::{self, SequenceNumber, user_key};
+use crate::range_del::{Fragment, RangeTombstones, fragment_of_disjoint};
 use key_ranges::{Bounds, KeyRanges};
 
 /// One level's files, in the order they are searched.
@@ -45,10 +47,14 @@ pub(crate) struct Version {
     pub levels: [Level; LEVELS],
     /// For each level that has files, in order.
     ranges: Vec<(usize, KeyRanges)>,
+    /// Whether any of the files deletes a range of keys; nearly always none does.
+    pub has_range_deletions: bool,
+    /// Of each level, the range deletions of its files, in their order.
+    range_deletions: [Vec<Arc<RangeTombstones>>; LEVELS],
 }
 
 fn bounds(file: &TableFile) -> Bounds<'_> {
-    [user_key(&file.meta.smallest), user_key(&file.meta.largest)]
+    Bounds { smallest: user_key(&file.meta.smallest), largest: &file.meta.largest }
 }
 
 /// Files that share no user key: one of level 0, or all of a deeper level. Of a run at most one file
@@ -100,7 +106,23 @@ impl Version {
         };
         let ranges = levels.iter().enumerate().filter(|(_, files)| !files.is_empty());
         let ranges = ranges.map(|(level, files)| (level, ranges_of(files))).collect();
-        Version { levels, ranges }
+        let range_deletions = levels.each_ref().map(|files| {
+            files.iter().filter_map(|file| file.table.ranges().cloned()).collect::<Vec<_>>()
+        });
+        let has_range_deletions = range_deletions.iter().any(|level| !level.is_empty());
+        Version { levels, ranges, has_range_deletions, range_deletions }
+    }
+
+    /// Which keys around `user_key` the tables answer alike for, and the newest range deletion there
+    /// that `snapshot` sees: each file of level 0 for itself, every other level for all its files.
+    pub fn range_fragments<'a>(
+        &'a self,
+        user_key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> impl Iterator<Item = Fragment<'a>> {
+        let [level_0, deeper @ ..] = &self.range_deletions;
+        let each = level_0.iter().map(move |set| set.fragment_at(user_key, snapshot));
+        each.chain(deeper.iter().map(move |sets| fragment_of_disjoint(sets, user_key, snapshot)))
     }
 
     /// What each level holds, for the pure functions that plan.
@@ -175,8 +197,8 @@ impl Version {
         largest: Option<&[u8]>,
     ) -> Range<usize> {
         let files = &self.levels[level];
-        let start = smallest
-            .map_or(0, |key| files.partition_point(|file| user_key(&file.meta.largest) < key));
+        let start =
+            smallest.map_or(0, |key| files.partition_point(|file| file.meta.ends_before(key)));
         let end = largest.map_or(files.len(), |key| {
             files.partition_point(|file| user_key(&file.meta.smallest) <= key)
         });

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::Fs;
 use crate::key::SequenceNumber;
+use crate::range_del::RangeTombstone;
 use crate::stats::Ticker;
 use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
 
@@ -83,6 +84,10 @@ pub(crate) struct NewTable<'a> {
 impl NewTable<'_> {
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         self.builder.as_mut().expect("the table is not finished").add(internal_key, value)
+    }
+
+    pub fn add_range(&mut self, range: RangeTombstone<'_>) -> Result<()> {
+        self.builder.as_mut().expect("the table is not finished").add_range(range)
     }
 
     /// What the file would measure if it were finished now.

@@ -63,7 +63,7 @@ impl TableFile {
     }
 
     /// `false`: the file holds no entry of any key from `lower` to before `upper` (`None`: to the
-    /// end). Its filter is asked only where the range lies between the file's first key and its
+    /// end); it may delete a range there. Its filter is asked only where the range lies between the file's first key and its
     /// last, so that a large range loads at most one filter of a level.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let lies_inside = user_key(&self.meta.smallest) < lower
@@ -73,7 +73,7 @@ impl TableFile {
 
     /// Whether its user-key range meets `smallest ..= largest` (`None` = open).
     pub fn overlaps(&self, smallest: Option<&[u8]>, largest: Option<&[u8]>) -> bool {
-        smallest.is_none_or(|key| user_key(&self.meta.largest) >= key)
+        smallest.is_none_or(|key| !self.meta.ends_before(key))
             && largest.is_none_or(|key| user_key(&self.meta.smallest) <= key)
     }
 

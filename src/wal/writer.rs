@@ -29,7 +29,11 @@ impl LogWriter {
     /// Creates the log with its file header. Neither the header nor the name is durable before
     /// [`LogWriter::sync`] and [`Fs::sync_dir`].
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
-        let mut file = fs.create(path)?;
+        let mut file = match kind {
+            LogKind::Wal => fs.create_log(path)?,
+            // Each of its records is synced.
+            LogKind::Manifest => fs.create(path)?,
+        };
         file.append(&encode_file_header(kind, number))?;
         file.flush()?;
         Ok(LogWriter { file, number, synced_to: 0, unsynced: true, failed: None })

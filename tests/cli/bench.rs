@@ -141,6 +141,10 @@ fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
     assert!(error.contains("not empty"), "{error}");
     let error = bench("readrandom", "2000").badly(1);
     assert!(error.contains("--entries"), "{error}");
+    let empty = dir.path().join("empty");
+    maypole::Db::open(&empty).unwrap().close().unwrap();
+    let error = maypole!("bench", "--db", &empty, "--workloads", "readseq").badly(1);
+    assert!(error.contains("an empty database"), "{error}");
     // A file that is no database.
     let other = dir.path().join("other");
     fs::create_dir(&other).unwrap();

@@ -72,6 +72,27 @@ fn a_scan_takes_a_prefix_a_range_and_a_limit() {
 }
 
 #[test]
+fn a_range_is_deleted_up_to_its_end_and_shown_by_inspect() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    // Each opening makes a table, and four would be compacted.
+    for key in ["b", "d"] {
+        maypole!("put", &db, key, "-").well();
+    }
+    maypole!("delete", &db, "--range", "a", "d").well();
+    assert_eq!(maypole!("scan", &db).well(), "d\t-\n");
+    maypole!("get", &db, "b").badly(1);
+    let error = maypole!("delete", &db, "--range", "d", "b").badly(1);
+    assert!(error.contains("ends before its begin"), "{error}");
+    maypole!("delete", &db).badly(2);
+    maypole!("delete", &db, "a", "--range", "b", "d").badly(2);
+    let report = maypole!("verify", &db).well();
+    assert!(report.contains("range deletions: 1"), "{report}");
+    let reports = tables(&db).into_iter().map(|table| maypole!("inspect", &table).well());
+    assert!(reports.into_iter().any(|report| report.contains("\"a\" to before \"d\"")));
+}
+
+#[test]
 fn a_file_of_keys_is_loaded_flushed_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
@@ -141,5 +162,5 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
         assert!(report.contains("format_version"), "{report}");
         seen += 1;
     }
-    assert_eq!(seen, 7);
+    assert_eq!(seen, 8);
 }

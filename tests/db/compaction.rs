@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use maypole::fs::{FaultFs, Fs, MemFs, Operation};
-use maypole::{Builder, Db, SstWriter, TableOptions, Ticker};
+use maypole::{BrakeCause, Builder, Db, SstWriter, TableOptions, Ticker, WriteBatch, WriteBrake};
 
 fn builder(fs: &Arc<dyn Fs>) -> Builder {
     Db::builder("/db")
@@ -108,4 +108,52 @@ fn a_split_compaction_reads_as_one_that_was_not() {
     let (parts, split) = read_after_compaction(4);
     assert!(parts >= 2, "no compaction was split");
     assert!(split == whole, "the split tree reads otherwise");
+}
+
+#[test]
+fn writers_slow_down_then_stop_while_level_0_grows_and_say_so() {
+    let faults = FaultFs::new(Arc::new(MemFs::new()));
+    let fs: Arc<dyn Fs> = Arc::new(faults.clone());
+    let db = builder(&fs).memtable_bytes(4096).open().unwrap();
+    // No compaction gets past its first table before writers have stopped.
+    let held = Arc::new((Mutex::new(true), Condvar::new()));
+    faults.before_changes({
+        let held = Arc::clone(&held);
+        move |_, operation, _| {
+            let thread = thread::current();
+            let compacts = thread.name().is_some_and(|name| !name.starts_with("maypole-flush"));
+            let is_background = thread.name().is_some_and(|name| name.starts_with("maypole-"));
+            if operation == Operation::Create && is_background && compacts {
+                let held_now = held.0.lock().unwrap();
+                drop(held.1.wait_while(held_now, |held| *held).unwrap());
+            }
+        }
+    });
+    let stopped = || db.stats().tickers.get(Ticker::StallL0Stops) > 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..100 {
+                // Tables that overlap: others would move down without being created anew.
+                let mut batch = WriteBatch::new();
+                batch.put("first", [7; 100]);
+                batch.put(format!("{n:03}"), [7; 4000]);
+                db.write(batch).unwrap();
+            }
+        });
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !stopped() && Instant::now() < patience {
+            thread::yield_now();
+        }
+        let stats = db.stats();
+        *held.0.lock().unwrap() = false;
+        held.1.notify_all();
+        assert_eq!(stats.write_brake, WriteBrake::Stop(BrakeCause::Level0));
+        assert!(stats.to_string().contains("stopped by compactions of level 0"), "{stats}");
+        assert!(stats.compaction_debt_bytes > 0);
+    });
+    db.wait_for_compaction().unwrap();
+    let stats = db.stats();
+    assert!(stats.tickers.get(Ticker::StallL0Delays) > 0, "nobody was slowed down before the stop");
+    assert_eq!((stats.write_brake, stats.compaction_debt_bytes), (WriteBrake::None, 0));
+    assert_eq!(db.iter().count(), 101);
 }

@@ -23,34 +23,53 @@ pub fn open_on(fs: Arc<dyn Fs>) -> maypole::Result<Db> {
         .open()
 }
 
-/// What write number `n` does: a batch, so that half of one would be seen.
-pub fn write(n: u64) -> (WriteBatch, Vec<(String, Option<String>)>) {
-    let mut changes = vec![("number".to_owned(), Some(n.to_string()))];
-    for part in 0..=(n % 3) {
-        let key = format!("key{:04}", (n * 31 + part * 977) % 700);
-        let value = (!(n + part).is_multiple_of(5))
-            .then(|| format!("{n}:{}", "v".repeat((n % 90) as usize)));
-        changes.push((key, value));
+/// One write of a batch.
+#[derive(Debug)]
+enum Change {
+    Put(String, String),
+    Delete(String),
+    /// From the first key to before the second.
+    DeleteRange(String, String),
+}
+
+fn changes(n: u64) -> Vec<Change> {
+    let key = |number: u64| format!("key{:04}", number % 700);
+    let mut changes = vec![Change::Put("number".to_owned(), n.to_string())];
+    if n.is_multiple_of(7) {
+        let first = n * 53 % 700;
+        changes.push(Change::DeleteRange(key(first), format!("key{:04}", first + 1 + n % 40)));
     }
+    for part in 0..=(n % 3) {
+        let key = key(n * 31 + part * 977);
+        changes.push(match (n + part).is_multiple_of(5) {
+            true => Change::Delete(key),
+            false => Change::Put(key, format!("{n}:{}", "v".repeat((n % 90) as usize))),
+        });
+    }
+    changes
+}
+
+/// What write number `n` does: a batch, so that half of one would be seen.
+pub fn write(n: u64) -> WriteBatch {
     let mut batch = WriteBatch::new();
-    for (key, value) in &changes {
-        match value {
-            Some(value) => batch.put(key, value),
-            None => batch.delete(key),
+    for change in changes(n) {
+        match change {
+            Change::Put(key, value) => batch.put(key, value),
+            Change::Delete(key) => batch.delete(key),
+            Change::DeleteRange(begin, end) => batch.delete_range(begin, end),
         }
     }
-    (batch, changes)
+    batch
 }
 
 /// What the database must hold after the writes 1 to `last`.
 fn model(last: u64) -> BTreeMap<String, String> {
     let mut map = BTreeMap::new();
-    for n in 1..=last {
-        for (key, value) in write(n).1 {
-            match value {
-                Some(value) => map.insert(key, value),
-                None => map.remove(&key),
-            };
+    for change in (1..=last).flat_map(changes) {
+        match change {
+            Change::Put(key, value) => drop(map.insert(key, value)),
+            Change::Delete(key) => drop(map.remove(&key)),
+            Change::DeleteRange(begin, end) => map.retain(|key, _| *key < begin || *key >= end),
         }
     }
     map
@@ -87,7 +106,7 @@ fn lose_power_often(seed: u64, writes: u64, images_per_life: usize) {
                 false => Durability::Buffered,
             };
             number += 1;
-            db.write_opt(write(number).0, durability).unwrap();
+            db.write_opt(write(number), durability).unwrap();
             if durability == Durability::Sync {
                 synced = number;
             }

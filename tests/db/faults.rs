@@ -25,7 +25,7 @@ fn work(fs: &Arc<dyn Fs>, told: &Told) -> maypole::Result<()> {
     for n in told.written.load(Ordering::SeqCst) + 1..=WRITES {
         let durability = if n % 9 == 0 { Durability::Sync } else { Durability::Buffered };
         told.written.store(n, Ordering::SeqCst);
-        db.write_opt(write(n).0, durability)?;
+        db.write_opt(write(n), durability)?;
         told.acknowledged.store(n, Ordering::SeqCst);
         if durability == Durability::Sync {
             told.synced.store(n, Ordering::SeqCst);

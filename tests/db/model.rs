@@ -6,7 +6,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs};
-use maypole::{Builder, Compression, Db, Durability, FilterPolicy, Snapshot, WriteBatch};
+use maypole::{
+    Builder, Compression, Db, Durability, FilterKeys, FilterPolicy, Snapshot, SstWriter,
+    TableOptions, WriteBatch,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -18,20 +21,27 @@ struct Options {
     filter: &'static str,
     compression: Compression,
     memtable_bytes: usize,
+    table_bytes: u64,
+    level_base_bytes: u64,
     block_bytes: usize,
     cache_bytes: usize,
     keys: u32,
     value_bytes: usize,
+    /// A prefix extractor by name, for a filter of prefixes beside whole keys.
+    prefixes: Option<&'static str>,
 }
 
 const BASE: Options = Options {
     filter: "bloom(10)",
     compression: Compression::None,
     memtable_bytes: 16 << 10,
+    table_bytes: 16 << 10,
+    level_base_bytes: 32 << 10,
     block_bytes: 512,
     cache_bytes: 1 << 20,
     keys: 2_000,
     value_bytes: 40,
+    prefixes: None,
 };
 
 const OPTION_SETS: &[Options] = &[
@@ -41,7 +51,19 @@ const OPTION_SETS: &[Options] = &[
     Options { compression: Compression::Zstd, keys: 60, value_bytes: 300, ..BASE },
     Options { compression: Compression::Snappy, keys: 50_000, memtable_bytes: 4096, ..BASE },
     Options { cache_bytes: 0, memtable_bytes: 64 << 10, keys: 300, ..BASE },
+    Options { prefixes: Some("fixed(7)"), memtable_bytes: 4096, ..BASE },
+    DEEP,
 ];
+
+/// Three levels and more below level 0.
+const DEEP: Options = Options {
+    memtable_bytes: 4096,
+    table_bytes: 4096,
+    level_base_bytes: 4096,
+    keys: 12_000,
+    value_bytes: 150,
+    ..BASE
+};
 
 impl Options {
     fn open(&self, fs: &Arc<dyn Fs>) -> Db {
@@ -51,10 +73,11 @@ impl Options {
             .compression(self.compression)
             .memtable_bytes(self.memtable_bytes)
             .block_bytes(self.block_bytes)
-            .table_bytes(16 << 10)
-            .level_base_bytes(32 << 10)
+            .table_bytes(self.table_bytes)
+            .level_base_bytes(self.level_base_bytes)
             .block_cache_bytes(self.cache_bytes);
-        builder.open().unwrap()
+        let filter_keys = self.prefixes.map(|name| FilterKeys::Both(name.parse().unwrap()));
+        builder.filter_keys(filter_keys.unwrap_or(FilterKeys::Whole)).open().unwrap()
     }
 
     /// A key of 0 to 20 bytes; neighbours share prefixes, and 0x00 and 0xff occur.
@@ -102,7 +125,8 @@ impl Run {
                 self.map.remove(&key);
             }
             640..700 => self.write_batch(),
-            700..930 => {
+            700..708 => self.delete_range(),
+            708..930 => {
                 let key = self.options.key(&mut self.rng);
                 let found = self.db().get(&key).unwrap();
                 assert_eq!(found.as_deref(), self.map.get(&key).map(|v| &v[..]), "{key:?}");
@@ -115,7 +139,8 @@ impl Run {
                 }
             }
             945..970 => self.check_range(),
-            970..980 => self.walk_cursor(),
+            970..979 => self.walk_cursor(),
+            979 => self.ingest(),
             980..986 => {
                 if self.snapshots.len() < 4 {
                     self.snapshots.push((self.db().snapshot(), self.map.clone()));
@@ -140,17 +165,44 @@ impl Run {
         }
     }
 
+    /// A table of a few values and a range deletion, which hides none of them.
+    fn ingest(&mut self) {
+        let (begin, end) = self.narrow_range();
+        let added: Map = (0..self.rng.random_range(0..4))
+            .map(|_| (self.options.key(&mut self.rng), self.value()))
+            .collect();
+        if added.is_empty() && begin == end {
+            return;
+        }
+        let options = TableOptions { block_bytes: 100, ..TableOptions::default() };
+        let mut writer = SstWriter::create_in(Arc::clone(&self.fs), "/in.sst", options).unwrap();
+        writer.delete_range(&begin, &end).unwrap();
+        added.iter().for_each(|(key, value)| writer.put(key, value).unwrap());
+        writer.finish().unwrap();
+        self.db().ingest(&["/in.sst"]).unwrap();
+        self.forget(&begin, &end);
+        self.map.extend(added);
+    }
+
     fn write_batch(&mut self) {
         let mut batch = WriteBatch::new();
         for _ in 0..self.rng.random_range(0..12) {
             let key = self.options.key(&mut self.rng);
-            if self.rng.random_bool(0.7) {
-                let value = self.value();
-                batch.put(&key, &value);
-                self.map.insert(key, value);
-            } else {
-                batch.delete(&key);
-                self.map.remove(&key);
+            match self.rng.random_range(0..20) {
+                0..14 => {
+                    let value = self.value();
+                    batch.put(&key, &value);
+                    self.map.insert(key, value);
+                }
+                14..19 => {
+                    batch.delete(&key);
+                    self.map.remove(&key);
+                }
+                _ => {
+                    let (begin, end) = self.narrow_range();
+                    batch.delete_range(&begin, &end);
+                    self.forget(&begin, &end);
+                }
             }
         }
         let durability = match self.rng.random_bool(0.1) {
@@ -158,6 +210,35 @@ impl Run {
             false => Durability::Buffered,
         };
         self.db().write_opt(batch, durability).unwrap();
+    }
+
+    /// From one key to another that is near in the order of the map: whole ranges of a map that is
+    /// emptied too often would test nothing else.
+    fn narrow_range(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let begin = self.options.key(&mut self.rng);
+        let behind = self.rng.random_range(0..30);
+        let end = self.map.range(begin.clone()..).nth(behind).map(|(key, _)| key.clone());
+        (begin.clone(), end.unwrap_or(begin))
+    }
+
+    fn forget(&mut self, begin: &[u8], end: &[u8]) {
+        let range = (Bound::Included(begin), Bound::Excluded(end));
+        let gone: Vec<_> = self.map.range::<[u8], _>(range).map(|(key, _)| key.clone()).collect();
+        gone.iter().for_each(|key| drop(self.map.remove(key)));
+    }
+
+    fn delete_range(&mut self) {
+        let (begin, end) = match self.rng.random_range(0..30) {
+            0 => {
+                let (a, b) = (self.options.key(&mut self.rng), self.options.key(&mut self.rng));
+                if a <= b { (a, b) } else { (b, a) }
+            }
+            // Keys that share a prefix, up to one that cannot be.
+            1 => (b"key0000".to_vec(), b"key00001".to_vec()),
+            _ => self.narrow_range(),
+        };
+        self.db().delete_range(&begin, &end).unwrap();
+        self.forget(&begin, &end);
     }
 
     fn check_range(&mut self) {

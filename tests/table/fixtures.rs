@@ -128,8 +128,8 @@ fn the_keys_make_rocksdbs_bloom_blocks_byte_for_byte() {
 
 #[test]
 fn range_deletions_are_listed() {
-    let ranges = FIXTURES[4].open().range_deletions().unwrap();
+    let ranges = FIXTURES[4].open().range_deletions();
     assert_eq!(ranges.len(), 3);
     assert!(ranges.iter().all(|range| range.start < range.end && range.sequence > 0));
-    assert!(FIXTURES[0].open().range_deletions().unwrap().is_empty());
+    assert!(FIXTURES[0].open().range_deletions().is_empty());
 }

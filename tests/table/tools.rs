@@ -8,7 +8,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use maypole::{Compression, FilterKeys, PrefixExtractor, SstReader, SstWriter, TableOptions};
+use maypole::{
+    Compression, Db, FilterKeys, PrefixExtractor, RangeDeletion, SstReader, SstWriter,
+    TableOptions, WriteBatch,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 /// Standard output and error of a tool; its exit status says little.
 fn run(tool: &str, arguments: &[&str]) -> (String, String) {
@@ -281,4 +286,157 @@ fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
             }
         }
     }
+}
+
+/// The ranges a table deletes, `begin: end` in hexadecimal, as `sst_dump --command=raw` prints them.
+/// It writes to a file beside the table.
+fn raw_ranges(path: &Path) -> Vec<String> {
+    let (_, errors) = run("sst_dump", &[&format!("--file={}", path.display()), "--command=raw"]);
+    assert_eq!(errors, "");
+    let dump = path.with_file_name(format!("{}_dump.txt", path.file_stem().unwrap().display()));
+    let text = std::fs::read_to_string(&dump).unwrap();
+    std::fs::remove_file(dump).unwrap();
+    let ranges = text.split("Range deletions:").nth(1).unwrap_or_default();
+    let ranges = ranges.split("Data Block").next().unwrap_or_default();
+    let lines = ranges.lines().filter_map(|line| line.trim().strip_prefix("HEX"));
+    lines.map(|line| line.trim().to_owned()).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// The same of what is read here: where ranges overlap the tool prints the pieces between their
+/// bounds, each as often as ranges hold it.
+fn our_ranges(path: &Path) -> Vec<String> {
+    let ranges = SstReader::open(path).unwrap().range_deletions();
+    let bounds = ranges.iter().flat_map(|range| [&range.start, &range.end]);
+    let bounds: Vec<_> = bounds.collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    let mut lines = Vec::new();
+    for piece in bounds.windows(2) {
+        let holds = |range: &&RangeDeletion| range.start <= *piece[0] && piece[1] <= &range.end;
+        let line = format!("{}: {}", hex(piece[0]), hex(piece[1]));
+        lines.extend(ranges.iter().filter(holds).map(|_| line.clone()));
+    }
+    lines
+}
+
+/// A database that has gone through all of it: every one of its tables is one for RocksDB's tools.
+#[test]
+#[ignore = "needs RocksDB's sst_dump and ldb"]
+fn sst_dump_reads_the_tables_of_a_tree_in_which_ranges_were_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::builder(directory.path())
+        .memtable_bytes(8 << 10)
+        .table_bytes(8 << 10)
+        .level_base_bytes(16 << 10)
+        .open()
+        .unwrap();
+    let mut rng = StdRng::seed_from_u64(5);
+    let (mut snapshots, mut tables, mut ranges) = (Vec::new(), 0, 0);
+    for round in 0..40 {
+        for _ in 0..60 {
+            let first = rng.random_range(0..3000);
+            let mut batch = WriteBatch::new();
+            batch.put(key(first), "v".repeat(rng.random_range(0..60)));
+            if rng.random_bool(0.2) {
+                batch.delete_range(key(first + 3), key(first + rng.random_range(4..40)));
+            }
+            db.write(batch).unwrap();
+        }
+        if round % 8 == 0 {
+            snapshots.push(db.snapshot());
+        }
+        if round % 10 == 9 {
+            db.flush().unwrap();
+            db.wait_for_compaction().unwrap();
+            for entry in std::fs::read_dir(directory.path()).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_some_and(|extension| extension == "sst") {
+                    assert_eq!(sst_dump(&path), our_scan(&path));
+                    assert_eq!(raw_ranges(&path), our_ranges(&path));
+                    for command in ["check", "verify"] {
+                        let file = format!("--file={}", path.display());
+                        let command = format!("--command={command}");
+                        let (_, errors) = run("sst_dump", &[&file, &command]);
+                        assert_eq!(errors, "");
+                    }
+                    tables += 1;
+                    ranges += our_ranges(&path).len();
+                }
+            }
+        }
+    }
+    assert!(tables > 10 && ranges > 100, "{tables} tables, {ranges} ranges");
+}
+
+/// Keys that RocksDB held before are hidden by what it ingests from here, but none of the table's
+/// own; also by a table that holds nothing else.
+#[test]
+#[ignore = "needs RocksDB's sst_dump and ldb"]
+fn rocksdb_honours_the_ranges_that_our_tables_delete() {
+    for with_entries in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let old = directory.path().join("old.sst");
+        write(&old, options(Compression::None, "bloom(10)"));
+        let db = ingest(directory.path(), &old);
+        let path = directory.path().join("ranges.sst");
+        let mut writer = SstWriter::create(&path, options(Compression::None, "bloom(10)")).unwrap();
+        writer.delete_range(key(1500).as_bytes(), key(1504).as_bytes()).unwrap();
+        writer.delete_range(key(100).as_bytes(), key(1001).as_bytes()).unwrap();
+        if with_entries {
+            writer.put(key(505).as_bytes(), b"new").unwrap();
+        }
+        let summary = writer.finish().unwrap();
+        assert_eq!(summary.range_deletions, 2);
+        assert_eq!(sst_dump(&path), our_scan(&path));
+        assert_eq!(raw_ranges(&path), our_ranges(&path));
+        let (properties, _) =
+            run("sst_dump", &[&format!("--file={}", path.display()), "--show_properties"]);
+        assert!(properties.contains("# range deletions: 2"), "{properties}");
+
+        ingest(directory.path(), &path);
+        let gone = |i: usize| {
+            i.is_multiple_of(10) || (100..1001).contains(&i) || (1500..1504).contains(&i)
+        };
+        let is_there = |i: usize| !gone(i) || (with_entries && i == 505);
+        let (scan, _) = run("ldb", &[&db, "scan", "--no_value"]);
+        let expected: Vec<String> = (0..2000).filter(|&i| is_there(i)).map(key).collect();
+        assert_eq!(scan.lines().map(str::trim).collect::<Vec<_>>(), expected);
+        for i in [99, 101, 505, 999, 1001, 1501, 1504] {
+            let found = !ldb_get(&db, &key(i)).is_empty();
+            assert_eq!(found, is_there(i), "{}", key(i));
+        }
+    }
+}
+
+/// The other way round: ranges that RocksDB deletes.
+#[test]
+#[ignore = "needs RocksDB's sst_dump and ldb"]
+fn the_ranges_that_rocksdb_deletes_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = format!("--db={}", directory.path().join("db").display());
+    run("ldb", &[&db, "--create_if_missing", "batchput", "a", "1", "b", "2", "c", "3", "m", "4"]);
+    run("ldb", &[&db, "deleterange", "a", "c"]);
+    run("ldb", &[&db, "deleterange", "b", "ma"]);
+    // Each opening to write flushes what the log holds; four tables would be compacted.
+    run("ldb", &[&db, "put", "z", "last"]);
+    let (listed, _) = run("ldb", &[&db, "list_file_range_deletes"]);
+    let mut ranges = Vec::new();
+    for entry in std::fs::read_dir(directory.path().join("db")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "sst") {
+            let reader = SstReader::open(&path).unwrap();
+            reader.verify().unwrap();
+            ranges.extend(reader.range_deletions().iter().map(|range| {
+                let (begin, end) = (hex(&range.start), hex(&range.end));
+                format!("start: {begin} end: {end} seq: {}", range.sequence)
+            }));
+        }
+    }
+    let mut listed: Vec<_> = listed.lines().filter(|line| line.starts_with("start")).collect();
+    listed.sort_unstable();
+    ranges.sort_unstable();
+    assert_eq!(listed, ranges);
+    assert_eq!(ranges.len(), 2);
 }

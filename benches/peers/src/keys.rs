@@ -1,7 +1,18 @@
-//! The keys of all workloads: 20 bytes, in no order, each a function of its number.
+//! The keys and values of all workloads: each a function of its number, the same for every engine.
+//!
+//! ```text
+//! key          "user000…" cut to fit │ mix(n + 1) in 16 hexadecimal digits     in no order of n
+//! ordered key  n in decimal digits                                             in the order of n
+//! ```
 
-/// Bytes of a key.
-pub const KEY_BYTES: usize = 20;
+use std::ops::Deref;
+
+use crate::engine::Result;
+
+/// Bytes of the longest key.
+pub const MOST_BYTES: usize = 32;
+/// Bytes of the digits that tell keys apart: the shortest key.
+pub const DIGITS: usize = 16;
 
 /// A bijection of 64-bit numbers: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub fn mix(mut x: u64) -> u64 {
@@ -10,28 +21,74 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`. Numbers below the entries loaded are present; those above lie between them.
-pub fn key(n: u64) -> [u8; KEY_BYTES] {
-    let mut key = *b"user0000000000000000";
-    let mixed = mix(n + 1);
-    for (i, byte) in key[4..].iter_mut().enumerate() {
-        *byte = b"0123456789abcdef"[(mixed >> (60 - 4 * i)) as usize & 15];
-    }
-    key
+/// A key; no allocation.
+#[derive(Clone, Copy)]
+pub struct Key {
+    bytes: [u8; MOST_BYTES],
+    len: usize,
 }
 
-/// Key number `n` of a fill in key order.
-pub fn ordered_key(n: u64) -> [u8; KEY_BYTES] {
-    let mut key = [b'0'; KEY_BYTES];
-    let mut rest = n;
-    for byte in key.iter_mut().rev() {
-        *byte = b'0' + (rest % 10) as u8;
-        rest /= 10;
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
-    key
 }
 
-/// The value of key number `n`: bytes that do not compress.
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// How keys are made: their length in bytes.
+#[derive(Clone, Copy)]
+pub struct Keys(pub usize);
+
+impl Keys {
+    /// Key number `n`. Numbers below the entries loaded are present; those above lie between them.
+    pub fn key(self, n: u64) -> Key {
+        self.of_mixed(mix(n + 1))
+    }
+
+    /// The key of a number that is mixed already: keys are in the order of these.
+    pub fn of_mixed(self, mixed: u64) -> Key {
+        let mut key = Key { bytes: *b"user0000000000000000000000000000", len: self.0 };
+        key.bytes[self.0 - DIGITS..self.0].copy_from_slice(&hex(mixed));
+        key
+    }
+
+    /// Key number `n` of a fill in key order.
+    pub fn ordered(self, n: u64) -> Key {
+        let mut key = Key { bytes: [b'0'; MOST_BYTES], len: self.0 };
+        let mut rest = n;
+        for byte in key.bytes[..self.0].iter_mut().rev() {
+            *byte = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        key
+    }
+}
+
+/// Sixteen digits at once: a key must cost little beside its lookup.
+fn hex(number: u64) -> [u8; DIGITS] {
+    let digits = |half: u32| {
+        let mut x = u64::from(half);
+        x = (x | x << 16) & 0x0000_ffff_0000_ffff;
+        x = (x | x << 8) & 0x00ff_00ff_00ff_00ff;
+        x = (x | x << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+        // One in every byte above 9, whose digit is a letter.
+        let letters = (x + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+        (x + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
+    };
+    let mut text = [0; DIGITS];
+    text[..8].copy_from_slice(&digits((number >> 32) as u32));
+    text[8..].copy_from_slice(&digits(number as u32));
+    text
+}
+
+/// The value of number `n`: bytes that do not compress.
 pub fn value(n: u64, bytes: usize, out: &mut Vec<u8>) {
     out.clear();
     let mut word = n;
@@ -40,6 +97,32 @@ pub fn value(n: u64, bytes: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.truncate(bytes);
+}
+
+/// Keys in ascending order with their values: one part of `parts` of all, spread over the whole
+/// range.
+pub struct Run {
+    keys: Keys,
+    value_bytes: usize,
+    mixed: Vec<u64>,
+}
+
+impl Run {
+    pub fn new(keys: Keys, value_bytes: usize, entries: u64, part: u64, parts: u64) -> Run {
+        let numbers = (part..entries).step_by(parts as usize);
+        let mut mixed: Vec<u64> = numbers.map(|n| mix(n + 1)).collect();
+        mixed.sort_unstable();
+        Run { keys, value_bytes, mixed }
+    }
+
+    pub fn for_each(&self, mut work: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let mut out = Vec::new();
+        for &mixed in &self.mixed {
+            value(mixed, self.value_bytes, &mut out);
+            work(&self.keys.of_mixed(mixed), &out)?;
+        }
+        Ok(())
+    }
 }
 
 /// Numbers that look random, the same for every engine.
@@ -53,5 +136,44 @@ impl Numbers {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         ((u128::from(mix(self.0)) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_digits_of_their_mixed_number() {
+        for (n, bytes) in [(0, 16), (1, 20), (12_345_678_901, 32)] {
+            let text = format!("{:016x}", mix(n + 1));
+            let key = Keys(bytes).key(n);
+            assert_eq!(key.len(), bytes);
+            assert!(
+                key.ends_with(text.as_bytes())
+                    && b"user000000000000".starts_with(&key[..bytes - 16])
+            );
+        }
+        assert_eq!(&*Keys(20).ordered(907), b"00000000000000000907");
+    }
+
+    #[test]
+    fn runs_hold_every_key_once_in_order() {
+        let mut all = Vec::new();
+        for part in 0..3 {
+            let mut last = Vec::new();
+            let run = Run::new(Keys(16), 8, 100, part, 3);
+            run.for_each(|key, value| {
+                assert!(last[..] < *key && value.len() == 8);
+                last = key.to_vec();
+                all.push(key.to_vec());
+                Ok(())
+            })
+            .unwrap();
+        }
+        all.sort();
+        let mut expected: Vec<Vec<u8>> = (0..100).map(|n| Keys(16).key(n).to_vec()).collect();
+        expected.sort();
+        assert_eq!(all, expected);
     }
 }

@@ -2,22 +2,30 @@
 //!
 //! ```text
 //! peers read      point lookups, multi_get, seeks and scans on a loaded tree
-//! peers write     fills and overwrites, until compaction has settled
+//! peers growth    present and absent lookups in trees of several sizes, beside memory's own cost
+//! peers write     fills and overwrites, until compaction has settled; reads beside a writer
+//!
+//! engine/  the engines behind one interface      server   one process an engine
+//! keys     what is written and asked             memory   what a load from memory costs
 //! ```
 //!
 //! One process an engine. The parent starts them all, lets each load its tree, then asks them in
 //! turn for one round of a workload after another: what the machine does to one engine it does to
-//! the next. It prints medians of the rounds and their ratios to RocksDB's.
+//! the next. It prints medians of the rounds and their ratios to the first engine's.
 
 mod engine;
+mod growth;
 mod keys;
+mod memory;
 mod read;
-mod serve;
+mod server;
 mod write;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+use keys::{DIGITS, Keys, MOST_BYTES};
 
 #[derive(Parser)]
 #[command(about = "Maypole beside RocksDB and fjall on the same work")]
@@ -30,7 +38,9 @@ struct Cli {
 enum Command {
     /// Point lookups, multi_get, seeks and scans on a loaded tree.
     Read(Options),
-    /// Fills and overwrites, until compaction has settled.
+    /// Present and absent lookups in trees of several sizes, everything in the cache.
+    Growth(growth::Growth),
+    /// Fills and overwrites, until compaction has settled; reads beside a writer.
     Write(Options),
     /// One engine, driven through standard input. Started by the other commands.
     #[command(hide = true)]
@@ -43,43 +53,108 @@ enum Command {
 
 #[derive(Args, Clone)]
 struct Options {
-    /// Entries of 20-byte keys and 100-byte values.
+    /// Entries of a tree.
     #[arg(long, default_value_t = 3_000_000)]
     entries: u64,
-    /// Bytes of the block cache.
-    #[arg(long, default_value_t = 1 << 30)]
-    cache_bytes: usize,
-    /// Bytes of the memtable.
-    #[arg(long, default_value_t = 16 << 20)]
-    memtable_bytes: usize,
-    /// Operations in a round.
+    /// Bytes of a key.
+    #[arg(long, default_value_t = 20,
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new()
+            .range(DIGITS as u64..=MOST_BYTES as u64))]
+    key_bytes: usize,
+    /// Bytes of a value.
+    #[arg(long, default_value_t = 100)]
+    value_bytes: usize,
+    /// MiB of the block cache. [growth: default more than the data]
+    #[arg(long, default_value_t = 1024)]
+    cache_mb: usize,
+    /// MiB of the memtable.
+    #[arg(long, default_value_t = 16)]
+    memtable_mb: usize,
+    /// Read: sorted runs that the tree consists of, equally large, each over the whole range of
+    /// keys. The first is in the last level, the others are one table each in level 0.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4))]
+    runs: u64,
+    /// Operations in a round of a read workload.
     #[arg(long, default_value_t = 300_000)]
     operations: u64,
     /// Rounds of each workload; odd, so that one is the median.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Bytes of a value.
-    #[arg(long, default_value_t = 100)]
-    value_bytes: usize,
-    /// Only the workloads whose name contains this.
-    #[arg(long)]
-    only: Option<String>,
+    /// readwhilewriting: seconds of a round.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+    /// readwhilewriting: the most writes a second; 0 for as many as there can be.
+    #[arg(long, default_value_t = 0)]
+    writes_per_second: u64,
+    /// Only the workloads whose name contains one of these.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// The engines, the one that ratios refer to first.
     #[arg(long, value_delimiter = ',', default_value = "rocksdb,maypole,fjall")]
     engines: Vec<engine::Kind>,
+    /// Read, growth: one engine after the other, each with all its rounds, so that only one tree is
+    /// in memory at a time.
+    #[arg(long)]
+    one_at_a_time: bool,
     /// Where the trees are built; a temporary directory unless given.
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
+impl Options {
+    fn keys(&self) -> Keys {
+        Keys(self.key_bytes)
+    }
+
+    fn cache_bytes(&self) -> usize {
+        self.cache_mb << 20
+    }
+
+    fn memtable_bytes(&self) -> usize {
+        self.memtable_mb << 20
+    }
+
+    /// Whether the tree's runs must stay apart, whatever the engine would do about them.
+    fn keeps_runs(&self) -> bool {
+        self.runs > 1
+    }
+
+    fn wants(&self, workload: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| workload.contains(only.as_str()))
+    }
+
+    /// What a server must know.
+    fn for_server(&self) -> Vec<String> {
+        let numbers: [(&str, u64); 9] = [
+            ("entries", self.entries),
+            ("key-bytes", self.key_bytes as u64),
+            ("value-bytes", self.value_bytes as u64),
+            ("cache-mb", self.cache_mb as u64),
+            ("memtable-mb", self.memtable_mb as u64),
+            ("runs", self.runs),
+            ("operations", self.operations),
+            ("seconds", self.seconds),
+            ("writes-per-second", self.writes_per_second),
+        ];
+        numbers.iter().map(|(name, number)| format!("--{name}={number}")).collect()
+    }
+}
+
 fn main() {
     let failed = match Cli::parse().command {
         Command::Read(options) => read::compare(&options),
+        Command::Growth(growth) => growth.compare(),
         Command::Write(options) => write::compare(&options),
-        Command::Serve { engine, options } => serve::run(engine, &options),
+        Command::Serve { engine, options } => server::serve(engine, &options),
     };
     if let Err(error) = failed {
         eprintln!("peers: {error}");
         std::process::exit(1);
     }
+}
+
+/// The middle one.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }

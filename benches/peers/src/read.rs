@@ -1,70 +1,53 @@
 //! The read workloads, and the parent that asks the engines for them in turn.
+//!
+//! Every engine gets its tree the same way: sorted runs (`--runs`) that together hold each key
+//! once. The first is ingested, built as tables by the engine's own writer, and stands in the last
+//! level. Each further run goes through the memtable, large enough to take all of it, and is flushed
+//! to one table of level 0; three of these start no compaction in any of the engines. (fjall may cut
+//! a run into several tables.)
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::Options;
-use crate::engine::{Engine, Kind, Result};
-use crate::keys::{Numbers, key, mix, value};
+use crate::engine::{Engine, Result};
+use crate::keys::{Key, Numbers, Run, value};
+use crate::memory::Memory;
+use crate::server::Server;
+use crate::{Options, median};
 
 /// Keys asked together by multi_get.
 const TOGETHER: u64 = 64;
+/// Large enough that no cache holds a part worth mentioning.
+const MEMORY_BYTES: usize = 256 << 20;
 
-/// Steps of the parent: what it asks for, and whether it is measured. db_bench's name where it has
-/// one.
-const STEPS: &[(&str, bool)] = &[
-    ("load", false),
-    ("compact", false),
-    ("readrandom", true),
-    ("readmissing", true),
-    ("readrandom-isolated", true),
-    ("readmissing-isolated", true),
-    ("multireadrandom", true),
-    ("multireadmissing", true),
-    ("seekrandom", true),
-    ("readseq", true),
-    ("readseq-iterator", true),
-    ("readrandom-2-threads", true),
-    ("memory-1-thread", true),
-    ("memory-2-threads", true),
-    ("add-3-l0-files", false),
-    ("readrandom+l0", true),
-    ("readmissing+l0", true),
-    ("seekrandom+l0", true),
+/// db_bench's names where it has one. Those with `+l0` come last: three tables in level 0 are
+/// added before the first of them.
+const WORKLOADS: &[&str] = &[
+    "readrandom",
+    "readmissing",
+    "readrandom-isolated",
+    "readmissing-isolated",
+    "multireadrandom",
+    "multireadmissing",
+    "seekrandom",
+    "readseq",
+    "readseq-iterator",
+    "readrandom-2-threads",
+    "readrandom+l0",
+    "readmissing+l0",
+    "seekrandom+l0",
 ];
 
 /// Runs one workload; answers nanoseconds an operation.
 pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
     let name = workload.strip_suffix("+l0").unwrap_or(workload);
-    let (entries, operations) = (options.entries, options.operations);
+    let (entries, operations, keys) = (options.entries, options.operations, options.keys());
     let mut numbers = Numbers::new(seed);
     let start = Instant::now();
     let operations = match name {
-        "load" => {
-            let mut out = Vec::new();
-            for n in 0..entries {
-                value(n, options.value_bytes, &mut out);
-                engine.put(&key(n), &out, false)?;
-            }
-            engine.flush()?;
-            engine.settle()?;
-            entries
-        }
-        "compact" => {
-            engine.compact()?;
-            engine.settle()?;
-            // What a fresh tree reads once: filters, indexes, blocks.
-            for n in 0..entries {
-                black_box(engine.get(&key(n))?);
-            }
-            engine.scan()?;
-            entries
-        }
+        "load" => load(engine, options)?,
         "add-3-l0-files" => {
             let mut out = Vec::new();
             let each = (entries / 100).max(1000);
@@ -72,19 +55,17 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
                 for i in 0..each {
                     let n = (i * 97 + file * 31) % entries;
                     value(n, options.value_bytes, &mut out);
-                    engine.put(&key(n), &out, false)?;
+                    engine.put(&keys.key(n), &out, false)?;
                 }
                 engine.flush()?;
             }
-            for n in 0..entries {
-                black_box(engine.get(&key(n))?);
-            }
+            warm_up(engine, options)?;
             3 * each
         }
         "readrandom" | "readrandom-isolated" => {
             let fence = name.ends_with("isolated");
             for _ in 0..operations {
-                let found = engine.get(&key(numbers.below(entries)))?;
+                let found = engine.get(&keys.key(numbers.below(entries)))?;
                 found.ok_or("a present key was not found")?;
                 if fence {
                     isolate();
@@ -95,7 +76,7 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
         "readmissing" | "readmissing-isolated" => {
             let fence = name.ends_with("isolated");
             for _ in 0..operations {
-                let found = engine.get(&key(entries + numbers.below(entries)))?;
+                let found = engine.get(&keys.key(entries + numbers.below(entries)))?;
                 if found.is_some() {
                     return Err("an absent key was found".into());
                 }
@@ -109,9 +90,9 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
             let first = if name == "multireadrandom" { 0 } else { entries };
             let expected = if name == "multireadrandom" { TOGETHER as usize } else { 0 };
             for _ in 0..operations / TOGETHER {
-                let keys: [[u8; 20]; TOGETHER as usize] =
-                    std::array::from_fn(|_| key(first + numbers.below(entries)));
-                if engine.multi_get(&keys)? != expected {
+                let asked: [Key; TOGETHER as usize] =
+                    std::array::from_fn(|_| keys.key(first + numbers.below(entries)));
+                if engine.multi_get(&asked)? != expected {
                     return Err("multi_get found too many or too few".into());
                 }
             }
@@ -119,7 +100,7 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
         }
         "seekrandom" => {
             for _ in 0..operations / 10 {
-                black_box(engine.seek(&key(numbers.below(entries)), 50)?);
+                black_box(engine.seek(&keys.key(numbers.below(entries)), 50)?);
             }
             operations / 10
         }
@@ -135,7 +116,8 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
                         let mut numbers = Numbers::new(seed ^ (thread + 1) << 40);
                         scope.spawn(move || -> Result<()> {
                             for _ in 0..operations {
-                                engine.get(&key(numbers.below(entries)))?.ok_or("not found")?;
+                                let found = engine.get(&keys.key(numbers.below(entries)))?;
+                                found.ok_or("a present key was not found")?;
                             }
                             Ok(())
                         })
@@ -145,11 +127,40 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
             })?;
             2 * operations
         }
-        "memory-1-thread" => memory_loads(1, operations, seed),
-        "memory-2-threads" => memory_loads(2, operations, seed),
         _ => return Err(format!("unknown workload {workload}").into()),
     };
     Ok(start.elapsed().as_nanos() as f64 / operations as f64)
+}
+
+/// Makes the tree, and brings it into the cache.
+fn load(engine: &Arc<dyn Engine>, options: &Options) -> Result<u64> {
+    let scratch = options.dir.as_ref().ok_or("serve needs --dir")?.with_extension("load");
+    std::fs::create_dir_all(&scratch)?;
+    for part in 0..options.runs {
+        let run =
+            Run::new(options.keys(), options.value_bytes, options.entries, part, options.runs);
+        if part == 0 {
+            engine.ingest(&scratch, &run)?;
+            std::fs::remove_dir_all(&scratch)?;
+        } else {
+            run.for_each(|key, value| engine.put(key, value, false))?;
+            engine.flush()?;
+        }
+    }
+    engine.settle()?;
+    eprintln!("  {}", engine.shape());
+    warm_up(engine, options)?;
+    Ok(options.entries)
+}
+
+/// What a fresh tree reads once: filters, indexes, blocks. First in random order, as far as blocks
+/// hold eight entries, so that neighbours are no neighbours in memory; then the rest.
+fn warm_up(engine: &Arc<dyn Engine>, options: &Options) -> Result<()> {
+    for n in 0..options.entries / 8 {
+        black_box(engine.get(&options.keys().key(n))?);
+    }
+    check_count(engine.scan()?, options.entries)?;
+    Ok(())
 }
 
 fn check_count((found, bytes): (u64, usize), entries: u64) -> Result<u64> {
@@ -170,134 +181,102 @@ fn isolate() {
     }
 }
 
-/// Dependent loads from 256 MiB, the pure cost of memory: what two threads gain over one is the
-/// most that lookups can gain. The array is made once; its making is not in the figure that
-/// follows it, since the first round of each workload is dropped.
-fn memory_loads(threads: u64, operations: u64, seed: u64) -> u64 {
-    static TABLE: std::sync::OnceLock<Vec<u32>> = std::sync::OnceLock::new();
-    let table = TABLE.get_or_init(|| (0..1u64 << 26).map(|i| mix(i) as u32 & ((1 << 26) - 1)).collect());
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            scope.spawn(move || {
-                let mut at = mix(seed + thread) as usize & ((1 << 26) - 1);
-                for i in 0..operations {
-                    at = (table[at] as usize ^ i as usize) & ((1 << 26) - 1);
-                }
-                black_box(at);
-            });
+/// One workload, with the rounds of each engine in nanoseconds an operation.
+pub struct Row {
+    workload: &'static str,
+    rounds: Vec<Vec<f64>>,
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<24}", self.workload)?;
+        for rounds in &self.rounds {
+            write!(f, "{:>12.1}", median(rounds.clone()))?;
         }
-    });
-    threads * operations
-}
-
-/// An engine in its own process.
-pub struct Server {
-    pub kind: Kind,
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Server {
-    pub fn start(kind: Kind, dir: &Path, options: &Options) -> Result<Server> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("serve")
-            .arg(kind.name())
-            .arg("--dir")
-            .arg(dir.join(kind.name()))
-            .args(["--entries", &options.entries.to_string()])
-            .args(["--cache-bytes", &options.cache_bytes.to_string()])
-            .args(["--memtable-bytes", &options.memtable_bytes.to_string()])
-            .args(["--operations", &options.operations.to_string()])
-            .args(["--value-bytes", &options.value_bytes.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let input = child.stdin.take().ok_or("no pipe")?;
-        let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
-        Ok(Server { kind, child, input, output })
-    }
-
-    pub fn ask(&mut self, workload: &str, seed: u64) -> Result<f64> {
-        writeln!(self.input, "{workload} {seed}")?;
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        line.trim().parse().map_err(|_| format!("{} failed at {workload}", self.kind.name()).into())
-    }
-
-    /// Peak resident memory in bytes, as the system counted it.
-    pub fn peak_bytes(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-    }
-
-    /// Bytes the process handed to the device so far.
-    pub fn written_bytes(&self) -> Option<u64> {
-        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()?;
-        let line = io.lines().find(|line| line.starts_with("wchar:"))?;
-        line.split_whitespace().nth(1)?.parse().ok()
-    }
-
-    pub fn stop(mut self) -> Result<()> {
-        drop(self.input);
-        self.child.wait()?;
+        // The ratio of each round, then its median: what slows a round slows all engines in it.
+        for rounds in &self.rounds[1..] {
+            let ratios = rounds.iter().zip(&self.rounds[0]).map(|(own, base)| own / base);
+            write!(f, "{:>14.3}", median(ratios.collect()))?;
+        }
         Ok(())
     }
 }
 
 pub fn compare(options: &Options) -> Result<()> {
-    let scratch = tempfile::tempdir()?;
-    let dir = options.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
-    std::fs::create_dir_all(&dir)?;
-    let mut servers = Vec::new();
-    for &kind in &options.engines {
-        servers.push(Server::start(kind, &dir, options)?);
-    }
+    // Three more tables in level 0 would be too many beside those that are kept there.
+    let possible = |workload: &&str| !(options.keeps_runs() && workload.ends_with("+l0"));
+    let wanted = WORKLOADS.iter().copied().filter(possible);
+    let wanted: Vec<&'static str> = wanted.filter(|workload| options.wants(workload)).collect();
+    let rows = measure(options, &wanted)?;
     print!("{:<24}", "ns an operation");
-    for server in &servers {
-        print!("{:>12}", server.kind.name());
-    }
-    for server in &servers[1..] {
-        print!("{:>12}", format!("{} ratio", server.kind.name()));
-    }
+    options.engines.iter().for_each(|kind| print!("{:>12}", kind.name()));
+    options.engines[1..].iter().for_each(|kind| print!("{:>14}", format!("{} ratio", kind.name())));
     println!();
-    for &(step, measured) in STEPS {
-        if !measured {
-            for server in &mut servers {
-                eprintln!("{}: {step}", server.kind.name());
-                server.ask(step, 1)?;
+    rows.iter().for_each(|row| println!("{row}"));
+
+    let memory = Memory::new(MEMORY_BYTES);
+    for threads in [1, 2] {
+        let rounds =
+            (0..options.rounds as u64).map(|i| memory.load_ns(threads, options.operations, i));
+        println!("{:<24}{:>12.1}", format!("memory-{threads}-threads"), median(rounds.collect()));
+    }
+    Ok(())
+}
+
+/// Lets the engines run all rounds of the workloads, in turn or one after the other.
+pub fn measure(options: &Options, workloads: &[&'static str]) -> Result<Vec<Row>> {
+    let scratch = tempfile::tempdir()?;
+    let dir = options.dir.as_deref().unwrap_or(scratch.path());
+    let mut rows: Vec<Row> =
+        workloads.iter().map(|&workload| Row { workload, rounds: Vec::new() }).collect();
+    let together = if options.one_at_a_time { 1 } else { options.engines.len() };
+    for engines in options.engines.chunks(together) {
+        let mut options = options.clone();
+        if options.keeps_runs() {
+            // Takes a run whole, with what an entry needs beside its bytes in any of the engines.
+            let run_bytes = options.entries as usize / options.runs as usize
+                * (options.key_bytes + options.value_bytes + 60);
+            options.memtable_mb = (run_bytes >> 20) + 16;
+            if options.memtable_bytes() > 2 << 30 {
+                return Err(
+                    "a run must fit into a memtable of 2 GiB: fewer or smaller entries".into()
+                );
             }
-            continue;
         }
-        if options.only.as_ref().is_some_and(|only| !step.contains(only)) {
-            continue;
+        let mut servers = Vec::new();
+        for &kind in engines {
+            let mut server = Server::start(kind, dir, &options)?;
+            eprintln!("{}: load", kind.name());
+            server.ask("load", 1)?;
+            servers.push(server);
         }
-        let mut rounds: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        // One more than asked for: the first warms up.
-        for round in 0..=options.rounds as u64 {
-            for (i, server) in servers.iter_mut().enumerate() {
-                let ns = server.ask(step, round + 1)?;
-                if round > 0 {
-                    rounds.entry(i).or_default().push(ns);
+        let first = rows.first().map_or(0, |row| row.rounds.len());
+        let mut has_l0 = false;
+        for row in &mut rows {
+            if row.workload.ends_with("+l0") && !has_l0 {
+                has_l0 = true;
+                for server in &mut servers {
+                    eprintln!("{}: add-3-l0-files", server.kind.name());
+                    server.ask("add-3-l0-files", 1)?;
+                }
+            }
+            eprintln!("{}", row.workload);
+            row.rounds.resize(first + servers.len(), Vec::new());
+            // One more than asked for: the first warms up.
+            for round in 0..=options.rounds as u64 {
+                for (server, rounds) in servers.iter_mut().zip(&mut row.rounds[first..]) {
+                    let ns = server.ask(row.workload, round + 1)?;
+                    if round > 0 {
+                        rounds.push(ns);
+                    }
                 }
             }
         }
-        print!("{step:<24}");
-        for ns in rounds.values() {
-            print!("{:>12.1}", median(ns.clone()));
+        for server in servers {
+            let own = dir.join(server.kind.name());
+            server.stop()?;
+            std::fs::remove_dir_all(own)?;
         }
-        // The ratio of each round, then its median: what slows a round slows all engines in it.
-        for i in 1..servers.len() {
-            let ratios = rounds[&i].iter().zip(&rounds[&0]).map(|(own, base)| own / base);
-            print!("{:>12.3}", median(ratios.collect()));
-        }
-        println!();
     }
-    servers.into_iter().try_for_each(Server::stop)
-}
-
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    Ok(rows)
 }

@@ -1,31 +1,36 @@
-//! The write workloads: each engine fills a tree of its own, from nothing.
+//! The write workloads: each engine fills a tree of its own, from nothing; and reads beside a
+//! writer.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use crate::Options;
-use crate::engine::{Engine, Result};
-use crate::keys::{Numbers, key, ordered_key, value};
-use crate::read::{Server, median};
+use hdrhistogram::Histogram;
+
+use crate::engine::{Engine, Kind, Result};
+use crate::keys::{Numbers, value};
+use crate::server::Server;
+use crate::{Options, median};
 
 const WORKLOADS: &[&str] = &["fillseq", "fillrandom", "overwrite", "fillsync-2-threads"];
 
-/// Runs one workload; answers nanoseconds an operation, or `None` when it is no write workload.
+/// Runs one workload; answers nanoseconds an operation first, or `None` when it is no write
+/// workload.
 pub fn run(
     engine: &Arc<dyn Engine>,
     workload: &str,
     seed: u64,
     options: &Options,
-) -> Result<Option<f64>> {
-    let entries = options.entries;
+) -> Result<Option<Vec<f64>>> {
+    let (entries, keys) = (options.entries, options.keys());
     let mut out = Vec::new();
     let start = Instant::now();
     let operations = match workload {
         "fillseq" => {
             for n in 0..entries {
                 value(n, options.value_bytes, &mut out);
-                engine.put(&ordered_key(n), &out, false)?;
+                engine.put(&keys.ordered(n), &out, false)?;
             }
             entries
         }
@@ -34,7 +39,15 @@ pub fn run(
             for _ in 0..entries {
                 let n = numbers.below(entries);
                 value(n, options.value_bytes, &mut out);
-                engine.put(&key(n), &out, false)?;
+                engine.put(&keys.key(n), &out, false)?;
+            }
+            entries
+        }
+        // Every key once, in random order.
+        "fillunique" => {
+            for n in 0..entries {
+                value(n, options.value_bytes, &mut out);
+                engine.put(&keys.key(n), &out, false)?;
             }
             entries
         }
@@ -52,7 +65,7 @@ pub fn run(
                             let mut out = Vec::new();
                             for n in 0..each {
                                 value(n, options.value_bytes, &mut out);
-                                engine.put(&key(2 * n + thread), &out, true)?;
+                                engine.put(&keys.key(2 * n + thread), &out, true)?;
                             }
                             Ok(())
                         })
@@ -62,81 +75,155 @@ pub fn run(
             })?;
             2 * each
         }
+        "readwhilewriting" => return read_while_writing(engine, seed, options).map(Some),
         _ => return Ok(None),
     };
-    Ok(Some(start.elapsed().as_nanos() as f64 / operations as f64))
+    Ok(Some(vec![start.elapsed().as_nanos() as f64 / operations as f64]))
 }
 
-pub fn compare(options: &Options) -> Result<()> {
-    println!(
-        "{:<20}{:<10}{:>10}{:>12}{:>14}{:>14}{:>12}",
-        "workload", "engine", "ns/op", "settled", "MB written", "MB on disk", "peak MB"
-    );
-    for workload in WORKLOADS {
-        if options.only.as_ref().is_some_and(|only| !workload.contains(only)) {
-            continue;
-        }
-        let mut base: Option<Row> = None;
-        let mut rows = vec![Vec::new(); options.engines.len()];
-        for round in 0..options.rounds as u64 {
-            for (i, &kind) in options.engines.iter().enumerate() {
-                let scratch = tempfile::tempdir_in(options.dir.as_deref().unwrap_or(Path::new("/tmp")))?;
-                let mut server = Server::start(kind, scratch.path(), options)?;
-                if *workload == "overwrite" {
-                    server.ask("fillrandom", 99)?;
-                    server.ask("settle", 1)?;
+/// One thread overwrites random keys, one looks random keys up. Answers the readers' nanoseconds:
+/// mean, p50, p99, p99.9 and most; then the writes a second.
+fn read_while_writing(engine: &Arc<dyn Engine>, seed: u64, options: &Options) -> Result<Vec<f64>> {
+    let (entries, keys) = (options.entries, options.keys());
+    let time = Duration::from_secs(options.seconds);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| -> Result<f64> {
+            let (mut numbers, mut out) = (Numbers::new(seed ^ 1 << 40), Vec::new());
+            let (start, mut written) = (Instant::now(), 0u64);
+            while !over.load(Ordering::Relaxed) {
+                let n = numbers.below(entries);
+                value(n, options.value_bytes, &mut out);
+                engine.put(&keys.key(n), &out, false)?;
+                written += 1;
+                let most = options.writes_per_second;
+                while most > 0 && written as f64 > start.elapsed().as_secs_f64() * most as f64 {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
-                let before = server.written_bytes().unwrap_or(0);
-                let ns = server.ask(workload, round + 1)?;
-                let settled = ns + server.ask("settle", 1)?;
-                rows[i].push(Row {
-                    ns,
-                    settled,
-                    written: (server.written_bytes().unwrap_or(0) - before) as f64 / 1e6,
-                    on_disk: directory_bytes(scratch.path())? as f64 / 1e6,
-                    peak: server.peak_bytes().unwrap_or(0) as f64 / 1e6,
-                });
-                server.stop()?;
             }
-        }
-        for (kind, rows) in options.engines.iter().zip(&rows) {
-            let row = Row::median(rows);
-            println!(
-                "{workload:<20}{:<10}{:>10.0}{:>12.0}{:>14.0}{:>14.0}{:>12.0}",
-                kind.name(), row.ns, row.settled, row.written, row.on_disk, row.peak
-            );
-            match &base {
-                None => base = Some(row),
-                Some(base) => println!(
-                    "{:<20}{:<10}{:>10.3}{:>12.3}{:>14.3}{:>14.3}{:>12.3}",
-                    "", "  ratio", row.ns / base.ns, row.settled / base.settled,
-                    row.written / base.written, row.on_disk / base.on_disk, row.peak / base.peak
-                ),
+            Ok(written as f64 / start.elapsed().as_secs_f64())
+        });
+        let mut latency = Histogram::<u64>::new_with_max(600_000_000_000, 3)?;
+        let mut numbers = Numbers::new(seed);
+        let start = Instant::now();
+        let mut read = || -> Result<()> {
+            let mut before = Instant::now();
+            while before - start < time {
+                let key = keys.key(numbers.below(entries));
+                before = Instant::now();
+                engine.get(&key)?.ok_or("a present key was not found")?;
+                let after = Instant::now();
+                latency.saturating_record((after - before).as_nanos() as u64);
             }
+            Ok(())
+        };
+        let read = read();
+        over.store(true, Ordering::Relaxed);
+        let writes_per_second = writer.join().expect("no panic")?;
+        read?;
+        let quantile = |q| latency.value_at_quantile(q) as f64;
+        let quantiles = [0.5, 0.99, 0.999, 1.0].map(quantile);
+        Ok([&[latency.mean()], &quantiles[..], &[writes_per_second]].concat())
+    })
+}
+
+/// The figures of one round, under these names.
+struct Table {
+    workload: &'static str,
+    columns: &'static [&'static str],
+}
+
+const FILL: &[&str] = &["ns/op", "settled ns", "MB written", "MB on disk", "peak MB"];
+const READ_WHILE_WRITING: &[&str] =
+    &["mean ns", "p50", "p99", "p99.9", "max", "writes/s", "MB written", "MB on disk", "peak MB"];
+
+pub fn compare(options: &Options) -> Result<()> {
+    for &workload in WORKLOADS {
+        if options.wants(workload) {
+            let table = Table { workload, columns: FILL };
+            table.fill(options, |kind, round, dir| fill(workload, kind, round, dir, options))?;
         }
+    }
+    if options.wants("readwhilewriting") {
+        let table = Table { workload: "readwhilewriting", columns: READ_WHILE_WRITING };
+        table.fill(options, |kind, round, dir| beside_a_writer(kind, round, dir, options))?;
     }
     Ok(())
 }
 
-#[derive(Clone)]
-struct Row {
-    ns: f64,
-    settled: f64,
-    written: f64,
-    on_disk: f64,
-    peak: f64,
+fn fill(workload: &str, kind: Kind, round: u64, dir: &Path, options: &Options) -> Result<Vec<f64>> {
+    let mut server = Server::start(kind, dir, options)?;
+    if workload == "overwrite" {
+        server.ask("fillrandom", 99)?;
+        server.ask("settle", 1)?;
+    }
+    let before = server.written_bytes();
+    let ns = server.ask(workload, round + 1)?;
+    // Of all entries, like the figure beside it.
+    let settle_ns = server.ask("settle", 1)?;
+    let settled = match workload {
+        "fillsync-2-threads" => f64::NAN,
+        _ => ns + settle_ns,
+    };
+    Ok([&[ns, settled], &costs(server, before, dir)?[..]].concat())
 }
 
-impl Row {
-    fn median(rows: &[Row]) -> Row {
-        let of = |field: fn(&Row) -> f64| median(rows.iter().map(field).collect());
-        Row {
-            ns: of(|row| row.ns),
-            settled: of(|row| row.settled),
-            written: of(|row| row.written),
-            on_disk: of(|row| row.on_disk),
-            peak: of(|row| row.peak),
+fn beside_a_writer(kind: Kind, round: u64, dir: &Path, options: &Options) -> Result<Vec<f64>> {
+    let mut server = Server::start(kind, dir, options)?;
+    server.ask("fillunique", 1)?;
+    server.ask("settle", 1)?;
+    let before = server.written_bytes();
+    let figures = server.ask_all("readwhilewriting", round + 1)?;
+    server.ask("settle", 1)?;
+    Ok([&figures[..], &costs(server, before, dir)?].concat())
+}
+
+/// Megabytes written since `before`, on disk, and in memory at most. The server ends.
+fn costs(server: Server, before: Option<u64>, dir: &Path) -> Result<[f64; 3]> {
+    let megabytes = |bytes: Option<u64>| bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6);
+    let written = server.written_bytes().zip(before).map(|(after, before)| after - before);
+    let costs = [written, Some(directory_bytes(dir)?), server.peak_bytes()].map(megabytes);
+    server.stop()?;
+    Ok(costs)
+}
+
+impl Table {
+    /// Runs all rounds, the engines in turn; prints medians, and of the rounds' ratios the median.
+    fn fill(
+        &self,
+        options: &Options,
+        mut round_of: impl FnMut(Kind, u64, &Path) -> Result<Vec<f64>>,
+    ) -> Result<()> {
+        let mut rounds = vec![Vec::new(); options.engines.len()];
+        for round in 0..options.rounds as u64 {
+            for (&kind, rounds) in options.engines.iter().zip(&mut rounds) {
+                eprintln!("{}: {}", kind.name(), self.workload);
+                let parent = options.dir.clone().unwrap_or_else(std::env::temp_dir);
+                let scratch = tempfile::tempdir_in(parent)?;
+                rounds.push(round_of(kind, round, scratch.path())?);
+            }
         }
+        print!("{:<20}{:<10}", self.workload, "");
+        self.columns.iter().for_each(|column| print!("{column:>14}"));
+        println!();
+        for (i, kind) in options.engines.iter().enumerate() {
+            self.print(kind.name(), 0, |column| {
+                median(rounds[i].iter().map(|figures: &Vec<f64>| figures[column]).collect())
+            });
+            if i > 0 {
+                self.print("  ratio", 3, |column| {
+                    let pairs = rounds[i].iter().zip(&rounds[0]);
+                    median(pairs.map(|(own, base)| own[column] / base[column]).collect())
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&self, name: &str, decimals: usize, figure: impl Fn(usize) -> f64) {
+        print!("{:<20}{name:<10}", "");
+        (0..self.columns.len()).for_each(|column| print!("{:>14.decimals$}", figure(column)));
+        println!();
     }
 }
 
@@ -144,7 +231,7 @@ fn directory_bytes(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
-        let metadata = entry.metadata()?;
+        let Ok(metadata) = entry.metadata() else { continue };
         bytes += if metadata.is_dir() { directory_bytes(&entry.path())? } else { metadata.len() };
     }
     Ok(bytes)

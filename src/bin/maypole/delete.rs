@@ -1,4 +1,4 @@
-//! `delete`: removes one key.
+//! `delete`: removes one key, or a range of them.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use crate::args::{self, Bytes};
 use crate::failure::Result;
 
-/// Remove a key from a database.
+/// Remove a key, or a range of keys, from a database.
 ///
 /// A key that is not there is no failure. When the command is done the removal survives a power
 /// loss.
@@ -17,14 +17,33 @@ pub struct Delete {
     /// Directory of the database
     db: PathBuf,
     /// The key; \xNN stands for a byte
-    #[arg(value_parser = args::bytes(), allow_negative_numbers = true)]
-    key: Bytes,
+    #[arg(
+        value_parser = args::bytes(),
+        allow_negative_numbers = true,
+        required_unless_present = "range"
+    )]
+    key: Option<Bytes>,
+    /// All keys from A to before B instead, however many there are
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["A", "B"],
+        value_parser = args::bytes(),
+        allow_negative_numbers = true,
+        conflicts_with = "key"
+    )]
+    range: Option<Vec<Bytes>>,
 }
 
 impl Delete {
     pub fn run(self) -> Result {
         let db = args::open_existing(&self.db)?;
-        db.delete(self.key.0)?;
+        if let Some(key) = self.key {
+            db.delete(key.0)?;
+        }
+        if let Some([begin, end]) = self.range.as_deref() {
+            db.delete_range(&begin.0, &end.0)?;
+        }
         Ok(db.close()?)
     }
 }

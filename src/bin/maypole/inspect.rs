@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::text::{count, escape, percent, size};
 
-/// Print what a table file is made of: footer, metaindex, properties, filter.
+/// Print what a table file is made of: footer, metaindex, properties, range deletions, filter.
 ///
 /// Any table that RocksDB (format_version 2 to 7) or Maypole wrote. The whole file is read, every
 /// checksum and the order of the keys are checked, and every key is asked of the filter. The first
@@ -21,7 +21,7 @@ pub struct Inspect {
     /// The table file
     file: PathBuf,
     /// Print every entry instead, as RocksDB's `sst_dump --command=scan --output_hex` does:
-    /// 'KEY HEX' seq:N, type:T => VALUE HEX
+    /// 'KEY HEX' seq:N, type:T => VALUE HEX. Range deletions are no entries
     #[arg(long, verbatim_doc_comment)]
     entries: bool,
 }
@@ -39,6 +39,7 @@ impl Inspect {
         footer(&table, out)?;
         metaindex(&table, out)?;
         properties(&table, out)?;
+        range_deletions(&table, out)?;
         filter(&table, out)?;
         self.check(&table, out)
     }
@@ -51,9 +52,10 @@ impl Inspect {
         let check = check?;
         writeln!(
             out,
-            "\nChecked: {} data blocks, {} entries: checksums and key order are right",
+            "\nChecked: {} data blocks, {} entries, {} range deletions: checksums and key order are right",
             count(check.data_blocks),
-            count(check.entries)
+            count(check.entries),
+            count(check.range_deletions)
         )?;
         writeln!(out, "filter misses: {}", check.filter_misses)?;
         match check.filter_misses {
@@ -97,6 +99,26 @@ fn properties(table: &SstReader, out: &mut dyn Write) -> Result {
         line(out, &name, value.trim_end())?;
     }
     Ok(())
+}
+
+/// At most so many are printed.
+const RANGES_SHOWN: usize = 20;
+
+fn range_deletions(table: &SstReader, out: &mut dyn Write) -> Result {
+    let ranges = table.range_deletions();
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nRange deletions")?;
+    for range in ranges.iter().take(RANGES_SHOWN) {
+        let sequence = format_args!("seq {}", range.sequence).to_string();
+        let (start, end) = (escape(&range.start), escape(&range.end));
+        line(out, &sequence, format_args!("\"{start}\" to before \"{end}\""))?;
+    }
+    match ranges.len().saturating_sub(RANGES_SHOWN) {
+        0 => Ok(()),
+        more => line(out, "and more", more),
+    }
 }
 
 fn filter(table: &SstReader, out: &mut dyn Write) -> Result {

@@ -29,6 +29,7 @@ impl Verify {
         writeln!(out, "checksums and key order are right")?;
         writeln!(out, "tables: {}", report.tables)?;
         writeln!(out, "entries: {}", report.entries)?;
+        writeln!(out, "range deletions: {}", report.range_deletions)?;
         writeln!(out, "bytes: {} ({})", report.file_bytes, size(report.file_bytes))?;
         writeln!(out, "filter misses: {}", report.filter_misses)?;
         if report.filter_misses > 0 {

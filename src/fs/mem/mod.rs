@@ -8,6 +8,8 @@
 //! * Each unsynced change to a directory survives or not, independently of the others. A rename
 //!   within one directory is one change.
 //! * Synced bytes survive wherever a name leads to them.
+//! * Behind a log that is being written stand zeros, in the image of a killed process too: the real
+//!   file system allocates it ahead.
 //!
 //! Bytes that were appended but not flushed are in the buffer of the process: they are in no image.
 
@@ -22,7 +24,10 @@ use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, pa
 use crate::error::{Error, Result};
 
 use power_loss::PowerLoss;
-use tree::{Change, Directory, FileNode, Node, Tree};
+use tree::{Change, Directory, File, FileNode, Node, Tree};
+
+/// So many zeros stand behind a log that is being written.
+const LOG_AHEAD_BYTES: usize = 5000;
 
 /// A file system in memory. Clones share it.
 ///
@@ -71,9 +76,9 @@ impl MemFs {
     }
 }
 
-impl Fs for MemFs {
-    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let file = FileNode::default();
+impl MemFs {
+    fn create_file(&self, path: &Path, zeros_behind: usize) -> Result<Box<dyn WritableFile>> {
+        let file = FileNode::new(Mutex::new(File { zeros_behind, ..File::default() }));
         self.with_tree(path, "create", |tree, names| {
             let (dir, name) = tree.parent(names)?;
             match dir.now.get(name) {
@@ -91,6 +96,16 @@ impl Fs for MemFs {
             buffer: Vec::new(),
             flushed_bytes: 0,
         }))
+    }
+}
+
+impl Fs for MemFs {
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.create_file(path, 0)
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.create_file(path, LOG_AHEAD_BYTES)
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
@@ -218,6 +233,13 @@ struct MemWritableFile {
     file: FileNode,
     buffer: Vec<u8>,
     flushed_bytes: u64,
+}
+
+impl Drop for MemWritableFile {
+    fn drop(&mut self) {
+        let _tree = lock(&self.tree);
+        lock(&self.file).zeros_behind = 0;
+    }
 }
 
 impl WritableFile for MemWritableFile {

@@ -44,9 +44,10 @@ impl PowerLoss {
     }
 
     fn file(&mut self, file: &File) -> File {
+        let file = file.abandoned();
         let mut len = file.bytes.len();
         if len == file.synced_bytes {
-            return file.clone();
+            return file;
         }
         if self.happens(5) {
             len = file.synced_bytes + self.below(len - file.synced_bytes + 1);
@@ -64,7 +65,7 @@ impl PowerLoss {
             }
             start = end;
         }
-        File { bytes: Arc::new(bytes), synced_bytes: len }
+        File { bytes: Arc::new(bytes), synced_bytes: len, zeros_behind: 0 }
     }
 
     fn happens(&mut self, tenths: u64) -> bool {

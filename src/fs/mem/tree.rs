@@ -132,7 +132,7 @@ pub enum Node {
 impl Node {
     fn detached(&self) -> Node {
         match self {
-            Node::File(file) => Node::File(Arc::new(Mutex::new(lock(file).clone()))),
+            Node::File(file) => Node::File(Arc::new(Mutex::new(lock(file).abandoned()))),
             Node::Directory(id) => Node::Directory(*id),
         }
     }
@@ -146,4 +146,18 @@ pub struct File {
     /// Images share it until the file grows.
     pub bytes: Arc<Vec<u8>>,
     pub synced_bytes: usize,
+    /// What an image shows behind the bytes while the file is being written.
+    pub zeros_behind: usize,
+}
+
+impl File {
+    /// The file as somebody finds it whose writer is gone.
+    pub fn abandoned(&self) -> File {
+        let mut file = File { zeros_behind: 0, ..self.clone() };
+        if self.zeros_behind > 0 {
+            let len = file.bytes.len() + self.zeros_behind;
+            Arc::make_mut(&mut file.bytes).resize(len, 0);
+        }
+        file
+    }
 }

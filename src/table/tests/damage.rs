@@ -1,12 +1,10 @@
 //! Damaged tables: an error or the right answer, never a wrong one, never a panic.
 
-use std::path::Path;
-
+use super::range_del::{assert_has_ranges, table_bytes};
 use super::round_trip::file_of;
 use super::*;
 use crate::cursor::Cursor;
 use crate::error::Error;
-use crate::fs::Fs;
 use crate::key::MAX_SEQUENCE;
 use crate::stats::Ticker;
 use crate::sync::pin;
@@ -15,12 +13,8 @@ use crate::table::{LookupKey, ScanOptions, TableCursor};
 
 fn small_table(compression: Compression) -> (Entries, Vec<u8>) {
     let entries = mixed_entries(25);
-    let fs = MemFs::new();
     let options = TableOptions { block_bytes: 300, filter: bloom(), ..options(compression) };
-    write(&fs, "t.sst", &entries, options);
-    let file = fs.open(Path::new("t.sst")).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_exact_at(0, &mut bytes).unwrap();
+    let (bytes, _) = table_bytes(&entries, options);
     (entries, bytes)
 }
 
@@ -28,6 +22,7 @@ fn small_table(compression: Compression) -> (Entries, Vec<u8>) {
 /// all went well.
 fn assert_right_or_refused(bytes: &[u8], entries: &Entries, what: &str) -> bool {
     let Ok(table) = Table::open(file_of(bytes), context(1 << 20)) else { return false };
+    assert_has_ranges(&table, what);
     let mut all_well = true;
     for (key, value) in entries {
         let lookup = LookupKey::new(key::user_key(key), key::sequence(key));

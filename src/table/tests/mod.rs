@@ -3,8 +3,10 @@
 mod cache;
 mod damage;
 mod prefix;
+mod range_del;
 mod round_trip;
 mod tools;
+mod walk;
 
 use std::path::Path;
 use std::sync::Arc;

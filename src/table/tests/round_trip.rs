@@ -198,7 +198,7 @@ fn keys_out_of_order_and_senseless_options_are_refused() {
 /// The bytes of an uncompressed table of ours, with the checksums and the footer of another
 /// format_version.
 fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> Vec<u8> {
-    let reader = Table::open_any(reopen(file), context(0)).unwrap();
+    let reader = Table::open(reopen(file), context(0)).unwrap();
     let footer = *reader.footer();
     let mut handles: Vec<BlockHandle> = {
         let guard = pin();

@@ -212,7 +212,10 @@ impl Bench {
             cursor.next()?;
         }
         spinner.finish_and_clear();
-        Ok(())
+        match entries.written() {
+            0 => Err(Failure::new(format_args!("{}: an empty database", dir.display()))),
+            _ => Ok(()),
+        }
     }
 
     fn measure(

@@ -1,0 +1,112 @@
+//! Maypole, as a program of its own would use it.
+
+use std::path::Path;
+
+use maypole::{
+    Builder, Compression, Db, Durability, FilterPolicy, SstWriter, TableOptions, WriteBatch,
+};
+
+use super::{Engine, NO_LIMIT, Result, TABLE_BYTES};
+use crate::Options;
+use crate::keys::{Key, Run};
+
+pub struct Maypole {
+    db: Db,
+}
+
+impl Maypole {
+    pub fn open(dir: &Path, options: &Options) -> Result<Maypole> {
+        let options: Builder = Db::builder(dir)
+            .filter("bloom(10)".parse::<FilterPolicy>()?)
+            .compression(Compression::None)
+            .block_cache_bytes(options.cache_bytes())
+            .memtable_bytes(options.memtable_bytes())
+            .level_base_bytes(match options.keeps_runs() {
+                true => NO_LIMIT,
+                false => 4 * options.memtable_bytes() as u64,
+            });
+        Ok(Maypole { db: options.open()? })
+    }
+}
+
+impl Engine for Maypole {
+    fn ingest(&self, scratch: &Path, run: &Run) -> Result<()> {
+        let options = TableOptions {
+            compression: Compression::None,
+            filter: "bloom(10)".parse()?,
+            ..TableOptions::default()
+        };
+        let (mut files, mut writer) = (Vec::new(), None::<SstWriter>);
+        run.for_each(|key, value| {
+            if writer.as_ref().is_some_and(|writer| writer.estimated_file_bytes() >= TABLE_BYTES) {
+                writer.take().map(SstWriter::finish).transpose()?;
+            }
+            if writer.is_none() {
+                files.push(scratch.join(format!("{}.sst", files.len())));
+                writer = Some(SstWriter::create(&files[files.len() - 1], options.clone())?);
+            }
+            Ok(writer.as_mut().expect("made above").put(key, value)?)
+        })?;
+        writer.map(SstWriter::finish).transpose()?;
+        Ok(self.db.ingest(&files)?)
+    }
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(key, value);
+        let durability = match sync {
+            true => Durability::Sync,
+            false => Durability::Buffered,
+        };
+        Ok(self.db.write_opt(batch, durability)?)
+    }
+    fn get(&self, key: &[u8]) -> Result<Option<usize>> {
+        Ok(self.db.get_with(key, <[u8]>::len)?)
+    }
+    fn multi_get(&self, keys: &[Key]) -> Result<usize> {
+        Ok(self.db.multi_get(keys)?.iter().flatten().count())
+    }
+    fn seek(&self, key: &[u8], count: usize) -> Result<usize> {
+        let mut cursor = self.db.cursor();
+        cursor.seek(key)?;
+        let mut bytes = 0;
+        for _ in 0..count {
+            if !cursor.valid() {
+                break;
+            }
+            bytes += cursor.key().len() + cursor.value().len();
+            cursor.next()?;
+        }
+        Ok(bytes)
+    }
+    fn scan(&self) -> Result<(u64, usize)> {
+        let mut cursor = self.db.cursor();
+        let (mut entries, mut bytes) = (0, 0);
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            entries += 1;
+            bytes += cursor.key().len() + cursor.value().len();
+            cursor.next()?;
+        }
+        Ok((entries, bytes))
+    }
+    fn iterate(&self) -> Result<Option<(u64, usize)>> {
+        let (mut entries, mut bytes) = (0, 0);
+        for entry in self.db.iter() {
+            let (key, value) = entry?;
+            entries += 1;
+            bytes += key.len() + value.len();
+        }
+        Ok(Some((entries, bytes)))
+    }
+    fn flush(&self) -> Result<()> {
+        Ok(self.db.flush()?)
+    }
+    fn settle(&self) -> Result<()> {
+        Ok(self.db.wait_for_compaction()?)
+    }
+    fn shape(&self) -> String {
+        let levels = self.db.stats().levels;
+        let levels = levels.iter().map(|level| format!("L{}: {}", level.level, level.files));
+        levels.collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,76 @@
+//! The engines behind one interface, each set up the same way: no compression, a 10-bit Bloom
+//! filter, the same cache and memtable, WAL on, no sync.
+//!
+//! What is not the same: Maypole and fjall charge filters and indexes to the cache, RocksDB with its
+//! defaults holds them beside it. fjall has no batched lookup.
+
+mod fjall;
+mod maypole;
+mod rocks;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use crate::Options;
+use crate::keys::{Key, Run};
+
+pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub enum Kind {
+    Rocksdb,
+    Maypole,
+    Fjall,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Rocksdb => "rocksdb",
+            Kind::Maypole => "maypole",
+            Kind::Fjall => "fjall",
+        }
+    }
+
+    pub fn open(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
+        std::fs::create_dir_all(dir)?;
+        Ok(match self {
+            Kind::Rocksdb => Arc::new(rocks::Rocks::open(dir, options)?),
+            Kind::Maypole => Arc::new(maypole::Maypole::open(dir, options)?),
+            Kind::Fjall => Arc::new(fjall::Fjall::open(dir, options)?),
+        })
+    }
+}
+
+/// What the workloads ask of an engine. Answers are summed by the caller so that no work can be
+/// left out.
+pub trait Engine: Send + Sync {
+    /// Adds a sorted run to an empty tree, without WAL and memtable: where nothing is in its way it
+    /// goes to the last level. Tables are built in `scratch`, a directory on the same file system.
+    fn ingest(&self, scratch: &Path, run: &Run) -> Result<()>;
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
+    /// Bytes of the value, or `None`.
+    fn get(&self, key: &[u8]) -> Result<Option<usize>>;
+    /// How many of the keys are there.
+    fn multi_get(&self, keys: &[Key]) -> Result<usize>;
+    /// Reads up to `count` entries from `key` on; answers their bytes.
+    fn seek(&self, key: &[u8], count: usize) -> Result<usize>;
+    /// Entries and bytes of everything, by the engine's cheapest way to walk.
+    fn scan(&self) -> Result<(u64, usize)>;
+    /// The same through an iterator that hands out owned items; `None` where there is none.
+    fn iterate(&self) -> Result<Option<(u64, usize)>>;
+    /// Writes the memtable to a table.
+    fn flush(&self) -> Result<()>;
+    /// Waits until the background is idle.
+    fn settle(&self) -> Result<()>;
+    /// Tables a level, for the reader of the figures.
+    fn shape(&self) -> String;
+}
+
+/// Where the tables of a run are cut: the engines' own default.
+const TABLE_BYTES: u64 = 64 << 20;
+/// Larger than any tree: no level is ever too large.
+const NO_LIMIT: u64 = 1 << 40;

@@ -1,0 +1,122 @@
+//! RocksDB through its crate: pinned values, its fastest cache, batched lookups.
+
+use std::path::Path;
+
+use super::{Engine, NO_LIMIT, Result, TABLE_BYTES};
+use crate::Options;
+use crate::keys::{Key, Run};
+
+pub struct Rocks {
+    db: rocksdb::DB,
+    options: rocksdb::Options,
+    unsynced: rocksdb::WriteOptions,
+    synced: rocksdb::WriteOptions,
+}
+
+impl Rocks {
+    pub fn open(dir: &Path, options: &Options) -> Result<Rocks> {
+        let mut table = rocksdb::BlockBasedOptions::default();
+        table.set_block_cache(&rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes(), 4096));
+        table.set_bloom_filter(10.0, false);
+        table.set_format_version(5);
+        let mut db = rocksdb::Options::default();
+        db.create_if_missing(true);
+        db.set_compression_type(rocksdb::DBCompressionType::None);
+        db.set_write_buffer_size(options.memtable_bytes());
+        db.set_max_bytes_for_level_base(match options.keeps_runs() {
+            true => NO_LIMIT,
+            false => 4 * options.memtable_bytes() as u64,
+        });
+        db.set_max_background_jobs(3);
+        db.set_block_based_table_factory(&table);
+        let options = db;
+        let db = rocksdb::DB::open_cf_with_opts(&options, dir, [("default", options.clone())])?;
+        let mut synced = rocksdb::WriteOptions::default();
+        synced.set_sync(true);
+        Ok(Rocks { db, options, unsynced: rocksdb::WriteOptions::default(), synced })
+    }
+}
+
+impl Engine for Rocks {
+    fn ingest(&self, scratch: &Path, run: &Run) -> Result<()> {
+        let (mut files, mut writer) = (Vec::new(), None::<rocksdb::SstFileWriter>);
+        run.for_each(|key, value| {
+            if writer.as_ref().is_some_and(|writer| writer.file_size() >= TABLE_BYTES) {
+                writer.take().map_or(Ok(()), |mut writer| writer.finish())?;
+            }
+            if writer.is_none() {
+                files.push(scratch.join(format!("{}.sst", files.len())));
+                let new = rocksdb::SstFileWriter::create(&self.options);
+                new.open(&files[files.len() - 1])?;
+                writer = Some(new);
+            }
+            Ok(writer.as_mut().expect("made above").put(key, value)?)
+        })?;
+        writer.map_or(Ok(()), |mut writer| writer.finish())?;
+        let mut options = rocksdb::IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        Ok(self.db.ingest_external_file_opts(&options, files)?)
+    }
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        let options = if sync { &self.synced } else { &self.unsynced };
+        Ok(self.db.put_opt(key, value, options)?)
+    }
+    fn get(&self, key: &[u8]) -> Result<Option<usize>> {
+        Ok(self.db.get_pinned(key)?.map(|value| value.len()))
+    }
+    fn multi_get(&self, keys: &[Key]) -> Result<usize> {
+        let family = self.db.cf_handle("default").ok_or("no default column family")?;
+        let mut found = 0;
+        for value in self.db.batched_multi_get_cf(&family, keys, false) {
+            found += usize::from(value?.is_some());
+        }
+        Ok(found)
+    }
+    fn seek(&self, key: &[u8], count: usize) -> Result<usize> {
+        let mut iterator = self.db.raw_iterator();
+        iterator.seek(key);
+        let mut bytes = 0;
+        for _ in 0..count {
+            let Some((key, value)) = iterator.item() else { break };
+            bytes += key.len() + value.len();
+            iterator.next();
+        }
+        Ok(bytes)
+    }
+    fn scan(&self) -> Result<(u64, usize)> {
+        let mut iterator = self.db.raw_iterator();
+        let (mut entries, mut bytes) = (0, 0);
+        iterator.seek_to_first();
+        while let Some((key, value)) = iterator.item() {
+            entries += 1;
+            bytes += key.len() + value.len();
+            iterator.next();
+        }
+        Ok((entries, bytes))
+    }
+    fn iterate(&self) -> Result<Option<(u64, usize)>> {
+        let (mut entries, mut bytes) = (0, 0);
+        for entry in self.db.iterator(rocksdb::IteratorMode::Start) {
+            let (key, value) = entry?;
+            entries += 1;
+            bytes += key.len() + value.len();
+        }
+        Ok(Some((entries, bytes)))
+    }
+    fn flush(&self) -> Result<()> {
+        Ok(self.db.flush()?)
+    }
+    fn settle(&self) -> Result<()> {
+        let mut options = rocksdb::WaitForCompactOptions::default();
+        options.set_flush(true);
+        Ok(self.db.wait_for_compact(&options)?)
+    }
+    fn shape(&self) -> String {
+        let files = |level| {
+            let property = format!("rocksdb.num-files-at-level{level}");
+            self.db.property_value(&property).ok().flatten().filter(|count| count != "0")
+        };
+        let levels = (0..7).filter_map(|level| Some(format!("L{level}: {}", files(level)?)));
+        levels.collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,96 @@
+//! An engine in a process of its own, seen from both sides: a line in, a line out.
+//!
+//! ```text
+//! in   WORKLOAD SEED
+//! out  NANOSECONDS-PER-OPERATION, and what else the workload has to tell, in numbers
+//! ```
+//!
+//! It ends when standard input does.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::engine::{Kind, Result};
+use crate::{Options, read, write};
+
+/// The process's own side.
+pub fn serve(kind: Kind, options: &Options) -> Result<()> {
+    let dir: PathBuf = options.dir.clone().ok_or("serve needs --dir")?;
+    let engine = kind.open(&dir, options)?;
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let (workload, seed) = line.split_once(' ').ok_or("expected WORKLOAD SEED")?;
+        let seed = seed.parse()?;
+        let figures = match write::run(&engine, workload, seed, options)? {
+            Some(figures) => figures,
+            None => vec![read::run(&engine, workload, seed, options)?],
+        };
+        let figures: Vec<String> = figures.iter().map(f64::to_string).collect();
+        writeln!(out, "{}", figures.join(" "))?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// The side of whoever asks.
+pub struct Server {
+    pub kind: Kind,
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    pub fn start(kind: Kind, dir: &Path, options: &Options) -> Result<Server> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("serve")
+            .arg(kind.name())
+            .arg("--dir")
+            .arg(dir.join(kind.name()))
+            .args(options.for_server())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().ok_or("no pipe")?;
+        let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
+        Ok(Server { kind, child, input, output })
+    }
+
+    /// Has one workload run; answers nanoseconds an operation.
+    pub fn ask(&mut self, workload: &str, seed: u64) -> Result<f64> {
+        Ok(self.ask_all(workload, seed)?[0])
+    }
+
+    /// As [`Server::ask`], with the other figures of the workload.
+    pub fn ask_all(&mut self, workload: &str, seed: u64) -> Result<Vec<f64>> {
+        let failed = || format!("{} failed at {workload}", self.kind.name());
+        writeln!(self.input, "{workload} {seed}").map_err(|_| failed())?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let figures: Vec<f64> =
+            line.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
+        if figures.is_empty() { Err(failed().into()) } else { Ok(figures) }
+    }
+
+    /// Peak resident memory in bytes, as the system counted it.
+    pub fn peak_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+    }
+
+    /// Bytes of the pages the process has made dirty so far: a log written through memory counts.
+    pub fn written_bytes(&self) -> Option<u64> {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()?;
+        let line = io.lines().find(|line| line.starts_with("write_bytes:"))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    }
+
+    pub fn stop(mut self) -> Result<()> {
+        drop(self.input);
+        self.child.wait()?;
+        Ok(())
+    }
+}

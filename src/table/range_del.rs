@@ -1,0 +1,151 @@
+//! The block `rocksdb.range_del`: the ranges that a table deletes.
+//!
+//! An ordinary block of entries (see [`super::block`]), never compressed, every key whole:
+//!
+//! ```text
+//! key    first user key of the range | fixed64 sequence << 8 | 15
+//! value  first user key behind it
+//! ```
+//!
+//! The keys stand in no data block, index or filter: whoever asks a table for a key must ask for
+//! the ranges too, whatever the filter says. They are read when the table is opened and stay in
+//! memory, so that this costs no reads.
+//!
+//! Written in the order of internal keys. Read in any: RocksDB's `SstFileWriter` takes ranges in the
+//! order they come.
+
+use std::sync::Arc;
+
+use crate::error::{Damage, Error, Result};
+use crate::key::{self, EntryKind, SequenceNumber};
+use crate::range_del::{RangeTombstone, RangeTombstones};
+
+use super::block_builder::BlockBuilder;
+use super::block_cursor::BlockCursor;
+use super::builder::MAX_ENTRY_BYTES;
+use super::file::BlockFile;
+use super::format::BlockHandle;
+use super::properties::{TableProperties, names};
+
+/// The block's name in the metaindex.
+pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
+
+/// Reads the ranges that a table deletes, seen with the sequence number `overlay` if there is one.
+/// `None`: none. A table that says it has some and does not is damaged.
+pub(super) fn read_ranges(
+    file: &BlockFile,
+    metaindex: &[(String, BlockHandle)],
+    properties: &TableProperties,
+    overlay: Option<SequenceNumber>,
+) -> Result<Option<Arc<RangeTombstones>>> {
+    // Files of old versions of RocksDB do not say.
+    let stated = properties.number(names::RANGE_DELETIONS);
+    let check_count = |count: u64, place| match stated {
+        Some(stated) if stated != count => {
+            let expected = format_args!("{RANGE_DEL_BLOCK} with {stated} ranges").to_string();
+            Err(file.damaged(Damage::new(0, expected, count), place))
+        }
+        _ => Ok(()),
+    };
+    let Some(&(_, handle)) = metaindex.iter().find(|(name, _)| name == RANGE_DEL_BLOCK) else {
+        return check_count(0, file.footer().metaindex).map(|()| None);
+    };
+    let block = file.read_block(handle)?;
+    let mut ranges = Vec::new();
+    let mut read = || -> Result<(), Damage> {
+        let mut cursor = BlockCursor::new(&block, overlay);
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            let (internal_key, end) = (cursor.key(), cursor.value());
+            let (begin, kind) = (key::user_key(internal_key), key::kind_byte(internal_key));
+            if kind != EntryKind::RangeDeletion as u8 {
+                return Err(Damage::new(0, "entries of type 15", format_args!("type {kind}")));
+            }
+            // An empty range hides nothing; old versions of RocksDB let them in.
+            if begin > end {
+                return Err(Damage::new(
+                    0,
+                    "ranges that end at or behind their begin",
+                    format_args!("\"{}\" to \"{}\"", begin.escape_ascii(), end.escape_ascii()),
+                ));
+            }
+            ranges.push((begin.to_vec(), cursor.value_range(), key::sequence(internal_key)));
+            cursor.next()?;
+        }
+        Ok(())
+    };
+    read().map_err(|damage| file.damaged(damage, handle))?;
+    check_count(ranges.len() as u64, handle)?;
+    let set = RangeTombstones::new(ranges.iter().map(|(begin, end, sequence)| RangeTombstone {
+        begin,
+        end: &block.bytes()[end.clone()],
+        sequence: *sequence,
+    }));
+    Ok((!set.is_empty()).then(|| Arc::new(set)))
+}
+
+/// The block being written. Call order: `add* finish`.
+pub(super) struct RangeBlockBuilder {
+    block: BlockBuilder,
+    /// Of all ranges: the first internal key, and the last end.
+    first: Vec<u8>,
+    last_end: Vec<u8>,
+    internal_key: Vec<u8>,
+}
+
+impl RangeBlockBuilder {
+    pub fn new() -> RangeBlockBuilder {
+        RangeBlockBuilder {
+            block: BlockBuilder::new(1),
+            first: Vec::new(),
+            last_end: Vec::new(),
+            internal_key: Vec::new(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.block.is_empty()
+    }
+
+    /// Adds a range. Internal keys must not descend, and the range must not be empty.
+    pub fn add(&mut self, range: RangeTombstone<'_>) -> Result<()> {
+        let RangeTombstone { begin, end, sequence } = range;
+        let kind = EntryKind::RangeDeletion as u8;
+        self.internal_key.clear();
+        key::put_internal_key(&mut self.internal_key, begin, key::pack(sequence, kind));
+        let bytes = self.internal_key.len() + end.len();
+        // Offsets in a block are 32 bits; three lengths of at most 5 bytes, and a restart point.
+        let with_range = self.block.estimated_bytes() + bytes + 4 + 15;
+        let wrong = if begin >= end {
+            Some("a range deletion of nothing".to_string())
+        } else if bytes > MAX_ENTRY_BYTES {
+            Some(format!("a range deletion of {bytes} bytes: its bounds may have 2^30 together"))
+        } else if with_range > u32::MAX as usize {
+            Some("the range deletions of a table exceed 4 GiB".to_string())
+        } else if !self.is_empty()
+            && key::compare(self.block.last_key(), &self.internal_key).is_gt()
+        {
+            Some(format!("range deletions out of order: \"{}\"", begin.escape_ascii()))
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            return Err(Error::InvalidArgument(wrong));
+        }
+        if self.is_empty() {
+            self.first.extend_from_slice(&self.internal_key);
+        }
+        if self.last_end[..] < *end {
+            self.last_end.clear();
+            self.last_end.extend_from_slice(end);
+        }
+        self.block.add(&self.internal_key, end);
+        Ok(())
+    }
+
+    /// The finished block, with the bounds of what it deletes: the first internal key, and one that
+    /// stands before every entry of the first key that is not deleted.
+    pub fn finish(&mut self) -> (&[u8], Vec<u8>, Vec<u8>) {
+        (self.block.finish(), std::mem::take(&mut self.first), key::range_end(&self.last_end))
+    }
+}

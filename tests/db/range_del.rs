@@ -1,0 +1,159 @@
+//! Deleting ranges: what the model test cannot see, costs and races, and a few stories by name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
+use maypole::{Compression, Db, Error, FilterKeys, Ticker, WriteBatch};
+
+fn key(n: usize) -> String {
+    format!("key/{n:06}")
+}
+
+/// 20,000 keys in tables of the last level, about 600 data blocks.
+fn settled(fs: Arc<dyn Fs>) -> Db {
+    let builder = Db::builder("/db").fs(fs).table_bytes(256 << 10);
+    let builder = builder.compression(Compression::None);
+    let db = builder.filter_keys(FilterKeys::Both("fixed(8)".parse().unwrap())).open().unwrap();
+    for n in 0..20_000 {
+        db.put(key(n), n.to_string().repeat(20)).unwrap();
+    }
+    db.compact_range::<&[u8]>(..).unwrap();
+    db
+}
+
+#[test]
+fn a_scan_leaps_over_what_a_range_deletion_hides() {
+    let db = settled(Arc::new(MemFs::new()));
+    let blocks = || {
+        let tickers = db.stats().tickers;
+        tickers.get(Ticker::BlockCacheDataHit) + tickers.get(Ticker::BlockCacheDataMiss)
+    };
+    db.delete_range(key(100), key(19_900)).unwrap();
+    db.put(key(10_000), "written later").unwrap();
+    let left: Vec<String> = (0..100).chain([10_000]).chain(19_900..20_000).map(key).collect();
+    for flushed in [false, true] {
+        let before = blocks();
+        let forward: Vec<_> = db.iter().map(|item| item.unwrap().0).collect();
+        assert!(forward.iter().map(|key| &key[..]).eq(left.iter().map(|key| key.as_bytes())));
+        let backward: Vec<_> = db.iter().rev().map(|item| item.unwrap().0).collect();
+        assert!(backward.iter().eq(forward.iter().rev()));
+        assert!(blocks() - before < 60, "{} blocks, flushed: {flushed}", blocks() - before);
+        db.flush().unwrap();
+    }
+}
+
+#[test]
+fn compaction_drops_tables_that_are_hidden_whole_without_reading_them() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    let db = settled(Arc::clone(&fs) as Arc<dyn Fs>);
+    let tables = db.verify().unwrap().tables;
+    assert!(tables > 5, "{tables}");
+    let reads = || fs.calls(Target::Only(Operation::ReadExactAt));
+    let before = reads();
+    db.delete_range("key/", "key0").unwrap();
+    db.compact_range::<&[u8]>(..).unwrap();
+    assert!(reads() - before < 10, "{} reads", reads() - before);
+    let report = db.verify().unwrap();
+    assert_eq!((report.tables, report.entries, report.range_deletions), (0, 0, 0));
+    assert_eq!(db.iter().count(), 0);
+}
+
+#[test]
+fn a_snapshot_keeps_what_a_range_deletion_hides_from_others() {
+    let db = settled(Arc::new(MemFs::new()));
+    let snapshot = db.snapshot();
+    db.delete_range(key(0), key(20_000)).unwrap();
+    db.compact_range::<&[u8]>(..).unwrap();
+    assert_eq!((snapshot.iter().count(), db.iter().count()), (20_000, 0));
+    assert!(snapshot.contains_key(key(7)).unwrap() && !db.contains_key(key(7)).unwrap());
+    drop(snapshot);
+    db.compact_range::<&[u8]>(..).unwrap();
+    assert_eq!(db.verify().unwrap().tables, 0);
+}
+
+/// The filter of the table with the range deletion knows neither the keys nor their prefixes.
+#[test]
+fn no_filter_hides_a_range_deletion() {
+    let db = settled(Arc::new(MemFs::new()));
+    db.put("zebra", "").unwrap();
+    db.delete_range(key(500), key(600)).unwrap();
+    db.flush().unwrap();
+    let gone = |n: usize| (500..600).contains(&n);
+    let keys: Vec<String> = (450..650).map(key).collect();
+    let together = db.multi_get(&keys).unwrap();
+    for (n, found) in (450..650).zip(together) {
+        assert_eq!(db.get(key(n)).unwrap().is_none(), gone(n), "{n}");
+        assert_eq!(found.is_none(), gone(n), "{n}");
+    }
+    assert_eq!(db.prefix("key/0005").count(), 0);
+    assert_eq!(db.prefix("key/0004").count(), 100);
+    assert_eq!(db.prefix("key/0006").rev().count(), 100);
+    assert_eq!(db.range(key(590)..key(610)).count(), 10);
+}
+
+#[test]
+fn a_range_that_ends_before_its_begin_is_refused_and_an_empty_one_does_nothing() {
+    let db = Db::builder("/db").fs(Arc::new(MemFs::new())).open().unwrap();
+    db.put("b", "").unwrap();
+    assert!(matches!(db.delete_range("c", "a"), Err(Error::InvalidArgument(_))));
+    db.delete_range("b", "b").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put("c", "");
+    batch.delete_range("b", "");
+    assert!(matches!(db.write(batch), Err(Error::InvalidArgument(_))), "all or nothing");
+    assert!(db.contains_key("b").unwrap() && !db.contains_key("c").unwrap());
+}
+
+/// Each batch deletes all keys and writes them anew: whoever reads sees those of one batch, while
+/// memtables are flushed and tables compacted.
+#[test]
+fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let builder = Db::builder("/db").fs(fs).memtable_bytes(16 << 10);
+    let db = builder.table_bytes(8 << 10).level_base_bytes(8 << 10).open().unwrap();
+    let batch = |round: usize| {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(key(0), key(1000));
+        // Other keys each time, so that one seen of an earlier batch is one too many.
+        (0..10).for_each(|n| batch.put(key(n * 100 + round % 100), round.to_string()));
+        batch
+    };
+    db.write(batch(0)).unwrap();
+    let (done, checks) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for reader in 0..2 {
+            let (db, done, checks) = (&db, &done, &checks);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = db.snapshot();
+                    let entries = snapshot.range(key(0)..key(1000));
+                    let entries: Vec<_> = match reader {
+                        0 => entries.map(Result::unwrap).collect(),
+                        _ => entries.rev().map(Result::unwrap).collect(),
+                    };
+                    assert_eq!(entries.len(), 10);
+                    assert!(entries.iter().all(|(_, value)| *value == entries[0].1));
+                    for (key, value) in &entries {
+                        assert_eq!(snapshot.get(key).unwrap().as_ref(), Some(value));
+                    }
+                    let all: Vec<_> = (0..1000).step_by(7).map(key).collect();
+                    let found = snapshot.multi_get(&all).unwrap();
+                    let found = all.iter().zip(found).filter(|(_, value)| value.is_some());
+                    assert!(found.into_iter().all(|(key, value)| {
+                        entries
+                            .iter()
+                            .any(|e| e.0 == key.as_bytes() && Some(&e.1) == value.as_ref())
+                    }));
+                    checks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 1..3000 {
+            db.write(batch(round)).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(checks.load(Ordering::Relaxed) > 10);
+}
