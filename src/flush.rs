@@ -19,7 +19,7 @@ pub(crate) fn flush(
     if memtable.is_empty() {
         return Ok(None);
     }
-    let mut table = store.create(filter)?;
+    let mut table = store.create(filter, 0)?;
     let mut cursor = memtable.cursor();
     cursor.seek_to_first()?;
     while cursor.valid() {

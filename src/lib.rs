@@ -46,7 +46,7 @@ mod table;
 mod version;
 mod wal;
 
-pub use cache::{BlockCache, BlockKind, KindUsage};
+pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
     BrakeCause, Builder, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Snapshot,
     Stats, VerifyReport, WriteBatch, WriteBrake,

@@ -359,8 +359,14 @@ impl FileCounters {
     /// Adds one to each of `tickers`.
     #[inline]
     pub fn count<const M: usize>(&self, guard: &Guard, tickers: [FileTicker; M]) {
+        self.add_all(guard, tickers.map(|ticker| (ticker, 1)));
+    }
+
+    /// Adds to each of `tickers`.
+    #[inline]
+    pub fn add_all<const M: usize>(&self, guard: &Guard, tickers: [(FileTicker, u64); M]) {
         let row = self.0.row(guard.thread_index());
-        tickers.into_iter().for_each(|ticker| row.add(ticker as usize, 1));
+        tickers.into_iter().for_each(|(ticker, n)| row.add(ticker as usize, n));
     }
 
     /// The sums over all threads.

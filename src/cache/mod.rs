@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Invariants:
-//! - The charges of all entries sum to `usage`, which never exceeds the capacity.
+//! - The charges of all entries and what is reserved sum to `usage`. It exceeds the capacity only when
+//!   reservations alone do; no entry stays then.
 //! - A slot is written only under the mutex, together with the ring entry it stands for: a slot is
 //!   full exactly while a ring owns its value.
 //! - Evicted values wait in the garbage until no reader can hold them. Their bytes are
@@ -33,7 +34,7 @@ mod tests;
 use std::sync::Arc;
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, lock};
+use crate::sync::{self, Mutex, lock};
 
 use ring::{Entry, Ring};
 pub(crate) use slots::{Lease, Resident, Slots};
@@ -66,6 +67,23 @@ pub enum BlockKind {
     Filter,
 }
 
+/// Which tables' filters and indexes are never evicted, once the first lookup has loaded them. They
+/// are charged as if they were not pinned. Where pinned metadata alone fills the cache, nothing else is
+/// kept in it: data blocks, and metadata that does not fit, are read again at every use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PinMetadata {
+    /// Those of no table: they leave after all data, those that were not used for long first. The
+    /// best use of a cache that is smaller than all metadata.
+    #[default]
+    None,
+    /// Those of flushed tables and of level 0, which nearly every lookup asks. Keeps their latency
+    /// even while scans or colder tables push through the cache.
+    Level0,
+    /// Those of all tables: an absent key never waits for the disk but for a false positive. Size the
+    /// cache for all filters and indexes, and data on top.
+    All,
+}
+
 /// How much of one kind is resident.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KindUsage {
@@ -88,6 +106,13 @@ enum Priority {
 /// Every value is charged the heap bytes it really holds, bookkeeping included. Data blocks are
 /// evicted before indexes and filters; within either, a value that was used since the hand of the
 /// clock last passed gets a second chance. A value that does not fit is used and not kept.
+///
+/// Open tables are charged too, about 3 KiB each, and cannot be refused: what they take is not there
+/// for blocks. When they alone exceed the capacity, every block is read again at each use.
+///
+/// What was evicted lives on until the lookups that were under way have ended. So the heap exceeds the
+/// capacity for moments, by what the last miss of each thread displaced: give the cache at least
+/// twenty times the largest filter.
 pub struct BlockCache {
     capacity_bytes: usize,
     /// Evicted bytes that a reader may still hold.
@@ -98,7 +123,9 @@ pub struct BlockCache {
 
 struct State {
     usage_bytes: usize,
+    /// Of these, what pinned entries and reservations take.
     pinned_bytes: usize,
+    reserved_bytes: usize,
     by_kind: [KindUsage; 3],
     /// By [`Priority`].
     rings: [Ring; 3],
@@ -121,6 +148,7 @@ impl BlockCache {
             state: Mutex::new(State {
                 usage_bytes: 0,
                 pinned_bytes: 0,
+                reserved_bytes: 0,
                 by_kind: Default::default(),
                 rings: Default::default(),
             }),
@@ -133,14 +161,15 @@ impl BlockCache {
         self.capacity_bytes
     }
 
-    /// Bytes charged now. Never more than the capacity.
+    /// Bytes charged now. Never more than the capacity, unless open tables alone take more.
     pub fn usage(&self) -> usize {
         lock(&self.state).usage_bytes
     }
 
     /// Bytes charged now for values that are never evicted.
     pub fn pinned_usage(&self) -> usize {
-        lock(&self.state).pinned_bytes
+        let state = lock(&self.state);
+        state.pinned_bytes - state.reserved_bytes
     }
 
     /// Values and bytes of one kind.
@@ -156,6 +185,26 @@ impl BlockCache {
     /// nothing, soon enough that readers rarely notice the missing room.
     fn garbage_limit_bytes(&self) -> usize {
         (self.capacity_bytes / 128).clamp(4 << 10, 1 << 20)
+    }
+
+    /// Charges `bytes` of memory that is held beside the cache for as long as the reservation lives,
+    /// and evicts what they displace. Memory that is needed whatever the capacity is: a reservation
+    /// never fails.
+    pub(crate) fn reserve(self: &Arc<BlockCache>, bytes: usize) -> Reservation {
+        let mut victims = Vec::new();
+        {
+            let mut state = lock(&self.state);
+            state.usage_bytes += bytes;
+            state.pinned_bytes += bytes;
+            state.reserved_bytes += bytes;
+            state.evict_to(
+                self.capacity_bytes,
+                &[Priority::Data, Priority::Metadata],
+                &mut victims,
+            );
+        }
+        self.retire(self.evicted(victims));
+        Reservation { cache: Arc::clone(self), bytes }
     }
 
     /// Makes room for `entry` and takes it in; `publish` fills its slot. Returns what was evicted,
@@ -176,12 +225,27 @@ impl BlockCache {
                 publish();
             }
         }
+        self.evicted(victims)
+    }
+
+    /// Turns what was taken out of the rings into garbage.
+    fn evicted(self: &Arc<BlockCache>, victims: Vec<Arc<dyn Entry>>) -> Option<Arc<Evicted>> {
         if victims.is_empty() {
             return None;
         }
         let bytes = victims.iter().map(|entry| entry.header().charge_bytes).sum();
         self.garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
         Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, _entries: victims }))
+    }
+
+    /// Sends garbage on its way. Hold no lock.
+    fn retire(&self, evicted: Option<Arc<Evicted>>) {
+        if let Some(evicted) = evicted {
+            let bytes = evicted.bytes;
+            sync::retire(evicted, bytes, self.garbage_limit_bytes());
+        } else if self.has_much_garbage() {
+            sync::collect();
+        }
     }
 }
 
@@ -210,13 +274,24 @@ impl State {
             }
         }
         let evictable = [Priority::Data, Priority::Metadata];
-        for priority in &evictable[..if is_data { 1 } else { 2 }] {
+        self.evict_to(target_bytes, &evictable[..if is_data { 1 } else { 2 }], victims);
+        self.usage_bytes <= target_bytes
+    }
+
+    /// Evicts from the rings of `priorities`, one after another, until no more than `target_bytes` are
+    /// charged or they are empty.
+    fn evict_to(
+        &mut self,
+        target_bytes: usize,
+        priorities: &[Priority],
+        victims: &mut Vec<Arc<dyn Entry>>,
+    ) {
+        for &priority in priorities {
             while self.usage_bytes > target_bytes {
-                let Some(victim) = self.rings[*priority as usize].sweep() else { break };
+                let Some(victim) = self.rings[priority as usize].sweep() else { break };
                 self.evict(victim, victims);
             }
         }
-        self.usage_bytes <= target_bytes
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>, victims: &mut Vec<Arc<dyn Entry>>) {
@@ -253,6 +328,21 @@ impl State {
         if let Priority::Pinned = header.priority {
             self.pinned_bytes -= header.charge_bytes;
         }
+    }
+}
+
+/// Bytes that are charged to a cache: see [`BlockCache::reserve`].
+pub(crate) struct Reservation {
+    cache: Arc<BlockCache>,
+    bytes: usize,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = lock(&self.cache.state);
+        state.usage_bytes -= self.bytes;
+        state.pinned_bytes -= self.bytes;
+        state.reserved_bytes -= self.bytes;
     }
 }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use crate::filter::{LINE_BYTES, prefetch};
 use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, Ordering};
-use crate::sync::{self, Guard, lock, pin};
+use crate::sync::{Guard, lock, pin};
 
 use super::ring::{Entry, Header, Ring};
 use super::{BlockCache, BlockKind, LOAD_STRIPES, Priority};
@@ -240,12 +240,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
             let evicted = self.cache.insert(entry, publish);
             (resident, evicted)
         };
-        if let Some(evicted) = evicted {
-            let bytes = evicted.bytes;
-            sync::retire(evicted, bytes, self.cache.garbage_limit_bytes());
-        } else if self.cache.has_much_garbage() {
-            sync::collect();
-        }
+        self.cache.retire(evicted);
         Ok(Lease::<T>::owning(resident))
     }
 

@@ -352,3 +352,26 @@ fn threads_that_read_load_evict_and_close_meet_only_live_values() {
     disk.wait_until_nothing_is_alive();
     assert_eq!(cache.usage(), 0);
 }
+
+#[test]
+fn a_reservation_displaces_what_no_longer_fits_and_gives_its_room_back() {
+    let cache = BlockCache::new(100_000);
+    let disk = Disk::default();
+    let (data, filters) = (data(&cache, 10), filters(&cache, 10));
+    for i in 0..4 {
+        disk.load(&data, i, 10_000);
+        disk.load(&filters, i, 10_000);
+    }
+    let first = cache.reserve(50_000);
+    assert!(cache.usage() <= 100_000);
+    assert_eq!(resident(&filters).len(), 4, "data leaves first");
+    // More than there is: nothing else stays, and nothing else comes in.
+    let second = cache.reserve(80_000);
+    assert_eq!((cache.usage(), cache.pinned_usage()), (130_000, 0));
+    disk.load(&filters, 5, 10);
+    assert_eq!((resident(&data), resident(&filters)), (vec![], vec![]));
+    drop((first, second));
+    assert_eq!(cache.usage(), 0);
+    disk.load(&filters, 5, 10_000);
+    assert_eq!(resident(&filters), [5]);
+}

@@ -195,6 +195,7 @@ impl<'a> Below<'a> {
 /// The tables being written.
 struct Outputs<'a> {
     job: &'a Job<'a>,
+    output_level: usize,
     deleted: &'a Ranges<'a>,
     /// Where the current table's share of the range deletions begins; `None`: with the first.
     lower: Option<Vec<u8>>,
@@ -215,6 +216,7 @@ impl<'a> Outputs<'a> {
         let grandparents = job.version.levels.get(plan.output_level + 1);
         Outputs {
             job,
+            output_level: plan.output_level,
             deleted,
             lower: lower.map(<[u8]>::to_vec),
             finished: Vec::new(),
@@ -240,7 +242,7 @@ impl<'a> Outputs<'a> {
         }
         let table = match &mut self.current {
             Some(table) => table,
-            None => self.current.insert(self.job.store.create(self.job.filter)?),
+            None => self.current.insert(self.job.store.create(self.job.filter, self.output_level)?),
         };
         table.add(internal_key, value)
     }
@@ -277,7 +279,7 @@ impl<'a> Outputs<'a> {
         for range in self.deleted.survivors(self.lower.as_deref(), upper) {
             let table = match &mut current {
                 Some(table) => table,
-                None => current.insert(self.job.store.create(self.job.filter)?),
+                None => current.insert(self.job.store.create(self.job.filter, self.output_level)?),
             };
             table.add_range(range)?;
         }

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::pick::{Plan, Shape, plan};
 use super::run::{Job, Outcome, run};
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
@@ -39,6 +39,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             pin_metadata: false,
             assigned_sequence: None,
         },
+        pin_metadata: PinMetadata::None,
         options: TableOptions {
             block_bytes: 256,
             compression: Compression::None,
@@ -52,7 +53,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
 type Entries = BTreeMap<(Vec<u8>, std::cmp::Reverse<u64>), (u8, Vec<u8>)>;
 
 fn table(store: &TableStore, entries: &Entries) -> Arc<TableFile> {
-    let mut table = store.create(FilterSpec::bloom(10.0).unwrap()).unwrap();
+    let mut table = store.create(FilterSpec::bloom(10.0).unwrap(), 0).unwrap();
     for ((user_key, sequence), (kind, value)) in entries {
         table.add(&internal_key(user_key, sequence.0, *kind), value).unwrap();
     }
@@ -189,7 +190,7 @@ fn a_damaged_input_is_named_by_the_part_that_reads_it() {
     for (level, metas) in metas.iter().enumerate() {
         for meta in metas {
             edit.added.push((level, meta.clone()));
-            opened.insert(meta.number, store.open(meta.clone()).unwrap());
+            opened.insert(meta.number, store.open(meta.clone(), level).unwrap());
         }
     }
     let version = Version::default().apply(&edit, &opened);
@@ -332,7 +333,7 @@ fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
             ranges.push((user_key(keys.start), sequence, user_key(keys.end)));
         }
         ranges.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-        let mut table = store.create(FilterSpec::bloom(10.0).unwrap()).unwrap();
+        let mut table = store.create(FilterSpec::bloom(10.0).unwrap(), 0).unwrap();
         for ((user_key, sequence), (kind, value)) in &points {
             table.add(&internal_key(user_key, sequence.0, *kind), value).unwrap();
         }

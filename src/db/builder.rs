@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::Db;
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::pick::Shape;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RealFs};
@@ -32,6 +32,7 @@ pub struct Builder {
     pub(crate) filter: FilterPolicy,
     pub(crate) filter_keys: FilterKeys,
     pub(crate) cache: CacheChoice,
+    pub(crate) pin_metadata: PinMetadata,
     pub(crate) compression: Compression,
     pub(crate) block_bytes: usize,
     pub(crate) memtable_bytes: usize,
@@ -54,6 +55,7 @@ impl Builder {
             filter: FilterPolicy::default(),
             filter_keys: FilterKeys::Whole,
             cache: CacheChoice::Own(64 << 20),
+            pin_metadata: PinMetadata::default(),
             compression: Compression::default(),
             block_bytes: 4096,
             memtable_bytes: 16 << 20,
@@ -113,7 +115,8 @@ impl Builder {
 
     /// The most bytes of the block cache. Default 64 MiB. Data blocks, indexes **and filters** are
     /// charged to it; give it at least the filters (bits per key × keys / 8) and the indexes
-    /// (about 1 % of the data), and what is left to hot data.
+    /// (about 1 % of the data), and what is left to hot data. An open table itself is charged about 3 KiB:
+    /// where the open tables alone exceed the capacity, nothing is kept beside them.
     pub fn block_cache_bytes(mut self, bytes: usize) -> Builder {
         self.cache = CacheChoice::Own(bytes);
         self
@@ -122,6 +125,14 @@ impl Builder {
     /// Shares one block cache between several databases.
     pub fn block_cache(mut self, cache: Arc<BlockCache>) -> Builder {
         self.cache = CacheChoice::Shared(cache);
+        self
+    }
+
+    /// Which tables' filters and indexes stay in memory once they are loaded. Default
+    /// [`PinMetadata::None`]: they leave the cache, after all data, when room is short.
+    #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
+    pub fn pin_metadata(mut self, pin: PinMetadata) -> Builder {
+        self.pin_metadata = pin;
         self
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   view ─► memtable, frozen memtables, newest first ─► found (value or tombstone): done
 //!        ─► candidates: files of level 0 newest first, then at most one file a level
-//!             for each: prepare the filter               all lines travel from memory together
+//!             for each: prefetch the filter              all lines travel from memory together
 //!             for each: filter says no ─► next           counted: useful
 //!                       index ─► block ─► entry          found: done; else a false positive
 //! ```
@@ -22,6 +22,7 @@
 //! those that the lookup may see, is the last to be searched, and its filter cannot end the search
 //! for the range deletion, which is asked first.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use super::cursor::unsupported_kind;
@@ -31,16 +32,15 @@ use crate::key::{EntryKind, SequenceNumber};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPlace, FilterProbe, Found, LookupKey};
+use crate::table::{BlockPlace, Found, LookupKey, Table};
 use crate::version::{TableFile, Version};
-
-/// Filters that are asked together. More files than this that may hold one key means many files in
-/// level 0: the rest waits its turn.
-const GATHERED: usize = 16;
 
 /// Keys of a `multi_get` that are looked up together: enough to hide every trip to memory, few
 /// enough that what they fetch stays in the processor's second cache.
 const TOGETHER: usize = 64;
+
+/// In the place of [`Open::to`], of a lookup that has its answer.
+const FOUND: usize = usize::MAX;
 
 /// A value where it was found.
 enum ValueRef<'a> {
@@ -97,96 +97,24 @@ impl Inner {
         let tickers = self.counters.on_thread(&guard);
         tickers.add(Ticker::NumberMultigetCalls, 1);
         tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
-        let mut order: Vec<usize> = (0..keys.len()).collect();
+        tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
+        let mut order = Vec::new();
         if keys.len() > TOGETHER {
-            order.sort_unstable_by(|&a, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
+            order.extend(0..keys.len());
+            order.sort_unstable_by(|&a: &usize, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
         }
         let mut values = vec![None; keys.len()];
-        for order in order.chunks(TOGETHER) {
-            let lookups = order.iter().map(|&i| (i, LookupKey::new(keys[i].as_ref(), sequence)));
-            self.find_together(view, lookups, &guard, tickers, &mut values)?;
+        let mut open = Vec::with_capacity(keys.len().min(TOGETHER));
+        for first in (0..keys.len()).step_by(TOGETHER) {
+            for i in first..keys.len().min(first + TOGETHER) {
+                let to = order.get(i).copied().unwrap_or(i);
+                let key = LookupKey::new(keys[to].as_ref(), sequence);
+                open.push(Open { to, key, deleted_at: 0 });
+            }
+            find_together(view, &mut open, &guard, tickers, &mut values)?;
+            open.clear();
         }
         Ok(values)
-    }
-
-    /// Each step for all keys before the next one, so that their trips to memory overlap: filters
-    /// of all candidate files, then indexes, blocks, entries. `lookups` says where in `values` each
-    /// answer belongs.
-    fn find_together<'k>(
-        &self,
-        view: &View,
-        lookups: impl ExactSizeIterator<Item = (usize, LookupKey<'k>)>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-        values: &mut [Option<Slice>],
-    ) -> Result<()> {
-        let mut probes = Vec::with_capacity(lookups.len());
-        let mut open = Vec::with_capacity(lookups.len());
-        for (to, key) in lookups {
-            let found = find_in_memtables(view, &key, guard, tickers, |value| value.to_slice())?;
-            if let Some(value) = found {
-                values[to] = value;
-                continue;
-            }
-            let (first, mut deleted_at) = (probes.len(), 0);
-            for (level, file) in view.version.candidates(key.user_key) {
-                probes.push((level, file, file.table.prepare_filter(&key, guard, tickers)));
-                if view.version.has_range_deletions {
-                    deleted_at = range_deletion(file, &key);
-                    if deleted_at > 0 {
-                        break;
-                    }
-                }
-            }
-            open.push(Open { to, key, next: first, end: probes.len(), deleted_at, place: None });
-        }
-        while !open.is_empty() {
-            // Only as far as the first "maybe": a deeper file is not asked when that one answers.
-            open.retain_mut(|lookup| {
-                while lookup.next < lookup.end {
-                    let (_, file, probe) = probes[lookup.next];
-                    if file.table.filter_says_maybe(probe, guard, tickers) {
-                        return true;
-                    }
-                    lookup.next += 1;
-                }
-                false
-            });
-            for lookup in &mut open {
-                let (_, file, _) = probes[lookup.next];
-                lookup.place = file.table.find_block(&lookup.key, guard, tickers);
-            }
-            for place in open.iter().flat_map(|lookup| lookup.place) {
-                place.prefetch_block();
-            }
-            for lookup in &open {
-                if let Some(place) = lookup.place {
-                    place.prefetch_entry(&lookup.key, guard);
-                }
-            }
-            let mut missed = Vec::new();
-            for lookup in open {
-                let (level, file, _) = probes[lookup.next];
-                let visit = |found: Found<'_>| {
-                    let is_shown = is_value(found.kind)? && found.sequence >= lookup.deleted_at;
-                    Ok(is_shown.then(|| found.value_slice()))
-                };
-                let (table, key) = (&file.table, &lookup.key);
-                let found = match lookup.place {
-                    Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
-                    None => table.get_after_filter(key, guard, tickers, visit)?,
-                };
-                match found {
-                    Some(value) => {
-                        tickers.add(hit_ticker(level), 1);
-                        values[lookup.to] = value?;
-                    }
-                    None => missed.push(Open { next: lookup.next + 1, ..lookup }),
-                }
-            }
-            open = missed;
-        }
-        Ok(())
     }
 
     #[inline]
@@ -205,29 +133,142 @@ impl Inner {
         let key = LookupKey::new(key, sequence);
         let mut visit = Some(visit);
         let mut visit = |value: ValueRef<'_>| visit.take().map(|visit| visit(value));
-        match find_in_memtables(view, &key, &guard, tickers, &mut visit)? {
-            Some(answer) => Ok(answer.flatten()),
-            None => Ok(find_in_tables(&view.version, &key, &guard, tickers, visit)?.flatten()),
+        tickers.add(Ticker::NumberKeysRead, 1);
+        // An entry that the sequence number counts was counted by its memtable before.
+        if view.memtables().any(|memtable| !memtable.is_empty())
+            && let Some(answer) = find_in_memtables(view, &key, &guard, tickers, &mut visit)?
+        {
+            return Ok(answer.flatten());
         }
+        tickers.add(Ticker::MemtableMiss, 1);
+        Ok(find_in_tables(&view.version, &key, &guard, tickers, visit)?.flatten())
     }
 }
 
-/// A lookup of several that are made together and that has no answer yet.
-struct Open<'k, 'g> {
+/// One lookup of several that are made together, while it has no answer.
+struct Open<'k> {
     /// Where its answer belongs.
     to: usize,
     key: LookupKey<'k>,
-    /// Its candidate files that are left: `next .. end` of all.
-    next: usize,
-    end: usize,
-    /// The range deletion in the last one of them that hides what is older; 0: none.
+    /// The range deletion, in the run it has come to, that hides what is older; 0: none.
     deleted_at: SequenceNumber,
-    /// In the next one of them, when that table's index is in memory.
+}
+
+/// What one of them asks of the one file of a run that may hold its key.
+struct Question<'g> {
+    /// Which of the open lookups asks.
+    lookup: usize,
+    table: &'g Table,
+    /// Where the key can be, when the filter says maybe and the table's index is in memory.
     place: Option<BlockPlace<'g>>,
 }
 
+/// Looks up to [`TOGETHER`] keys up, and leaves those in `open` that nobody knows. Of each run of
+/// files: each step for all keys before the next one, so that their trips to memory overlap.
+fn find_together(
+    view: &View,
+    open: &mut Vec<Open<'_>>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    values: &mut [Option<Slice>],
+) -> Result<()> {
+    if view.memtables().any(|memtable| !memtable.is_empty()) {
+        let mut failed = Ok(());
+        open.retain(|lookup| {
+            match find_in_memtables(view, &lookup.key, guard, tickers, |value| value.to_slice()) {
+                Ok(Some(value)) => values[lookup.to] = value,
+                Ok(None) => return true,
+                Err(error) => failed = Err(error),
+            }
+            false
+        });
+        failed?;
+    }
+    tickers.add(Ticker::MemtableMiss, open.len() as u64);
+    let mut questions: Vec<Question<'_>> = Vec::with_capacity(open.len());
+    for run in view.version.runs() {
+        for (lookup, Open { key, deleted_at, .. }) in open.iter_mut().enumerate() {
+            if let Some(file) = run.file_of(key.user_key) {
+                let table = &*file.table;
+                table.prefetch_filter(key, guard);
+                if view.version.has_range_deletions {
+                    *deleted_at = range_deletion(file, key);
+                }
+                questions.push(Question { lookup, table, place: None });
+            }
+        }
+        keep_maybes(&mut questions, open, guard, tickers);
+        for Question { lookup, table, place, .. } in &mut questions {
+            *place = table.find_block(&open[*lookup].key, guard, tickers);
+        }
+        for place in questions.iter().flat_map(|question| question.place) {
+            place.prefetch_block();
+        }
+        for Question { lookup, place, .. } in &questions {
+            if let Some(place) = place {
+                place.prefetch_entry(&open[*lookup].key, guard);
+            }
+        }
+        let mut found_any = false;
+        for Question { lookup, table, place, .. } in questions.drain(..) {
+            let Open { to, key, deleted_at } = &mut open[lookup];
+            let visit = |found: Found<'_>| {
+                let is_shown = is_value(found.kind)? && found.sequence >= *deleted_at;
+                Ok(is_shown.then(|| found.value_slice()))
+            };
+            let found = match place {
+                Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
+                None => table.get_after_filter(key, guard, tickers, visit)?,
+            };
+            if let Some(value) = found {
+                tickers.add(hit_ticker(run.level), 1);
+                values[*to] = value?;
+                *to = FOUND;
+                found_any = true;
+            }
+        }
+        if found_any || view.version.has_range_deletions {
+            open.retain(|lookup| lookup.to != FOUND && lookup.deleted_at == 0);
+        }
+    }
+    Ok(())
+}
+
+/// Takes the filters' answers, those of one table together, and drops the questions that get a no.
+fn keep_maybes<'g>(
+    questions: &mut Vec<Question<'g>>,
+    open: &[Open<'_>],
+    guard: &'g Guard,
+    tickers: ThreadTickers<'_>,
+) {
+    let (mut start, mut kept) = (0, 0);
+    while start < questions.len() {
+        let table = questions[start].table;
+        let mut keys = [&open[questions[start].lookup].key; TOGETHER];
+        let mut end = start + 1;
+        for i in start + 1..questions.len() {
+            if std::ptr::eq(questions[i].table, table) {
+                keys[end - start] = &open[questions[i].lookup].key;
+                questions.swap(i, end);
+                end += 1;
+            }
+        }
+        let mut answers = [false; TOGETHER];
+        let (keys, answers) = (&keys[..end - start], &mut answers[..end - start]);
+        table.filter_says_maybe_together(keys, answers, guard, tickers);
+        for (i, maybe) in (start..end).zip(answers) {
+            if *maybe {
+                questions.swap(kept, i);
+                kept += 1;
+            }
+        }
+        start = end;
+    }
+    questions.truncate(kept);
+}
+
 /// `None`: no memtable knows the key. `Some(None)`: it was deleted.
-#[inline]
+#[inline(never)]
 fn find_in_memtables<R>(
     view: &View,
     key: &LookupKey<'_>,
@@ -235,12 +276,7 @@ fn find_in_memtables<R>(
     tickers: ThreadTickers<'_>,
     visit: impl FnOnce(ValueRef<'_>) -> R,
 ) -> Result<Option<Option<R>>> {
-    tickers.add(Ticker::NumberKeysRead, 1);
-    for memtable in std::iter::once(&view.memtable).chain(&view.frozen) {
-        // An entry that the sequence number counts was counted before it.
-        if memtable.is_empty() {
-            continue;
-        }
+    for memtable in view.memtables() {
         let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
         if let Some((sequence, kind, value)) = memtable.get(key.user_key, key.sequence) {
             tickers.add(Ticker::MemtableHit, 1);
@@ -254,7 +290,6 @@ fn find_in_memtables<R>(
             return Ok(Some(None));
         }
     }
-    tickers.add(Ticker::MemtableMiss, 1);
     Ok(None)
 }
 
@@ -266,35 +301,40 @@ fn find_in_tables<R>(
     tickers: ThreadTickers<'_>,
     mut visit: impl FnMut(ValueRef<'_>) -> R,
 ) -> Result<Option<R>> {
-    let mut candidates = version.candidates(key.user_key);
-    loop {
-        let mut probes: [Option<(usize, &TableFile, FilterProbe<'_>)>; GATHERED] = [None; GATHERED];
-        let (mut gathered, mut deleted_at) = (0, 0);
-        while gathered < GATHERED && deleted_at == 0 {
-            let Some((level, file)) = candidates.next() else { break };
-            let probe = file.table.prepare_filter(key, guard, tickers);
-            probes[gathered] = Some((level, file, probe));
-            gathered += 1;
-            if version.has_range_deletions {
-                deleted_at = range_deletion(file, key);
-            }
+    // With one run the answer of its one filter is waited for anyway.
+    if version.has_many_runs() {
+        prefetch_filters(version, key, guard);
+    }
+    let flow = version.visit_candidates(key.user_key, |level, file| {
+        let table = &*file.table;
+        let deleted_at = match version.has_range_deletions {
+            true => range_deletion(file, key),
+            false => 0,
+        };
+        let absent = match deleted_at {
+            0 => ControlFlow::Continue(()),
+            // What deeper files hold of the key is older.
+            _ => ControlFlow::Break(Ok(None)),
+        };
+        if !table.filter_says_maybe(key, guard, tickers) {
+            return absent;
         }
-        for &(level, file, probe) in probes[..gathered].iter().flatten() {
-            if !file.table.filter_says_maybe(probe, guard, tickers) {
-                continue;
-            }
-            let found = file.table.get_after_filter(key, guard, tickers, |found| {
-                let is_shown = is_value(found.kind)? && found.sequence >= deleted_at;
-                Ok(is_shown.then(|| visit(ValueRef::Block(found))))
-            })?;
-            if let Some(answer) = found {
+        let found = table.get_after_filter(key, guard, tickers, |found| {
+            let is_shown = is_value(found.kind)? && found.sequence >= deleted_at;
+            Ok(is_shown.then(|| visit(ValueRef::Block(found))))
+        });
+        match found {
+            Ok(None) => absent,
+            Ok(Some(answer)) => {
                 tickers.add(hit_ticker(level), 1);
-                return answer;
+                ControlFlow::Break(answer)
             }
+            Err(error) => ControlFlow::Break(Err(error)),
         }
-        if gathered < GATHERED || deleted_at > 0 {
-            return Ok(None);
-        }
+    });
+    match flow {
+        ControlFlow::Break(answer) => answer,
+        ControlFlow::Continue(()) => Ok(None),
     }
 }
 
@@ -303,6 +343,15 @@ fn find_in_tables<R>(
 #[inline(never)]
 fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
     file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
+}
+
+/// Starts to fetch what all filters that will be asked need.
+#[inline(never)]
+fn prefetch_filters(version: &Version, key: &LookupKey<'_>, guard: &Guard) {
+    let _ = version.visit_candidates(key.user_key, |_, file| {
+        file.table.prefetch_filter(key, guard);
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// Whether an entry holds a value (`true`) or is a tombstone.

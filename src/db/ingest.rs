@@ -20,6 +20,9 @@ use crate::version::{
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
+/// An ingested table's place is found when it is open already: for its pinning it counts as deep.
+const DEEPEST: usize = LEVELS - 1;
+
 impl Inner {
     /// Copies `files` in and makes their entries one write, newer than all before.
     pub(super) fn ingest(&self, files: &[&Path]) -> Result<()> {
@@ -101,7 +104,7 @@ impl Inner {
         file_bytes: u64,
         sequence: SequenceNumber,
     ) -> Result<Arc<TableFile>> {
-        let table = self.store.open_table(path, Some(sequence))?;
+        let table = self.store.open_table(path, Some(sequence), DEEPEST)?;
         table.check_external()?;
         table.verify()?;
         let Some((smallest, largest)) = bounds(&table, sequence)? else {
@@ -119,7 +122,7 @@ impl Inner {
             smallest,
             largest,
         };
-        self.store.open(meta)
+        self.store.open(meta, DEEPEST)
     }
 
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {

@@ -66,6 +66,14 @@ pub(crate) struct View {
     pub version: Arc<Version>,
 }
 
+impl View {
+    /// All memtables, newest first.
+    #[inline]
+    pub fn memtables(&self) -> impl Iterator<Item = &Memtable> {
+        std::iter::once(&*self.memtable).chain(self.frozen.iter().map(Arc::as_ref))
+    }
+}
+
 /// A memtable that waits for its flush.
 struct Frozen {
     memtable: Arc<Memtable>,

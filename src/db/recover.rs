@@ -65,6 +65,7 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
             pin_metadata: false,
             assigned_sequence: None,
         },
+        pin_metadata: options.pin_metadata,
         options: TableOptions {
             block_bytes: options.block_bytes,
             filter_keys: options.filter_keys,
@@ -79,7 +80,7 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
     let mut edit = VersionEdit::default();
     let mut opened = std::collections::HashMap::new();
     for (number, (level, meta)) in tables {
-        opened.insert(number, store.open(meta.clone())?);
+        opened.insert(number, store.open(meta.clone(), level)?);
         edit.added.push((level, meta));
     }
     version = version.apply(&edit, &opened);

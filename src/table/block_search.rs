@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use crate::coding::fixed64;
 use crate::error::Damage;
-use crate::key::{self, SequenceNumber, TRAILER_BYTES};
+use crate::key::{self, SequenceNumber, TRAILER_BYTES, are_equal, rarely};
 
 use super::block::Block;
 use super::block_cursor::BlockCursor;
@@ -41,6 +41,7 @@ pub(crate) enum Search {
 impl Block {
     /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
     /// `overlay` as for [`BlockCursor`].
+    #[inline]
     pub fn find(
         &self,
         user_key: &[u8],
@@ -48,16 +49,28 @@ impl Block {
         overlay: Option<SequenceNumber>,
     ) -> Result<Search, Damage> {
         let Some(sidecar) = self.sidecar() else {
-            let start = self.restart_before(user_key, trailer, overlay)?;
-            return self.walk(start, 0, user_key, trailer, overlay);
+            return rarely(|| {
+                let start = self.restart_before(user_key, trailer, overlay)?;
+                self.walk(start, 0, user_key, trailer, overlay)
+            });
         };
-        match sidecar.place(user_key) {
-            None => Ok(Search::PastEnd),
-            Some(Place { same_bytes: None, .. }) => Ok(Search::Absent),
-            Some(Place { same_bytes: Some(same_bytes), offset, .. }) => {
-                self.walk(offset, same_bytes, user_key, trailer, overlay)
-            }
+        let (offset, same_bytes) = match sidecar.place(user_key) {
+            None => return Ok(Search::PastEnd),
+            Some(Place { same_bytes: None, .. }) => return Ok(Search::Absent),
+            Some(Place { same_bytes: Some(same_bytes), offset, .. }) => (offset, same_bytes),
+        };
+        // Nearly always it is this very entry. All bytes that it shares with the one before are known
+        // to be the target's, so the suffix decides.
+        let entry = Entry::decode(self.entries(), offset)?;
+        if entry.shared <= same_bytes
+            && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
+            && are_equal(suffix, &user_key[entry.shared..])
+            && shown(u64::from_le_bytes(*stored), overlay) <= trailer
+        {
+            let trailer = shown(u64::from_le_bytes(*stored), overlay);
+            return Ok(Search::Found { trailer, value: entry.value });
         }
+        rarely(|| self.walk(offset, same_bytes, user_key, trailer, overlay))
     }
 
     /// The offset of the last restart point whose key is before the target.
@@ -85,7 +98,6 @@ impl Block {
 
     /// Looks from the entry at `offset` on; all entries before it are before the target. Where that
     /// entry's user key has `same_bytes` bytes, they are the first ones of the target.
-    #[inline]
     fn walk(
         &self,
         mut offset: usize,

@@ -15,7 +15,7 @@
 //! [`super::prefix_filter`].
 
 use crate::error::Result;
-use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash, Probe};
+use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 use crate::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::key::MAX_SEQUENCE;
 
@@ -72,12 +72,14 @@ pub(crate) enum TableFilter {
     Partitioned(Index, Vec<FilterReader>),
 }
 
-/// A question to a [`TableFilter`], on its way.
-#[derive(Clone, Copy)]
-pub(crate) struct PreparedFilter {
-    probe: Probe,
-    /// Which filter was asked; 0 unless partitioned.
-    partition: u32,
+/// What a [`TableFilter`] says of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilterAnswer {
+    /// The table does not hold it.
+    No,
+    Maybe,
+    /// Maybe, since the filter that was asked cannot be trusted.
+    Untrusted,
 }
 
 impl TableFilter {
@@ -112,67 +114,54 @@ impl TableFilter {
 
     /// Starts to fetch what the answer needs.
     #[inline]
-    pub fn prepare(&self, key: &LookupKey<'_>) -> PreparedFilter {
-        self.prepare_in(self.partition_of(key), key)
+    pub fn prepare(&self, key: &LookupKey<'_>) {
+        let filter = self.filter_of(key);
+        filter.prepare(filter_hash(filter, key));
     }
 
-    /// Starts to ask for the prefix of a key. The filter that holds the key's prefix is the one for
+    /// What the filter says of a key.
+    #[inline]
+    pub fn may_contain(&self, key: &LookupKey<'_>) -> FilterAnswer {
+        answer(self.filter_of(key), key)
+    }
+
+    /// The one filter, where it can be trusted and is fed [`LookupKey::hash`].
+    #[inline]
+    pub fn full_of_hash64(&self) -> Option<&FilterReader> {
+        match self {
+            TableFilter::Full(filter) => Some(filter)
+                .filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none()),
+            TableFilter::Partitioned(..) => None,
+        }
+    }
+
+    /// What it says of the prefix of a key. The filter that holds the key's prefix is the one for
     /// the key.
-    pub fn prepare_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> PreparedFilter {
-        self.prepare_in(self.partition_of(key), &LookupKey::new(prefix, key.sequence))
+    pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
+        answer(self.filter_of(key), &LookupKey::new(prefix, key.sequence))
     }
 
     /// Whether a filter for the keys from `lower` to before `upper` (`None`: to the end) lets their
     /// common prefix through. Between two keys of a table lie at most two partitions: few are asked
     /// before a "maybe".
     pub fn admits_range(&self, prefix: &[u8], lower: &[u8], upper: Option<&[u8]>) -> bool {
-        let partition_of = |bound| self.partition_of(&LookupKey::new(bound, MAX_SEQUENCE));
-        let last = upper.map_or(usize::MAX, partition_of).min(self.partitions() - 1);
         let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
-        (partition_of(lower)..=last).any(|i| self.finish(self.prepare_in(i, &prefix)))
+        let (index, filters) = match self {
+            TableFilter::Full(filter) => return answer(filter, &prefix) != FilterAnswer::No,
+            TableFilter::Partitioned(index, filters) => (index, filters),
+        };
+        let partition_of = |bound| partition(index, filters, &LookupKey::new(bound, MAX_SEQUENCE));
+        let last = upper.map_or(filters.len() - 1, partition_of);
+        let asked = filters.get(partition_of(lower)..=last).unwrap_or_default();
+        asked.iter().any(|filter| answer(filter, &prefix) != FilterAnswer::No)
     }
 
-    #[inline]
-    fn partition_of(&self, key: &LookupKey<'_>) -> usize {
-        match self {
-            TableFilter::Full(_) => 0,
-            // Keys past the last separator belong to the last filter.
-            TableFilter::Partitioned(index, filters) => {
-                index.find(key.user_key, key.trailer()).min(filters.len() - 1)
-            }
-        }
-    }
-
-    #[inline]
-    fn prepare_in(&self, partition: usize, asked: &LookupKey<'_>) -> PreparedFilter {
-        let filter = self.partition(partition);
-        let probe = filter.prepare(filter_hash(filter, asked));
-        PreparedFilter { probe, partition: partition as u32 }
-    }
-
-    fn partitions(&self) -> usize {
-        match self {
-            TableFilter::Full(_) => 1,
-            TableFilter::Partitioned(_, filters) => filters.len(),
-        }
-    }
-
-    /// `false`: the table does not hold the key. `prepared` must come from this filter.
-    #[inline]
-    pub fn finish(&self, prepared: PreparedFilter) -> bool {
-        self.partition(prepared.partition as usize).finish(prepared.probe)
-    }
-
-    /// Whether the filter that was asked cannot be trusted.
-    pub fn is_untrusted(&self, prepared: PreparedFilter) -> bool {
-        self.partition(prepared.partition as usize).untrusted().is_some()
-    }
-
-    #[inline]
-    fn partition(&self, i: usize) -> &FilterReader {
+    /// The filter that holds the key, if any does.
+    #[inline(always)]
+    fn filter_of(&self, key: &LookupKey<'_>) -> &FilterReader {
         match self {
             TableFilter::Full(filter) => filter,
-            TableFilter::Partitioned(_, filters) => &filters[i],
+            TableFilter::Partitioned(index, filters) => &filters[partition(index, filters, key)],
         }
     }
 
@@ -193,5 +182,21 @@ fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
     match filter.hash_kind() {
         HashKind::Hash64 => key.hash,
         HashKind::LegacyHash32 => hash32(key.user_key, LEGACY_BLOOM_SEED).into(),
+    }
+}
+
+/// Keys past the last separator belong to the last filter.
+fn partition(index: &Index, filters: &[FilterReader], key: &LookupKey<'_>) -> usize {
+    index.find(key.user_key, key.trailer()).min(filters.len() - 1)
+}
+
+#[inline(always)]
+fn answer(filter: &FilterReader, key: &LookupKey<'_>) -> FilterAnswer {
+    if !filter.may_contain(filter_hash(filter, key)) {
+        return FilterAnswer::No;
+    }
+    match filter.untrusted() {
+        None => FilterAnswer::Maybe,
+        Some(_) => FilterAnswer::Untrusted,
     }
 }

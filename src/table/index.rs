@@ -28,7 +28,7 @@ use std::cmp::Ordering;
 
 use crate::coding::Decoder;
 use crate::error::Damage;
-use crate::key::{self, TRAILER_BYTES, head};
+use crate::key::{self, TRAILER_BYTES, head, rarely, strip_prefix};
 
 use super::block::Block;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
@@ -211,18 +211,22 @@ impl Index {
 
     /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.
     pub fn find(&self, user_key: &[u8], trailer: u64) -> usize {
-        let common = self.common_prefix.len();
-        if !user_key.starts_with(&self.common_prefix) {
+        let Some(rest) = strip_prefix(user_key, &self.common_prefix) else {
             return if user_key < &self.common_prefix[..] { 0 } else { self.len() };
+        };
+        let target = head(rest);
+        let i = self.heads.partition_point(|&head| head < target);
+        match self.heads.get(i) == Some(&target) {
+            true => rarely(|| self.settle_tie(i, user_key, trailer)),
+            false => i,
         }
-        let target = head(&user_key[common..]);
-        let low = self.heads.partition_point(|&head| head < target);
-        if self.heads.get(low) != Some(&target) {
-            return low;
-        }
-        let ties = self.heads[low..].partition_point(|&head| head == target);
-        // Among equal heads: the first separator that is not before the target.
-        let (mut low, mut high) = (low, low + ties);
+    }
+
+    /// Among the separators from `low` on that share its head: the first that is not before the
+    /// target.
+    fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
+        let head = self.heads[low];
+        let mut high = low + self.heads[low..].partition_point(|&other| other == head);
         while low < high {
             let middle = low + (high - low) / 2;
             let order = self.user_key(middle).cmp(user_key);

@@ -9,7 +9,8 @@
 //! properties  what a table says of itself        file                    one pread a block, counted
 //! range_del   the ranges a table deletes
 //!
-//! reader      Table: point lookups               open, verify            the first look, and all of it
+//! reader      Table: its parts, loaded at need   open, verify            the first look, and all of it
+//! lookup      point lookups, step by step
 //! cursor      TableCursor: both ways             info                    the filter, as told
 //! builder     TableBuilder, from sorted keys     options                 what to write, what was written
 //! prefix      where a key's prefix ends          prefix_filter           asking a filter for prefixes
@@ -35,6 +36,7 @@ mod format;
 mod held;
 mod index;
 mod info;
+mod lookup;
 mod open;
 mod options;
 mod prefix;
@@ -54,8 +56,9 @@ use crate::key::{self, SEEK_KIND, SequenceNumber};
 
 pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
 pub(crate) use cursor::{ScanOptions, TableCursor};
+pub(crate) use lookup::{BlockPlace, Found};
 pub(crate) use options::Dialect;
-pub(crate) use reader::{BlockPlace, FilterProbe, Found, Table, TableContext};
+pub(crate) use reader::{Table, TableContext};
 
 pub use checksum::ChecksumKind;
 pub use compression::Compression;
@@ -78,6 +81,7 @@ pub(crate) struct LookupKey<'a> {
 }
 
 impl<'a> LookupKey<'a> {
+    #[inline(always)]
     pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
         LookupKey { user_key, sequence, hash: hash64(user_key) }
     }

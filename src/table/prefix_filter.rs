@@ -18,7 +18,7 @@ use crate::stats::{FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
 use super::LookupKey;
-use super::filter_block::{StoredFilter, TableFilter};
+use super::filter_block::{FilterAnswer, StoredFilter, TableFilter};
 use super::prefix::PrefixExtractor;
 use super::properties::TableProperties;
 use super::reader::Table;
@@ -68,12 +68,12 @@ impl Table {
         self.count(Ticker::BloomPrefixChecked);
         let untrusted = match self.filter(guard) {
             Ok(Some(filter)) => {
-                let prepared = filter.prepare_prefix(key, prefix);
-                if !filter.finish(prepared) {
+                let answer = filter.may_contain_prefix(key, prefix);
+                if answer == FilterAnswer::No {
                     self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
                     return false;
                 }
-                filter.is_untrusted(prepared)
+                answer == FilterAnswer::Untrusted
             }
             _ => true,
         };
@@ -99,7 +99,8 @@ impl Table {
     pub(super) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
-        (!self.properties().whole_key_filtering() || filter.finish(filter.prepare(key)))
-            && prefix.is_none_or(|prefix| filter.finish(filter.prepare_prefix(key, prefix)))
+        (!self.properties().whole_key_filtering() || filter.may_contain(key) != FilterAnswer::No)
+            && prefix
+                .is_none_or(|prefix| filter.may_contain_prefix(key, prefix) != FilterAnswer::No)
     }
 }

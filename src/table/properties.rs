@@ -93,17 +93,42 @@ impl fmt::Display for PropertyValue<'_> {
 /// The properties of a table, by name.
 #[derive(Debug, Clone, Default)]
 pub struct TableProperties {
-    entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Names and values in turn, in the order of the names. One piece: every open table keeps it.
+    bytes: Box<[u8]>,
+    /// Where each name and each value ends.
+    ends: Box<[[u32; 2]]>,
 }
 
 impl TableProperties {
     pub(crate) fn decode(block: &Block) -> Result<TableProperties, Damage> {
-        let mut properties = TableProperties::default();
+        let mut entries = BTreeMap::new();
         let mut scan = block.scan();
         while let Some((name, value)) = scan.next()? {
-            properties.entries.insert(name.to_vec(), value.to_vec());
+            entries.insert(name.to_vec(), value.to_vec());
         }
-        Ok(properties)
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for (name, value) in entries {
+            bytes.extend_from_slice(&name);
+            let name_end = bytes.len();
+            bytes.extend_from_slice(&value);
+            let Ok(end) = u32::try_from(bytes.len()) else {
+                return Err(Damage::new(0, "less than 4 GiB of properties", bytes.len()));
+            };
+            ends.push([name_end as u32, end]);
+        }
+        Ok(TableProperties { bytes: bytes.into(), ends: ends.into() })
+    }
+
+    /// Name and value of property `i`.
+    fn entry(&self, i: usize) -> (&[u8], &[u8]) {
+        let start = i.checked_sub(1).map_or(0, |before| self.ends[before][1]) as usize;
+        let [name_end, end] = self.ends[i].map(|end| end as usize);
+        (&self.bytes[start..name_end], &self.bytes[name_end..end])
+    }
+
+    /// Bytes of memory behind the properties.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.ends)
     }
 
     /// Where, in a properties block that may not verify, the sequence number lies that RocksDB
@@ -122,7 +147,8 @@ impl TableProperties {
 
     /// The stored bytes of a property.
     pub fn raw(&self, name: &str) -> Option<&[u8]> {
-        self.entries.get(name.as_bytes()).map(Vec::as_slice)
+        let mut entries = (0..self.ends.len()).map(|i| self.entry(i));
+        entries.find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
     }
 
     /// A property, decoded by what its name stands for.
@@ -148,8 +174,8 @@ impl TableProperties {
 
     /// All of them in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, PropertyValue<'_>)> {
-        self.entries
-            .iter()
+        (0..self.ends.len())
+            .map(|i| self.entry(i))
             .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))
     }
 

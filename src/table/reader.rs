@@ -1,4 +1,4 @@
-//! [`Table`]: an open table and its point lookups.
+//! [`Table`]: an open table, its parts and how they are loaded.
 //!
 //! ```text
 //! Table ── filter  [slot] ──► TableFilter                      both loaded through the block cache
@@ -6,39 +6,25 @@
 //!                                        └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! A lookup has three steps, so that a tree can take each step for all its candidate tables before
-//! the next one:
-//!
-//! 1. [`Table::prepare_filter`] starts the filter's trip to memory;
-//! 2. [`Table::filter_says_maybe`] takes its answer and counts it: a **no** ends the lookup here;
-//! 3. [`Table::get_after_filter`] asks the index for the one block that can hold the key, and
-//!    searches it.
-//!
 //! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide entries
 //! of this table and of others, so they are asked beside the filter, not behind it: see
-//! [`Table::ranges`]. An evicted part is loaded again at its next
-//! use.
-//!
-//! What damage does. A block that fails its checksum is an error of the lookup that needed it. A
-//! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads
-//! and loses no key.
+//! [`Table::ranges`]. An evicted part is loaded again at its next use. Point lookups are in
+//! [`super::lookup`].
 
 use std::sync::Arc;
 
-use crate::cache::{BlockCache, BlockKind, Lease, Slots};
+use crate::cache::{BlockCache, BlockKind, Lease, Reservation, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::key::SequenceNumber;
 use crate::range_del::RangeTombstones;
-use crate::slice::{Slice, StableBytes};
-use crate::stats::{Counters, FileCounters, FileTicker, ThreadTickers, Ticker};
+use crate::slice::StableBytes;
+use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::Guard;
 
-use super::LookupKey;
 use super::block::Block;
-use super::block_search::Search;
 use super::file::{BlockFile, StoredBlock};
-use super::filter_block::{PreparedFilter, StoredFilter, TableFilter};
+use super::filter_block::{StoredFilter, TableFilter};
 use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
 use super::info::TableFilterInfo;
@@ -58,14 +44,18 @@ pub(crate) struct TableContext {
     pub assigned_sequence: Option<SequenceNumber>,
 }
 
+/// What an open table has in memory beside [`Table`]: its file, the counters of eight threads, and what a
+/// tree knows of it. Measured, with keys of 20 bytes.
+const BESIDE_TABLE_BYTES: usize = 1200;
+
 /// An open table. Shared between threads.
 pub(crate) struct Table {
     file: BlockFile,
     cache: Arc<BlockCache>,
-    filter: Slots<TableFilter>,
-    index: Slots<TableIndex>,
+    pub(super) filter: Slots<TableFilter>,
+    pub(super) index: Slots<TableIndex>,
     /// The filter that point lookups ask for whole keys.
-    stored_filter: Option<StoredFilter>,
+    pub(super) stored_filter: Option<StoredFilter>,
     /// The filter, where it can be asked for prefixes.
     prefix_filter: Option<PrefixFilter>,
     index_handle: BlockHandle,
@@ -74,6 +64,8 @@ pub(crate) struct Table {
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
     properties: TableProperties,
+    /// What the open table itself takes.
+    _reserved: Reservation,
 }
 
 /// A parsed index, and the slots of the data blocks it leads to.
@@ -86,72 +78,6 @@ pub(crate) struct TableIndex {
 unsafe impl StableBytes for Block {
     fn stable_bytes(&self) -> &[u8] {
         self.bytes()
-    }
-}
-
-/// A filter that has been asked and not answered yet: see [`Table::prepare_filter`].
-#[derive(Clone, Copy)]
-pub(crate) struct FilterProbe<'g>(Asked<'g>);
-
-#[derive(Clone, Copy)]
-enum Asked<'g> {
-    /// The table has no filter for this lookup.
-    Nobody,
-    /// A filter of prefixes only: it is asked in the second step.
-    Prefix(LookupKey<'g>),
-    /// The filter could not be read, or not trusted.
-    Unreadable,
-    /// It was not in memory, and has answered already.
-    No,
-    Maybe,
-    Filter(&'g TableFilter, PreparedFilter),
-}
-
-/// The data block where the search of a table begins; past the last one when there is none.
-#[derive(Clone, Copy)]
-pub(crate) struct BlockPlace<'g> {
-    index: &'g TableIndex,
-    block: usize,
-}
-
-impl BlockPlace<'_> {
-    /// Starts to fetch what a search of the block reads first.
-    #[inline]
-    pub fn prefetch_block(&self) {
-        if self.block < self.index.blocks.len() {
-            self.index.blocks.prefetch_resident(self.block);
-        }
-    }
-
-    /// After that: starts to fetch the entry that the search will read.
-    #[inline]
-    pub fn prefetch_entry(&self, key: &LookupKey<'_>, guard: &Guard) {
-        if self.block < self.index.blocks.len()
-            && let Some(block) = self.index.blocks.borrow(self.block, guard)
-        {
-            block.prefetch_entry(key.user_key);
-        }
-    }
-}
-
-/// An entry in its block, for the length of a visit.
-pub(crate) struct Found<'a> {
-    /// The stored kind byte, which may be one that this crate does not write.
-    pub kind: u8,
-    pub sequence: SequenceNumber,
-    pub value: &'a [u8],
-    block: &'a Lease<'a, Block>,
-    value_start: usize,
-}
-
-impl Found<'_> {
-    /// The value, to keep: shares the block.
-    pub fn value_slice(&self) -> Slice {
-        if self.value.is_empty() {
-            return Slice::empty();
-        }
-        let end = self.value_start + self.value.len();
-        Slice::share(self.block.to_arc(), self.value_start..end)
     }
 }
 
@@ -185,9 +111,13 @@ impl Table {
         let stored_filter = found.filter(|_| properties.whole_key_filtering());
         let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
         let pinned = context.pin_metadata;
+        let names_bytes =
+            metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
+        let heap_bytes = size_of::<Table>() + properties.heap_bytes() + names_bytes.sum::<usize>();
         Ok(Arc::new(Table {
             filter: Slots::new(&context.cache, 1, BlockKind::Filter, pinned),
             index: Slots::new(&context.cache, 1, BlockKind::Index, pinned),
+            _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES),
             cache: context.cache,
             stored_filter,
             prefix_filter,
@@ -264,168 +194,6 @@ impl Table {
         self.index_form
     }
 
-    /// Step 1 of a lookup: asks the filter, whose memory is then on its way.
-    #[inline]
-    pub fn prepare_filter<'g>(
-        &'g self,
-        key: &LookupKey<'g>,
-        guard: &'g Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> FilterProbe<'g> {
-        let Some(stored) = self.stored_filter else {
-            return FilterProbe(match self.prefix_filter() {
-                Some(_) => Asked::Prefix(*key),
-                None => Asked::Nobody,
-            });
-        };
-        match self.filter.borrow(0, guard) {
-            Some(filter) => {
-                tickers.add(Ticker::BlockCacheFilterHit, 1);
-                FilterProbe(Asked::Filter(filter, filter.prepare(key)))
-            }
-            None => FilterProbe(self.ask_absent_filter(stored, key)),
-        }
-    }
-
-    /// For a filter that must be loaded, and may not stay in memory: answers at once.
-    #[cold]
-    fn ask_absent_filter(&self, stored: StoredFilter, key: &LookupKey<'_>) -> Asked<'static> {
-        let Ok(filter) = self.load_filter(stored) else { return Asked::Unreadable };
-        let prepared = filter.prepare(key);
-        match filter.finish(prepared) {
-            false => Asked::No,
-            true if filter.is_untrusted(prepared) => Asked::Unreadable,
-            true => Asked::Maybe,
-        }
-    }
-
-    /// Step 2: the filter's answer. `false`: the table holds no entry of the key.
-    #[inline]
-    pub fn filter_says_maybe(
-        &self,
-        probe: FilterProbe<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> bool {
-        let (maybe, untrusted) = match probe.0 {
-            Asked::Nobody => return true,
-            Asked::Prefix(key) => return self.prefix_says_maybe(&key, guard),
-            Asked::Unreadable => (true, true),
-            Asked::No => (false, false),
-            Asked::Maybe => (true, false),
-            Asked::Filter(filter, prepared) => {
-                let maybe = filter.finish(prepared);
-                (maybe, maybe && filter.is_untrusted(prepared))
-            }
-        };
-        if !maybe {
-            tickers.add(Ticker::BloomUseful, 1);
-            self.file.file_counters().count(guard, [FileTicker::FilterUseful]);
-            return false;
-        }
-        tickers.add(Ticker::BloomFullPositive, 1);
-        self.file.file_counters().count(guard, [FileTicker::FilterFullPositive]);
-        if untrusted {
-            tickers.add(Ticker::BloomUntrusted, 1);
-            self.file.file_counters().count(guard, [FileTicker::FilterUntrusted]);
-        }
-        true
-    }
-
-    /// Step 3, after a "maybe": visits the newest entry of the key that the snapshot sees.
-    #[inline]
-    pub fn get_after_filter<R>(
-        &self,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-        visit: impl FnOnce(Found<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let lease;
-        let index: &TableIndex = match self.index.borrow(0, guard) {
-            Some(index) => {
-                tickers.add(Ticker::BlockCacheIndexHit, 1);
-                index
-            }
-            None => {
-                lease = self.load_index()?;
-                &lease
-            }
-        };
-        let block = index.index.find(key.user_key, key.trailer());
-        self.get_from_block(BlockPlace { index, block }, key, guard, tickers, visit)
-    }
-
-    /// The first half of step 3, for lookups that are made together; the second one is
-    /// [`Table::get_from_block`]. `None`: the index is not in memory, and the whole step is to be
-    /// taken at once.
-    #[inline]
-    pub fn find_block<'g>(
-        &'g self,
-        key: &LookupKey<'_>,
-        guard: &'g Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> Option<BlockPlace<'g>> {
-        let index = self.index.borrow(0, guard)?;
-        tickers.add(Ticker::BlockCacheIndexHit, 1);
-        let block = index.index.find(key.user_key, key.trailer());
-        if block < index.blocks.len() {
-            index.blocks.prefetch(block);
-        }
-        Some(BlockPlace { index, block })
-    }
-
-    /// The second half of step 3: looks from the block on that the index named.
-    #[inline]
-    pub fn get_from_block<R>(
-        &self,
-        place: BlockPlace<'_>,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-        visit: impl FnOnce(Found<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let BlockPlace { index, block: first } = place;
-        for i in first..index.index.len() {
-            let block = match index.blocks.get(i, guard) {
-                Some(block) => {
-                    tickers.add(Ticker::BlockCacheDataHit, 1);
-                    block
-                }
-                None => self.read_block(index, i)?,
-            };
-            tickers.add(Ticker::DataBlocksExamined, 1);
-            let search = block.find(key.user_key, key.trailer(), self.overlay);
-            match search.map_err(|damage| self.file.damaged(damage, index.index.handle(i)))? {
-                Search::Found { trailer, value } => {
-                    let examined = FileTicker::DataBlocksExamined;
-                    if self.stored_filter.is_some() {
-                        tickers.add(Ticker::BloomFullTruePositive, 1);
-                        let both = [examined, FileTicker::FilterFullTruePositive];
-                        self.file.file_counters().count(guard, both);
-                    } else {
-                        self.file.file_counters().count(guard, [examined]);
-                        self.count_prefix_true_positive(key);
-                    }
-                    return Ok(Some(visit(Found {
-                        kind: trailer as u8,
-                        sequence: trailer >> 8,
-                        value: &block.bytes()[value.clone()],
-                        block: &block,
-                        value_start: value.start,
-                    })));
-                }
-                absent => {
-                    self.file.file_counters().count(guard, [FileTicker::DataBlocksExamined]);
-                    if absent == Search::Absent || !index.index.may_continue(i, key.user_key) {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-        Ok(None)
-    }
-
     /// The parsed index.
     pub fn index<'g>(&'g self, guard: &'g Guard) -> Result<Lease<'g, TableIndex>> {
         match self.resident_index(guard) {
@@ -455,7 +223,7 @@ impl Table {
 
     /// Data block `i`, by one read of its own.
     #[cold]
-    fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
+    pub(super) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         self.load_block(index, i, || self.file.read_stored(index.index.handle(i)))
     }
 
@@ -501,7 +269,7 @@ impl Table {
     }
 
     #[cold]
-    fn load_filter(&self, stored: StoredFilter) -> Result<Lease<'static, TableFilter>> {
+    pub(super) fn load_filter(&self, stored: StoredFilter) -> Result<Lease<'static, TableFilter>> {
         let tickers = [
             Ticker::BlockCacheFilterMiss,
             Ticker::BlockCacheFilterAdd,
@@ -519,7 +287,7 @@ impl Table {
     }
 
     #[cold]
-    fn load_index(&self) -> Result<Lease<'static, TableIndex>> {
+    pub(super) fn load_index(&self) -> Result<Lease<'static, TableIndex>> {
         let tickers = [
             Ticker::BlockCacheIndexMiss,
             Ticker::BlockCacheIndexAdd,

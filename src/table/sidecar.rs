@@ -6,9 +6,9 @@
 //! worth reading: the second trip. An absent key mostly needs none.
 //!
 //! ```text
-//! head[n]     u32: the first 4 bytes of each user key after the block's common prefix, as a number
+//! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
 //!             that orders as they do; a shorter key is padded with zeros. Up to a multiple of 16,
-//!             with the maximum
+//!             with the maximum. (Signed, since the oldest vector instructions compare so.)
 //! offset[n]   u16, in blocks above 64 KiB u32: where each entry begins
 //! prefix      what all user keys of the block begin with
 //! ```
@@ -25,7 +25,7 @@
 
 use crate::coding::fixed32;
 use crate::error::Damage;
-use crate::key::{TRAILER_BYTES, user_key};
+use crate::key::{TRAILER_BYTES, strip_prefix, user_key};
 
 use super::block::Block;
 use super::block_cursor::BlockCursor;
@@ -59,7 +59,7 @@ pub(super) struct Sidecar {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub offset: usize,
-    head: u32,
+    head: i32,
     /// Where the heads are equal: how many bytes the target has in common with the entry's user
     /// key, if that is so long; the target may have more. `None`: the entry's user key is larger.
     pub same_bytes: Option<usize>,
@@ -81,7 +81,7 @@ impl Sidecar {
         let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
         let prefix = &first[..common];
 
-        let (mut heads, mut offsets) = (Vec::<u32>::with_capacity(64), Vec::with_capacity(64));
+        let (mut heads, mut offsets) = (Vec::<i32>::with_capacity(64), Vec::with_capacity(64));
         let (mut scan, mut offset) = (block.scan(), 0);
         while let Some((key, _)) = scan.next()? {
             let user = key.len().checked_sub(TRAILER_BYTES).map(|end| &key[..end]);
@@ -97,7 +97,7 @@ impl Sidecar {
             offset = scan.value_range().end;
         }
         let entries = heads.len();
-        heads.resize(entries.next_multiple_of(LANES), u32::MAX);
+        heads.resize(entries.next_multiple_of(LANES), i32::MAX);
         let narrow = block.entries().len() <= NARROW_BLOCK_BYTES;
         let offset_bytes = if narrow { 2 } else { 4 };
 
@@ -126,9 +126,9 @@ impl Sidecar {
     #[inline]
     pub fn place(&self, target: &[u8]) -> Option<Place> {
         let (heads, offsets, prefix) = self.parts();
-        let Some(rest) = target.strip_prefix(prefix) else {
+        let Some(rest) = strip_prefix(target, prefix) else {
             // Before all entries, or after them.
-            let head = (target < prefix).then(|| u32::from_le_bytes(heads[0]))?;
+            let head = (target < prefix).then(|| i32::from_le_bytes(heads[0]))?;
             return Some(Place { offset: 0, head, same_bytes: None });
         };
         let wanted = head(rest);
@@ -141,7 +141,7 @@ impl Sidecar {
             2 => usize::from(u16::from_le_bytes([offsets[at], offsets[at + 1]])),
             _ => fixed32(&offsets[at..]) as usize,
         };
-        let head = u32::from_le_bytes(heads[i]);
+        let head = i32::from_le_bytes(heads[i]);
         let same_bytes = (head == wanted).then_some(target.len().min(prefix.len() + 4));
         Some(Place { offset, head, same_bytes })
     }
@@ -151,7 +151,7 @@ impl Sidecar {
     pub fn key_start(&self, place: Place, key: &mut KeyBuffer) {
         key.clear();
         key.extend_from_slice(self.parts().2);
-        key.extend_from_slice(&place.head.to_be_bytes());
+        key.extend_from_slice(&(place.head as u32 ^ SIGN).to_be_bytes());
     }
 
     /// Heads, offsets and prefix.
@@ -165,23 +165,26 @@ impl Sidecar {
     }
 }
 
+/// What makes the order of unsigned numbers that of signed ones.
+const SIGN: u32 = 1 << 31;
+
 /// The first 4 bytes as a number that orders as they do, padded with zeros.
-#[inline]
-fn head(bytes: &[u8]) -> u32 {
-    if let Some(front) = bytes.first_chunk() {
-        return u32::from_be_bytes(*front);
-    }
-    let mut padded = [0; 4];
-    padded[..bytes.len()].copy_from_slice(bytes);
-    u32::from_be_bytes(padded)
+#[inline(always)]
+fn head(bytes: &[u8]) -> i32 {
+    let front = bytes.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; 4];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        padded
+    });
+    (u32::from_be_bytes(front) ^ SIGN) as i32
 }
 
 /// How many of the ascending `heads` are below `wanted`. Counting all of a short row beats
 /// searching it: the loads are independent and the comparisons are vectors, without a branch that
 /// depends on data.
-#[inline]
-fn count_below(heads: &[[u8; 4]], wanted: u32) -> usize {
-    let below = |head: &[u8; 4]| u32::from_le_bytes(*head) < wanted;
+#[inline(always)]
+fn count_below(heads: &[[u8; 4]], wanted: i32) -> usize {
+    let below = |head: &[u8; 4]| i32::from_le_bytes(*head) < wanted;
     let (mut low, mut high) = (0, heads.len());
     while high - low > LINEAR_HEADS {
         // In whole groups of lanes, as the row is.
@@ -193,8 +196,13 @@ fn count_below(heads: &[[u8; 4]], wanted: u32) -> usize {
         }
     }
     let (groups, _) = heads[low..high].as_chunks::<LANES>();
-    let count = |group: &[[u8; 4]; LANES]| group.iter().map(|h| u32::from(below(h))).sum::<u32>();
-    low + groups.iter().map(count).sum::<u32>() as usize
+    let mut counts = [0u32; LANES];
+    for group in groups {
+        for (count, head) in counts.iter_mut().zip(group) {
+            *count += u32::from(below(head));
+        }
+    }
+    low + counts.iter().sum::<u32>() as usize
 }
 
 #[cfg(test)]

@@ -11,10 +11,7 @@
 
 use std::cmp::Ordering;
 
-use crate::key::{self, head, user_key};
-
-/// Up to so many files, counting all beats a binary search.
-const LINEAR: usize = 32;
+use crate::key::{self, head, rarely, strip_prefix, user_key};
 
 /// What a file's range begins and ends with.
 #[derive(Clone, Copy)]
@@ -54,48 +51,57 @@ impl KeyRanges {
         }
     }
 
-    /// Of ranges that may overlap: the first from `start` on that holds `key`.
-    #[inline]
-    pub fn next_overlapping<'a>(
-        &self,
-        bounds: impl Fn(usize) -> Bounds<'a>,
-        start: usize,
-        key: &[u8],
-    ) -> Option<usize> {
-        let wanted = head(key.strip_prefix(&self.common_prefix[..])?);
-        (start..self.smallest.len()).find(|&i| {
-            self.begins_by(&bounds, i, wanted, key)
-                && match wanted.cmp(&self.largest[i]) {
-                    Ordering::Less => true,
-                    Ordering::Equal => !bounds(i).ends_before(key),
-                    Ordering::Greater => false,
-                }
-        })
+    /// The head of `key`, for the other methods. `None`: no range holds it.
+    #[inline(always)]
+    pub fn head(&self, key: &[u8]) -> Option<u64> {
+        strip_prefix(key, &self.common_prefix).map(head)
     }
 
-    /// Of ranges in key order that are disjoint: the one that holds `key`.
-    #[inline]
-    pub fn only<'a>(&self, bounds: impl Fn(usize) -> Bounds<'a>, key: &[u8]) -> Option<usize> {
-        let wanted = head(key.strip_prefix(&self.common_prefix[..])?);
-        let mut i = match self.largest.len() <= LINEAR {
-            true => self.largest.iter().map(|&head| usize::from(head < wanted)).sum(),
-            false => self.largest.partition_point(|&head| head < wanted),
-        };
-        if self.largest.get(i) == Some(&wanted) {
-            let mut end = i + self.largest[i..].partition_point(|&head| head == wanted);
-            while i < end {
-                let middle = i + (end - i) / 2;
-                match bounds(middle).ends_before(key) {
-                    true => i = middle + 1,
-                    false => end = middle,
-                }
+    /// Whether range `i` holds `key`, whose head is `wanted`.
+    #[inline(always)]
+    pub fn holds<'a>(
+        &self,
+        bounds: impl Fn(usize) -> Bounds<'a>,
+        i: usize,
+        wanted: u64,
+        key: &[u8],
+    ) -> bool {
+        self.begins_by(&bounds, i, wanted, key)
+            && match wanted.cmp(&self.largest[i]) {
+                Ordering::Less => true,
+                Ordering::Equal => rarely(|| !bounds(i).ends_before(key)),
+                Ordering::Greater => false,
             }
+    }
+
+    /// Of ranges in key order that are disjoint: the one that holds `key`, whose head is `wanted`.
+    #[inline(always)]
+    pub fn only<'a>(
+        &self,
+        bounds: impl Fn(usize) -> Bounds<'a>,
+        wanted: u64,
+        key: &[u8],
+    ) -> Option<usize> {
+        let mut i = self.largest.partition_point(|&head| head < wanted);
+        if self.largest.get(i) == Some(&wanted) {
+            i = rarely(|| {
+                let ties = self.largest[i..].partition_point(|&head| head == wanted);
+                let (mut low, mut high) = (i, i + ties);
+                while low < high {
+                    let middle = low + (high - low) / 2;
+                    match bounds(middle).ends_before(key) {
+                        true => low = middle + 1,
+                        false => high = middle,
+                    }
+                }
+                low
+            });
         }
         (i < self.largest.len() && self.begins_by(&bounds, i, wanted, key)).then_some(i)
     }
 
     /// Whether range `i` begins at or before `key`, whose head is `wanted`.
-    #[inline]
+    #[inline(always)]
     fn begins_by<'a>(
         &self,
         bounds: impl Fn(usize) -> Bounds<'a>,
@@ -105,7 +111,7 @@ impl KeyRanges {
     ) -> bool {
         match self.smallest[i].cmp(&wanted) {
             Ordering::Less => true,
-            Ordering::Equal => bounds(i).smallest <= key,
+            Ordering::Equal => rarely(|| bounds(i).smallest <= key),
             Ordering::Greater => false,
         }
     }
@@ -163,7 +169,10 @@ mod tests {
                 let one = KeyRanges::of(&disjoint.iter().map(bounds).collect::<Vec<_>>());
                 for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
                     let expected = disjoint.iter().position(|range| holds(range, &key));
-                    assert_eq!(one.only(|i| bounds(&disjoint[i]), &key), expected, "{key:?}");
+                    let found = one
+                        .head(&key)
+                        .and_then(|head| one.only(|i| bounds(&disjoint[i]), head, &key));
+                    assert_eq!(found, expected, "{key:?}");
                 }
             }
             let overlapping: Vec<Owned> = ends
@@ -173,17 +182,15 @@ mod tests {
                 .collect();
             let many = KeyRanges::of(&overlapping.iter().map(bounds).collect::<Vec<_>>());
             for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
-                let (mut start, mut found) = (0, Vec::new());
-                while let Some(i) = many.next_overlapping(|i| bounds(&overlapping[i]), start, &key)
-                {
-                    found.push(i);
-                    start = i + 1;
-                }
+                let found = many.head(&key).map_or(vec![], |head| {
+                    let holds = |&i: &usize| many.holds(|i| bounds(&overlapping[i]), i, head, &key);
+                    (0..overlapping.len()).filter(holds).collect()
+                });
                 let all = 0..overlapping.len();
                 let expected: Vec<_> = all.filter(|&i| holds(&overlapping[i], &key)).collect();
                 assert_eq!(found, expected, "{key:?}");
             }
         }
-        assert_eq!(KeyRanges::of(&[]).only(|_| unreachable!(), b"k"), None);
+        assert_eq!(KeyRanges::of(&[]).only(|_| unreachable!(), head(b"k"), b"k"), None);
     }
 }

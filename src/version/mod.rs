@@ -25,7 +25,7 @@ mod store;
 mod table_file;
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
@@ -57,36 +57,28 @@ fn bounds(file: &TableFile) -> Bounds<'_> {
     Bounds { smallest: user_key(&file.meta.smallest), largest: &file.meta.largest }
 }
 
-/// The files that may hold a key, with their levels, newest first. See [`Version::candidates`].
-pub(crate) struct Candidates<'a> {
-    version: &'a Version,
-    key: &'a [u8],
-    /// Where in `ranges` it stands, and which file of level 0 comes next.
-    range: usize,
+/// Files that share no user key: one of level 0, or all of a deeper level. Of a run at most one file
+/// holds a key.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub level: usize,
+    files: &'a Level,
+    ranges: &'a KeyRanges,
+    /// Which file, in level 0.
     l0_file: usize,
 }
 
-impl<'a> Iterator for Candidates<'a> {
-    type Item = (usize, &'a TableFile);
-
-    #[inline]
-    fn next(&mut self) -> Option<(usize, &'a TableFile)> {
-        loop {
-            let (level, ranges) = self.version.ranges.get(self.range)?;
-            let files = &self.version.levels[*level];
-            let bounds = |i: usize| bounds(&files[i]);
-            let found = match level {
-                0 => ranges.next_overlapping(bounds, self.l0_file, self.key),
-                _ => ranges.only(bounds, self.key),
-            };
-            match found {
-                Some(i) if *level == 0 => self.l0_file = i + 1,
-                _ => self.range += 1,
-            }
-            if let Some(i) = found {
-                return Some((*level, &files[i]));
-            }
-        }
+impl<'a> Run<'a> {
+    /// The file that may hold `key`.
+    #[inline(always)]
+    pub fn file_of(&self, key: &[u8]) -> Option<&'a TableFile> {
+        let head = self.ranges.head(key)?;
+        let bounds = |i: usize| bounds(&self.files[i]);
+        let i = match self.level {
+            0 => self.ranges.holds(bounds, self.l0_file, head, key).then_some(self.l0_file),
+            _ => self.ranges.only(bounds, head, key),
+        };
+        i.map(|i| &*self.files[i])
     }
 }
 
@@ -145,11 +137,45 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The files that may hold `key`: of level 0 those whose range holds it, then at most one a
-    /// level.
+    /// Every run, newest first.
     #[inline]
-    pub fn candidates<'a>(&'a self, key: &'a [u8]) -> Candidates<'a> {
-        Candidates { version: self, key, range: 0, l0_file: 0 }
+    pub fn runs(&self) -> impl Iterator<Item = Run<'_>> {
+        self.ranges.iter().flat_map(|(level, ranges)| {
+            let files = &self.levels[*level];
+            let runs = if *level == 0 { files.len() } else { 1 };
+            (0..runs).map(move |l0_file| Run { level: *level, files, ranges, l0_file })
+        })
+    }
+
+    /// Whether several files may hold one key.
+    #[inline]
+    pub fn has_many_runs(&self) -> bool {
+        self.ranges.len() > 1 || self.levels[0].len() > 1
+    }
+
+    /// Visits the files that may hold `key`, with their levels, newest first, until `visit` breaks:
+    /// of level 0 those whose range holds it, then at most one a level.
+    #[inline(always)]
+    pub fn visit_candidates<'a, B>(
+        &'a self,
+        key: &[u8],
+        mut visit: impl FnMut(usize, &'a TableFile) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        for (level, ranges) in &self.ranges {
+            let Some(head) = ranges.head(key) else { continue };
+            let files = &self.levels[*level];
+            let bounds = |i: usize| bounds(&files[i]);
+            let found = match level {
+                0 => 0..files.len(),
+                _ => ranges.only(bounds, head, key).map_or(0..0, |i| i..i + 1),
+            };
+            for i in found {
+                if *level > 0 || ranges.holds(bounds, i, head, key) {
+                    visit(*level, &files[i])?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// The files of `level` whose user-key range meets `smallest ..= largest` (`None` = open).

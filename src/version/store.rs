@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::table_file::Departed;
 use super::{FileMeta, TableFile, names};
+use crate::cache::PinMetadata;
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::Fs;
@@ -20,6 +21,8 @@ pub(crate) struct TableStore {
     pub dir: PathBuf,
     /// What readers of a table need.
     pub context: TableContext,
+    /// Of which tables filter and index are pinned.
+    pub pin_metadata: PinMetadata,
     /// How tables are written; the filter is chosen for each.
     pub options: TableOptions,
     pub next_file: AtomicU64,
@@ -33,10 +36,10 @@ impl TableStore {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Opens a table that the MANIFEST lists.
-    pub fn open(&self, meta: FileMeta) -> Result<Arc<TableFile>> {
+    /// Opens a table that is or will be in `level`.
+    pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
-        let table = self.open_table(&path, meta.global_sequence)?;
+        let table = self.open_table(&path, meta.global_sequence, level)?;
         let departed = Arc::clone(&self.departed);
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed)))
     }
@@ -46,26 +49,33 @@ impl TableStore {
         &self,
         path: &Path,
         assigned_sequence: Option<SequenceNumber>,
+        level: usize,
     ) -> Result<Arc<Table>> {
-        let context = TableContext { assigned_sequence, ..self.context.clone() };
+        let pin_metadata = match self.pin_metadata {
+            PinMetadata::None => false,
+            PinMetadata::Level0 => level == 0,
+            PinMetadata::All => true,
+        };
+        let context = TableContext { assigned_sequence, pin_metadata, ..self.context.clone() };
         Table::open(self.fs.open(path)?, context)
     }
 
-    /// Starts a new table.
-    pub fn create(&self, filter: FilterSpec) -> Result<NewTable<'_>> {
+    /// Starts a new table, for `level`.
+    pub fn create(&self, filter: FilterSpec, level: usize) -> Result<NewTable<'_>> {
         let number = self.new_number();
         let path = names::table_path(&self.dir, number);
         let file = self.fs.create(&path)?;
         let options = TableOptions { filter, ..self.options.clone() };
         let dialect = Dialect::Database { file_number: number };
         let builder = Some(TableBuilder::new(file, options, dialect)?);
-        Ok(NewTable { store: self, number, path, builder })
+        Ok(NewTable { store: self, level, number, path, builder })
     }
 }
 
 /// A table being written. Dropped unfinished, its file is deleted.
 pub(crate) struct NewTable<'a> {
     store: &'a TableStore,
+    level: usize,
     number: u64,
     path: PathBuf,
     builder: Option<TableBuilder>,
@@ -97,7 +107,7 @@ impl NewTable<'_> {
                 self.store.context.counters.add(Ticker::FilterBuildKeys, filter.keys);
                 self.store.context.counters.add(Ticker::FilterBuildNanos, nanos);
             }
-            self.store.open(FileMeta {
+            let meta = FileMeta {
                 number: self.number,
                 file_bytes: summary.file_bytes,
                 entries: summary.entries,
@@ -107,7 +117,8 @@ impl NewTable<'_> {
                 global_sequence: None,
                 smallest: summary.smallest,
                 largest: summary.largest,
-            })
+            };
+            self.store.open(meta, self.level)
         });
         if finished.is_err() {
             self.discard();

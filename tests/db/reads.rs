@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{BlockCache, Db, Ticker};
+use maypole::{BlockCache, BlockKind, Db, PinMetadata, Ticker};
 
 fn key(n: u64) -> String {
     format!("user{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -122,4 +122,57 @@ fn looking_up_together_counts_what_one_by_one_counts() {
     let together = counted(&|| drop(db.multi_get(&keys).unwrap()));
     assert_eq!(together, single);
     assert!(single.iter().filter(|&&n| n > 0).count() >= 7, "{single:?}");
+}
+
+#[test]
+fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
+    const KEYS: u64 = 20_000;
+    let build = |fs: &Arc<FaultFs>| {
+        let db = settled(fs, &BlockCache::new(64 << 20), KEYS);
+        // A table of level 0 whose keys lie behind all others.
+        for n in 0..300 {
+            db.put(format!("zzz{:04}", 2 * n), "value").unwrap();
+        }
+        db.flush().unwrap();
+    };
+    let open = |fs: &Arc<FaultFs>, pin: PinMetadata, cache_bytes: usize| {
+        let cache = BlockCache::new(cache_bytes);
+        let fs = Arc::clone(fs) as Arc<dyn Fs>;
+        let db = Db::builder("db").fs(fs).block_cache(cache.clone()).pin_metadata(pin).open();
+        (db.unwrap(), cache)
+    };
+    let misses = |db: &Db| {
+        let tickers = db.stats().tickers;
+        tickers.get(Ticker::BlockCacheFilterMiss) + tickers.get(Ticker::BlockCacheIndexMiss)
+    };
+    // Touches the table of level 0, and then all others again and again.
+    let press = |db: &Db| {
+        db.get("zzz0000").unwrap().unwrap();
+        (0..KEYS).for_each(|n| drop(db.get(key(n)).unwrap().unwrap()));
+        let before = misses(db);
+        (0..KEYS).for_each(|n| drop(db.get(key(n * 7 % KEYS)).unwrap().unwrap()));
+        let cold_before = misses(db);
+        db.get("zzz0002").unwrap().unwrap();
+        (cold_before - before, misses(db) - cold_before)
+    };
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    build(&fs);
+    // What open tables and all metadata take; one data block fits beside them.
+    let (db, cache) = open(&fs, PinMetadata::All, 64 << 20);
+    press(&db);
+    let data_bytes = cache.usage_of(BlockKind::Data).bytes;
+    let capacity = cache.usage() - data_bytes + 6_000;
+    drop(db);
+    let pressed = |pin| press(&open(&fs, pin, capacity).0);
+    assert_eq!(pressed(PinMetadata::All), (0, 0));
+    assert_eq!(pressed(PinMetadata::Level0).1, 0);
+    let (_, cold) = pressed(PinMetadata::None);
+    assert!(cold > 0, "metadata that nobody asked for gave way to data");
+    // Pinned memory is charged, and given back.
+    let (db, cache) = open(&fs, PinMetadata::Level0, capacity);
+    press(&db);
+    let pinned = cache.pinned_usage();
+    assert!(pinned > 300 && pinned < 8_000, "{pinned}");
+    drop(db);
+    assert_eq!(cache.pinned_usage(), 0);
 }

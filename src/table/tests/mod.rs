@@ -110,8 +110,8 @@ fn bloom() -> FilterSpec {
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let guard = pin();
     let tickers = table.block_file().counters().on_thread(&guard);
-    let probe = table.prepare_filter(lookup, &guard, tickers);
-    if !table.filter_says_maybe(probe, &guard, tickers) {
+    table.prefetch_filter(lookup, &guard);
+    if !table.filter_says_maybe(lookup, &guard, tickers) {
         return Ok(None);
     }
     table.get_after_filter(lookup, &guard, tickers, |found| {

@@ -1,0 +1,233 @@
+//! Measures what a point lookup costs, and what the memory under it costs: the figures of "Where a
+//! lookup's time goes" in `docs/performance.md`.
+//!
+//! ```text
+//! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]
+//!     [--l0 FILES] [--only NAME] [--dir DIR]
+//! ```
+//!
+//! The tree is that of `benches/peers`: keys of 20 bytes, values of 100, nothing compressed, filters
+//! of 10 bits a key, everything in the block cache. `--dir` keeps it, so that the next run need not
+//! build it. Printed are medians of nanoseconds an operation, `--rounds` rounds in turn.
+//!
+//! `isolated`: with a fence after each lookup, so that neighbours cannot overlap. `of 1000`: the same
+//! thousand keys again and again, all of whose lines are in the processor's caches: what is left is
+//! work, not waiting.
+//!
+//! Under `valgrind --tool=callgrind --toggle-collect='*profiled*'` with `--only` and one round, only
+//! the lookups are counted.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use maypole::{Compression, Db, FilterPolicy};
+
+const TOGETHER: usize = 64;
+const VALUE_BYTES: usize = 100;
+/// Words of 4 bytes that the plain loads choose from: 256 MiB.
+const MEMORY_WORDS: usize = 1 << 26;
+
+type Key = [u8; 20];
+type Answer<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A bijection of 64-bit numbers: the finalizer of SplitMix64.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Key number `n`: those below the number of entries are present, those above lie between them.
+fn key(n: u64) -> Key {
+    let mut key = *b"user0000000000000000";
+    let mixed = mix(n + 1);
+    for (i, byte) in key[4..].iter_mut().enumerate() {
+        *byte = b"0123456789abcdef"[(mixed >> (60 - 4 * i)) as usize & 15];
+    }
+    key
+}
+
+struct Options {
+    entries: u64,
+    operations: usize,
+    rounds: usize,
+    l0: u64,
+    only: Option<String>,
+    dir: Option<PathBuf>,
+}
+
+fn options() -> Answer<Options> {
+    let mut options = Options {
+        entries: 3_000_000,
+        operations: 300_000,
+        rounds: 5,
+        l0: 0,
+        only: None,
+        dir: None,
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(name) = args.next() {
+        let value = args.next().ok_or("an option without its value")?;
+        match &name[..] {
+            "--entries" => options.entries = value.parse()?,
+            "--operations" => options.operations = value.parse()?,
+            "--rounds" => options.rounds = value.parse()?,
+            "--l0" => options.l0 = value.parse()?,
+            "--only" => options.only = Some(value),
+            "--dir" => options.dir = Some(value.into()),
+            _ => return Err(format!("unknown option {name}").into()),
+        }
+    }
+    Ok(options)
+}
+
+/// Opens the tree, builds it when it is not there yet, and brings all of it into the cache in the
+/// order of random lookups.
+fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
+    let (dir, kept) = match &options.dir {
+        Some(dir) => (dir.clone(), None),
+        None => {
+            let dir = tempfile::tempdir()?;
+            (dir.path().to_owned(), Some(dir))
+        }
+    };
+    let db = Db::builder(dir)
+        .filter("bloom(10)".parse::<FilterPolicy>()?)
+        .compression(Compression::None)
+        .block_cache_bytes(options.entries as usize * 400)
+        .open()?;
+    let put = |n: u64| {
+        let value: [u8; VALUE_BYTES] = std::array::from_fn(|i| mix(n + i as u64 / 8) as u8);
+        db.put(key(n), value)
+    };
+    if db.get(key(options.entries - 1))?.is_none() {
+        (0..options.entries).try_for_each(put)?;
+        db.compact_range::<&[u8]>(..)?;
+    }
+    for file in 0..options.l0 {
+        let step = 97;
+        (0..options.entries / 100)
+            .try_for_each(|i| put((i * step + file * 31) % options.entries))?;
+        db.flush()?;
+    }
+    db.wait_for_compaction()?;
+    for n in 0..options.entries {
+        db.get_with(key(n), |_| ())?.ok_or("a present key was not found")?;
+        db.get_with(key(options.entries + n), |_| ())?;
+    }
+    Ok((db, kept))
+}
+
+/// Keeps a lookup from overlapping with the next.
+#[inline(always)]
+fn isolate() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instructions; they touch no memory.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+        std::arch::x86_64::_mm_mfence();
+    }
+}
+
+#[inline(never)]
+fn profiled_gets(db: &Db, keys: &[Key], isolated: bool) -> Answer<usize> {
+    let mut found = 0;
+    for key in keys {
+        found += usize::from(db.get_with(key, |value| value.len())?.is_some());
+        if isolated {
+            isolate();
+        }
+    }
+    Ok(found)
+}
+
+#[inline(never)]
+fn profiled_owned_gets(db: &Db, keys: &[Key]) -> Answer<usize> {
+    let mut bytes = 0;
+    for key in keys {
+        bytes += usize::from(db.get(key)?.is_some());
+    }
+    Ok(bytes)
+}
+
+#[inline(never)]
+fn profiled_multi_gets(db: &Db, keys: &[Key]) -> Answer<usize> {
+    let mut found = 0;
+    for keys in keys.chunks(TOGETHER) {
+        found += db.multi_get(keys)?.iter().flatten().count();
+    }
+    Ok(found)
+}
+
+/// Loads from memory, each of which needs the answer of the one before.
+fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
+    let mut at = mix(seed) as usize % MEMORY_WORDS;
+    for i in 0..count {
+        at = (memory[at] as usize ^ i) % MEMORY_WORDS;
+    }
+    at
+}
+
+/// Loads from memory that do not wait for each other.
+fn independent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
+    (0..count).map(|i| memory[mix(seed + i as u64) as usize % MEMORY_WORDS] as usize).sum()
+}
+
+fn main() -> Answer<()> {
+    let options = options()?;
+    let (db, _kept) = open(&options)?;
+    let memory: Vec<u32> = (0..MEMORY_WORDS as u64).map(|i| mix(i) as u32).collect();
+    // A key is chosen and made before it is looked up, so that only lookups are timed.
+    let choose = |first: u64, count: u64, seed: u64| -> Vec<Key> {
+        (0..options.operations as u64).map(|i| key(first + mix(seed << 40 | i) % count)).collect()
+    };
+    let (entries, some) = (options.entries, options.entries.min(1000));
+    let names = [
+        "dependent load",
+        "independent load",
+        "get present",
+        "get present, owned",
+        "get present, isolated",
+        "get present, of 1000",
+        "get absent",
+        "get absent, isolated",
+        "get absent, of 1000",
+        "multi_get present",
+        "multi_get present, of 1000",
+        "multi_get absent",
+        "multi_get absent, of 1000",
+    ];
+    let names = names.into_iter().filter(|name| match &options.only {
+        Some(only) => name.contains(&only[..]),
+        None => true,
+    });
+    let names: Vec<&str> = names.collect();
+    let mut figures = vec![Vec::new(); names.len()];
+    for round in 0..options.rounds as u64 {
+        for (name, figures) in names.iter().zip(&mut figures) {
+            let absent = name.contains("absent");
+            let count = if name.ends_with("of 1000") { some } else { entries };
+            let keys = choose(if absent { entries } else { 0 }, count, round);
+            let start = Instant::now();
+            let found = match *name {
+                "dependent load" => dependent_loads(&memory, keys.len(), round),
+                "independent load" => independent_loads(&memory, keys.len(), round),
+                _ if name.starts_with("multi_get") => profiled_multi_gets(&db, &keys)?,
+                _ if name.ends_with("owned") => profiled_owned_gets(&db, &keys)?,
+                _ => profiled_gets(&db, &keys, name.ends_with("isolated"))?,
+            };
+            figures.push(start.elapsed().as_nanos() as f64 / keys.len() as f64);
+            if name.contains("get") && found != if absent { 0 } else { keys.len() } {
+                return Err(format!("{name}: {found} of {} found", keys.len()).into());
+            }
+            black_box(found);
+        }
+    }
+    for (name, figures) in names.iter().zip(&mut figures) {
+        figures.sort_by(f64::total_cmp);
+        println!("{name:28} {:8.1} ns", figures[figures.len() / 2]);
+    }
+    db.close()?;
+    Ok(())
+}
