@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 
 /// Bytes of the first window, a multiple of every page size; the next ones double.
 const FIRST_WINDOW_BYTES: usize = 64 << 10;
-const MOST_WINDOW_BYTES: usize = 1 << 20;
+const MOST_WINDOW_BYTES: usize = 256 << 10;
 
 /// Pages of the file in this process's memory.
 ///
