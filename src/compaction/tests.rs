@@ -96,6 +96,16 @@ fn whole_plan(version: &Version) -> Plan {
     plan(&metas, 0, 6, inputs, &SHAPE, &Default::default()).unwrap()
 }
 
+fn job_without_filter<'a>(
+    store: &'a TableStore,
+    version: &'a Version,
+    cancelled: &'a AtomicBool,
+    parts: usize,
+) -> Job<'a> {
+    let (snapshots, filter) = (Vec::new(), FilterSpec::NONE);
+    Job { store, version, shape: &SHAPE, snapshots, filter, cancelled, parts }
+}
+
 fn compact(store: &TableStore, version: &Version, parts: usize) -> Result<Outcome> {
     let cancelled = AtomicBool::new(false);
     let job = Job {
@@ -209,15 +219,7 @@ fn a_cancelled_compaction_leaves_no_table() {
     let version = version(&store);
     let before = tables_on_disk(&mem);
     let cancelled = AtomicBool::new(true);
-    let job = Job {
-        store: &store,
-        version: &version,
-        shape: &SHAPE,
-        snapshots: Vec::new(),
-        filter: FilterSpec::NONE,
-        cancelled: &cancelled,
-        parts: 3,
-    };
+    let job = job_without_filter(&store, &version, &cancelled, 3);
     assert!(matches!(run(&job, &whole_plan(&version)), Err(Error::Closed)));
     assert_eq!(tables_on_disk(&mem), before);
 }
@@ -248,15 +250,7 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     let inputs = metas[0].iter().map(|file| file.number).collect();
     let plan = plan(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
     let cancelled = AtomicBool::new(false);
-    let job = Job {
-        store: &store,
-        version: &version,
-        shape: &SHAPE,
-        snapshots: Vec::new(),
-        filter: FilterSpec::NONE,
-        cancelled: &cancelled,
-        parts: 1,
-    };
+    let job = job_without_filter(&store, &version, &cancelled, 1);
     let outputs = run(&job, &plan).unwrap().outputs;
     let last_keys: Vec<_> = outputs.iter().map(|file| key::user_key(&file.meta.largest)).collect();
     let at_an_end =

@@ -44,9 +44,8 @@ const SKIP_AFTER: usize = 16;
 impl Cover {
     /// `None`, nearly always: there are no range deletions.
     pub fn new(view: &View, snapshot: SequenceNumber) -> Option<Box<Cover>> {
-        let memtables = std::iter::once(&view.memtable).chain(&view.frozen);
         let mut sets = Vec::new();
-        for memtable in memtables.filter(|memtable| memtable.has_ranges()) {
+        for memtable in view.memtables().filter(|memtable| memtable.has_ranges()) {
             sets.extend(memtable.ranges().iter().cloned());
         }
         if sets.is_empty() && !view.version.has_range_deletions {

@@ -69,8 +69,8 @@ pub(crate) struct View {
 impl View {
     /// All memtables, newest first.
     #[inline]
-    pub fn memtables(&self) -> impl Iterator<Item = &Memtable> {
-        std::iter::once(&*self.memtable).chain(self.frozen.iter().map(Arc::as_ref))
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> + Clone {
+        std::iter::once(&self.memtable).chain(&self.frozen)
     }
 }
 

@@ -129,7 +129,7 @@ pub(super) fn sources(Moment { view, sequence }: &Moment, bounds: &Bounds) -> Ve
     let options = ScanOptions { fill_cache: true, read_ahead_bytes: READ_AHEAD_BYTES };
     // A memtable without an entry up to this sequence number stays without one: those that are
     // inserted later have larger ones.
-    let memtables = std::iter::once(&view.memtable).chain(&view.frozen);
+    let memtables = view.memtables();
     let seen = |memtable: &&Arc<Memtable>| memtable.smallest_sequence() <= sequence;
     let version = &view.version;
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();

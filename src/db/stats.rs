@@ -5,7 +5,6 @@
 //! beside the one that was predicted when the filter was built.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::Inner;
 use super::brake::{BrakeCause, Pressure, WriteBrake, write_brake};
@@ -132,7 +131,6 @@ impl Inner {
         let levels =
             levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
         let cache = &self.store.context.cache;
-        let memtables = || std::iter::once(&view.memtable).chain(&view.frozen).map(Arc::as_ref);
         Stats {
             levels: levels.collect(),
             tickers: self.counters.snapshot(),
@@ -141,8 +139,8 @@ impl Inner {
                 .map(|&kind| (kind, cache.usage_of(kind)))
                 .collect(),
             cache_capacity_bytes: cache.capacity(),
-            memtable_bytes: memtables().map(|memtable| memtable.bytes()).sum(),
-            memtable_entries: memtables().map(|memtable| memtable.len()).sum(),
+            memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
+            memtable_entries: view.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
             write_brake: write_brake(pressure),
             files,
