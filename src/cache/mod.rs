@@ -13,6 +13,8 @@
 //! ```
 //!
 //! Invariants:
+//! - Memory for blocks comes from a [`pool`], but for small caches. What it holds unused is missing from
+//!   what may be resident, as garbage is.
 //! - The charges of all entries and what is reserved sum to `usage`. It exceeds the capacity only when
 //!   reservations alone do; no entry stays then.
 //! - A slot is written only under the mutex, together with the ring entry it stands for: a slot is
@@ -26,6 +28,7 @@
 
 #[cfg(all(test, loom))]
 mod models;
+mod pool;
 mod ring;
 pub(crate) mod slots;
 #[cfg(all(test, not(loom)))]
@@ -33,9 +36,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::filter::LineBuf;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{self, Mutex, lock};
 
+use pool::Pool;
 use ring::{Entry, Ring};
 pub(crate) use slots::{Lease, Resident, Slots};
 
@@ -110,6 +115,10 @@ enum Priority {
 /// Open tables are charged too, about 3 KiB each, and cannot be refused: what they take is not there
 /// for blocks. When they alone exceed the capacity, every block is read again at each use.
 ///
+/// From 64 MiB on, blocks and filters lie in pages of 2 MiB where the kernel has them (Linux), since a
+/// processor finds few small pages in its own table. What they have free counts against the capacity
+/// too.
+///
 /// What was evicted lives on until the lookups that were under way have ended. So the heap exceeds the
 /// capacity for moments, by what the last miss of each thread displaced: give the cache at least
 /// twenty times the largest filter.
@@ -119,6 +128,7 @@ pub struct BlockCache {
     garbage_bytes: AtomicUsize,
     state: Mutex<State>,
     load_stripes: [Mutex<()>; LOAD_STRIPES],
+    pool: Option<Arc<Pool>>,
 }
 
 struct State {
@@ -153,6 +163,7 @@ impl BlockCache {
                 rings: Default::default(),
             }),
             load_stripes: std::array::from_fn(|_| Mutex::new(())),
+            pool: Pool::new(capacity_bytes),
         })
     }
 
@@ -175,6 +186,12 @@ impl BlockCache {
     /// Values and bytes of one kind.
     pub fn usage_of(&self, kind: BlockKind) -> KindUsage {
         lock(&self.state).by_kind[kind as usize]
+    }
+
+    /// Memory of `len` bytes, whatever they hold, for what is about to be kept here.
+    pub(crate) fn buffer(&self, len: usize) -> LineBuf {
+        let pooled = self.pool.as_ref().and_then(|pool| pool.buffer(len));
+        pooled.unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
     fn has_much_garbage(&self) -> bool {
@@ -215,8 +232,11 @@ impl BlockCache {
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
         let mut victims = Vec::new();
-        let room_bytes =
-            self.capacity_bytes.saturating_sub(self.garbage_bytes.load(Ordering::Relaxed));
+        let unused_bytes = self.pool.as_ref().map_or(0, |pool| pool.free_bytes());
+        let room_bytes = self
+            .capacity_bytes
+            .saturating_sub(self.garbage_bytes.load(Ordering::Relaxed))
+            .saturating_sub(unused_bytes);
         let may_evict = !self.has_much_garbage();
         {
             let mut state = lock(&self.state);

@@ -375,3 +375,27 @@ fn a_reservation_displaces_what_no_longer_fits_and_gives_its_room_back() {
     disk.load(&filters, 5, 10_000);
     assert_eq!(resident(&filters), [5]);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
+    let capacity = 64 << 20;
+    let cache = BlockCache::new(capacity);
+    let slots: Slots<LineBuf> = Slots::new(&cache, 80_000, BlockKind::Data, false);
+    let unused_bytes = || cache.pool.as_ref().unwrap().free_bytes();
+    let mut next = 0..slots.len();
+    for (len, count) in [(4_000, 40_000), (11_000, 15_000), (900, 20_000), (70_000, 3_000)] {
+        for i in next.by_ref().take(count) {
+            let lease = slots.load(i, || {
+                let buffer = cache.buffer(len + i % 100);
+                let bytes = buffer.memory_bytes();
+                Ok::<_, Infallible>((buffer, bytes))
+            });
+            drop(lease);
+            let garbage = cache.garbage_bytes.load(Ordering::Relaxed);
+            // What was taken for this value alone was not known when room was made for it.
+            assert!(cache.usage() + garbage + unused_bytes() <= capacity + (2 << 20) + 80_000);
+        }
+        assert!(cache.usage() > capacity / 2, "{len}: {} {}", cache.usage(), unused_bytes());
+    }
+}

@@ -8,13 +8,16 @@
 //! ^ address: a multiple of 64                       end: a multiple of 64 ->|
 //! ```
 //!
-//! Invariants: the allocation is aligned to 64 bytes, is wholly initialised, and may be **read** up
+//! The memory is the global allocator's, or lent by somebody who places it better ([`LineLender`]).
+//!
+//! Invariants: the memory is aligned to 64 bytes, is wholly initialised, and may be **read** up
 //! to [`TAIL_BYTES`] past `len`, so a vector load that begins inside the payload stays inside
 //! memory we own. Nothing here decodes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Bytes of a cache line, here and in RocksDB's filters.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -22,10 +25,22 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Bytes after the payload that may be read: one full vector register.
 pub(crate) const TAIL_BYTES: usize = 64;
 
+/// Memory that is lent to buffers.
+pub(crate) trait LineLender: Send + Sync {
+    /// Takes back the `bytes` bytes from `start` on.
+    ///
+    /// # Safety
+    ///
+    /// They were lent to a [`LineBuf`], and it is gone.
+    unsafe fn take_back(&self, start: NonNull<u8>, bytes: usize);
+}
+
 /// Bytes that begin at a cache line, with a readable tail.
 pub(crate) struct LineBuf {
     start: NonNull<u8>,
     len: usize,
+    /// `None`: the memory is the global allocator's.
+    lender: Option<Arc<dyn LineLender>>,
 }
 
 // SAFETY: a `LineBuf` owns its bytes alone, as a `Box<[u8]>` does.
@@ -48,7 +63,24 @@ impl LineBuf {
         // SAFETY: the layout has at least TAIL_BYTES bytes, so its size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        LineBuf { start, len }
+        LineBuf { start, len, lender: None }
+    }
+
+    /// A buffer in memory that `lender` takes back.
+    ///
+    /// # Safety
+    ///
+    /// `start` is a multiple of [`LINE_BYTES`], and the [`LineBuf::needed_bytes`] bytes from it on are
+    /// initialised and the buffer's alone until `lender` has them back.
+    pub unsafe fn lent(start: NonNull<u8>, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
+        // SAFETY: within what was lent.
+        unsafe { start.add(len).write_bytes(0, Self::needed_bytes(len) - len) };
+        LineBuf { start, len, lender: Some(lender) }
+    }
+
+    /// Bytes of memory that a buffer of `len` bytes takes, tail included.
+    pub fn needed_bytes(len: usize) -> usize {
+        Self::layout(len).size()
     }
 
     /// A copy of `bytes`.
@@ -60,7 +92,7 @@ impl LineBuf {
 
     /// Bytes of memory behind the buffer, tail included: what a cache charges.
     pub fn memory_bytes(&self) -> usize {
-        Self::layout(self.len).size()
+        Self::needed_bytes(self.len)
     }
 
     /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
@@ -105,8 +137,12 @@ impl DerefMut for LineBuf {
 
 impl Drop for LineBuf {
     fn drop(&mut self) {
-        // SAFETY: `zeroed` allocated `start` with the layout of the same length.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+        match &self.lender {
+            // SAFETY: `zeroed` allocated `start` with the layout of the same length.
+            None => unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) },
+            // SAFETY: the lender lent it for the same length, and nobody has it any more.
+            Some(lender) => unsafe { lender.take_back(self.start, self.memory_bytes()) },
+        }
     }
 }
 

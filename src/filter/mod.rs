@@ -66,7 +66,7 @@ use hashes::HashList;
 use spec::Target;
 
 pub use builder::{FilterBlock, FilterBuilder};
-pub(crate) use lines::{LINE_BYTES, LineBuf, prefetch};
+pub(crate) use lines::{LINE_BYTES, LineBuf, LineLender, prefetch};
 pub use reader::{FilterReader, Probe};
 pub use spec::{FilterSpec, SpecError};
 

@@ -44,9 +44,11 @@ impl BlockBytes {
         self.buffer.memory_bytes()
     }
 
-    /// The payload in a buffer of its own length: the buffer itself where nothing follows.
-    pub fn into_exact(self) -> LineBuf {
-        if self.len == self.buffer.len() { self.buffer } else { LineBuf::copy_from(&self) }
+    /// The payload alone, in a buffer that `buffer` makes.
+    pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
+        let mut exact = buffer(self.len);
+        exact.copy_from_slice(&self);
+        exact
     }
 }
 

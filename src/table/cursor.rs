@@ -8,14 +8,14 @@ use std::sync::Arc;
 use crate::cache::Resident;
 use crate::cursor::{Cursor, Fetch, Step};
 use crate::error::{Damage, Result};
-use crate::filter::LINE_BYTES;
+use crate::filter::{LINE_BYTES, LineBuf};
 use crate::key;
 use crate::slice::Slice;
 use crate::sync::pin;
 
 use super::block::SeekStart;
 use super::block_cursor::BlockCursor;
-use super::file::StoredBlock;
+use super::file::{Buffer, StoredBlock};
 use super::held::HeldBlock;
 use super::reader::{Table, TableIndex};
 
@@ -127,19 +127,21 @@ impl TableCursor {
         }
         let table = Arc::clone(&self.table);
         if self.options.fill_cache {
-            let lease = table.load_block(index, i, || self.fetch(index, i))?;
+            let lease =
+                table.load_block(index, i, || self.fetch(index, i, |len| table.buffer(len)))?;
             Ok(HeldBlock::Shared(lease.to_arc()))
         } else {
-            Ok(HeldBlock::Private(Arc::new(table.decode_block(self.fetch(index, i)?)?)))
+            let stored = self.fetch(index, i, LineBuf::zeroed)?;
+            Ok(HeldBlock::Private(Arc::new(table.decode_block(stored, LineBuf::zeroed)?)))
         }
     }
 
     /// The stored bytes of block `i`: from what was read ahead, or from the file.
-    fn fetch(&mut self, index: &TableIndex, i: usize) -> Result<StoredBlock> {
+    fn fetch(&mut self, index: &TableIndex, i: usize, buffer: impl Buffer) -> Result<StoredBlock> {
         let file = self.table.block_file();
         let handle = index.index.handle(i);
         let Some(end) = handle.end().filter(|&end| end <= file.limit()) else {
-            return file.read_stored(handle);
+            return file.read_stored(handle, buffer);
         };
         let (ahead_start, ahead) = &mut self.ahead;
         let follows = i == self.i + 1;
@@ -152,7 +154,7 @@ impl TableCursor {
             };
             if !follows || end - handle.offset >= wanted {
                 self.next_ahead_bytes = FIRST_READ_AHEAD_BYTES;
-                return file.read_stored(handle);
+                return file.read_stored(handle, buffer);
             }
             self.next_ahead_bytes = 2 * wanted;
             // To the end of the last block that is wanted, not in memory, and within reach.
@@ -171,7 +173,7 @@ impl TableCursor {
         }
         let start = (handle.offset - *ahead_start) as usize;
         let bytes = (end - handle.offset) as usize;
-        Ok(StoredBlock::copy_from(&ahead[start..start + bytes], handle))
+        Ok(StoredBlock::copy_from(&ahead[start..start + bytes], handle, buffer))
     }
 
     /// Runs one step of the current block's cursor. After a failure there is no current block.

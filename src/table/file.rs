@@ -25,6 +25,11 @@ pub(crate) struct BlockFile {
     file_counters: FileCounters,
 }
 
+/// Makes a buffer of a length, whatever it holds: `LineBuf::zeroed`, or a cache's own memory.
+pub(crate) trait Buffer: Fn(usize) -> LineBuf + Copy {}
+
+impl<F: Fn(usize) -> LineBuf + Copy> Buffer for F {}
+
 /// A block as it is stored: payload and trailer.
 pub(crate) struct StoredBlock {
     buffer: LineBuf,
@@ -77,10 +82,10 @@ impl BlockFile {
     }
 
     /// A block's payload, checked and uncompressed.
-    pub fn read(&self, handle: BlockHandle) -> Result<BlockBytes> {
-        let stored = self.read_stored(handle)?;
+    pub fn read(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<BlockBytes> {
+        let stored = self.read_stored(handle, buffer)?;
         self.check(&stored)?;
-        self.uncompress(stored)
+        self.uncompress(stored, buffer)
     }
 
     /// Whether a stored block's checksum is right.
@@ -90,11 +95,12 @@ impl BlockFile {
 
     /// A block of entries.
     pub fn read_block(&self, handle: BlockHandle) -> Result<Block> {
-        Block::new(self.read(handle)?).map_err(|damage| self.damaged(damage, handle))
+        Block::new(self.read(handle, LineBuf::zeroed)?)
+            .map_err(|damage| self.damaged(damage, handle))
     }
 
     /// A block as it is stored, **not** checked.
-    pub fn read_stored(&self, handle: BlockHandle) -> Result<StoredBlock> {
+    pub fn read_stored(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<StoredBlock> {
         if !handle.fits(self.limit()) {
             let damage = Damage::new(
                 0,
@@ -104,7 +110,7 @@ impl BlockFile {
             return Err(self.damaged(damage, handle));
         }
         // `fits` bounds this by the length of the file and by 2^32.
-        let mut buffer = LineBuf::zeroed(handle.bytes as usize + BLOCK_TRAILER_BYTES);
+        let mut buffer = buffer(handle.bytes as usize + BLOCK_TRAILER_BYTES);
         self.read_bytes(handle.offset, &mut buffer)?;
         Ok(StoredBlock { buffer, handle })
     }
@@ -116,7 +122,7 @@ impl BlockFile {
     }
 
     /// The payload of a checked block.
-    pub fn uncompress(&self, stored: StoredBlock) -> Result<BlockBytes> {
+    pub fn uncompress(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<BlockBytes> {
         let handle = stored.handle;
         let fail = |failure| match failure {
             Failure::Damage(damage) => self.damaged(damage, handle),
@@ -130,7 +136,7 @@ impl BlockFile {
                 Ok(BlockBytes::new(stored.buffer, length))
             }
             Some(compressed) => {
-                let mut out = LineBuf::zeroed(compressed.uncompressed_bytes);
+                let mut out = buffer(compressed.uncompressed_bytes);
                 compressed
                     .decompress_into(&mut out)
                     .map_err(|damage| fail(Failure::Damage(damage)))?;
@@ -150,9 +156,15 @@ fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
 
 impl StoredBlock {
     /// A block whose bytes, trailer included, were read with others.
-    pub fn copy_from(payload_and_trailer: &[u8], handle: BlockHandle) -> StoredBlock {
+    pub fn copy_from(
+        payload_and_trailer: &[u8],
+        handle: BlockHandle,
+        buffer: impl Buffer,
+    ) -> StoredBlock {
         debug_assert_eq!(payload_and_trailer.len() as u64, handle.bytes + 5);
-        StoredBlock { buffer: LineBuf::copy_from(payload_and_trailer), handle }
+        let mut buffer = buffer(payload_and_trailer.len());
+        buffer.copy_from_slice(payload_and_trailer);
+        StoredBlock { buffer, handle }
     }
 
     pub fn handle(&self) -> BlockHandle {

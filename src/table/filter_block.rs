@@ -15,12 +15,12 @@
 //! [`super::prefix_filter`].
 
 use crate::error::Result;
-use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
+use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash, LineBuf};
 use crate::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::key::MAX_SEQUENCE;
 
 use super::LookupKey;
-use super::file::BlockFile;
+use super::file::{BlockFile, Buffer};
 use super::format::BlockHandle;
 use super::index::{Index, IndexParser};
 use super::properties::IndexForm;
@@ -85,10 +85,15 @@ pub(crate) enum FilterAnswer {
 impl TableFilter {
     /// Reads the filter. One that is damaged in itself, its checksum right, is no error: it answers
     /// "maybe".
-    pub fn read(file: &BlockFile, stored: StoredFilter, form: IndexForm) -> Result<TableFilter> {
+    pub fn read(
+        file: &BlockFile,
+        stored: StoredFilter,
+        form: IndexForm,
+        buffer: impl Buffer,
+    ) -> Result<TableFilter> {
         let handle = match stored {
             StoredFilter::Full(handle, encoding) => {
-                let bytes = file.read(handle)?.into_exact();
+                let bytes = file.read(handle, LineBuf::zeroed)?.into_exact(buffer);
                 return Ok(TableFilter::Full(FilterReader::open(bytes, encoding)));
             }
             StoredFilter::Partitioned(handle) => handle,
@@ -97,7 +102,7 @@ impl TableFilter {
         let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
         parser.add(&file.read_block(handle)?).map_err(|damage| file.damaged(damage, handle))?;
         let filters = parser.handles().iter().map(|&partition| {
-            let bytes = file.read(partition)?.into_exact();
+            let bytes = file.read(partition, LineBuf::zeroed)?.into_exact(buffer);
             Ok(FilterReader::open(bytes, FilterEncoding::RocksDb))
         });
         let filters: Vec<FilterReader> = filters.collect::<Result<_>>()?;

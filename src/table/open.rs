@@ -2,6 +2,7 @@
 
 use crate::coding::Decoder;
 use crate::error::{Damage, Result};
+use crate::filter::LineBuf;
 use crate::key::{MAX_SEQUENCE, SequenceNumber};
 
 use super::block::Block;
@@ -30,7 +31,7 @@ pub(super) fn read_metaindex(
 /// ingestion, without correcting the checksum: a block that does not verify gets a second chance
 /// with those bytes as they were, zero.
 pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
-    let mut stored = file.read_stored(handle)?;
+    let mut stored = file.read_stored(handle, LineBuf::zeroed)?;
     if let Err(mismatch) = file.check(&stored) {
         let Some(place) = TableProperties::global_sequence_place(stored.payload()) else {
             return Err(mismatch);
@@ -40,7 +41,7 @@ pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<T
         file.check(&stored).map_err(|_| mismatch)?;
         stored.payload_mut()[place].copy_from_slice(&assigned);
     }
-    let block = Block::new(file.uncompress(stored)?);
+    let block = Block::new(file.uncompress(stored, LineBuf::zeroed)?);
     let decoded = block.and_then(|block| TableProperties::decode(&block));
     decoded.map_err(|damage| file.damaged(damage, handle))
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockKind, Lease, Reservation, Slots};
 use crate::error::{Damage, Error, Result};
+use crate::filter::LineBuf;
 use crate::fs::RandomAccessFile;
 use crate::key::SequenceNumber;
 use crate::range_del::RangeTombstones;
@@ -23,7 +24,7 @@ use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::Guard;
 
 use super::block::Block;
-use super::file::{BlockFile, StoredBlock};
+use super::file::{BlockFile, Buffer, StoredBlock};
 use super::filter_block::{StoredFilter, TableFilter};
 use super::format::{BlockHandle, Footer, unsupported};
 use super::index::{Index, IndexParser};
@@ -152,6 +153,11 @@ impl Table {
         self.file.file_counters()
     }
 
+    /// Memory of `len` bytes, whatever they hold, for a block that the cache will keep.
+    pub fn buffer(&self, len: usize) -> LineBuf {
+        self.cache.buffer(len)
+    }
+
     pub fn block_file(&self) -> &BlockFile {
         &self.file
     }
@@ -224,7 +230,8 @@ impl Table {
     /// Data block `i`, by one read of its own.
     #[cold]
     pub(super) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
-        self.load_block(index, i, || self.file.read_stored(index.index.handle(i)))
+        let buffer = |len| self.buffer(len);
+        self.load_block(index, i, || self.file.read_stored(index.index.handle(i), buffer))
     }
 
     /// Data block `i`, if it is in memory.
@@ -253,7 +260,7 @@ impl Table {
             Ticker::BlockCacheDataBytesInsert,
         ];
         self.load(&index.blocks, i, tickers, || {
-            let mut block = self.decode_block(fetch()?)?;
+            let mut block = self.decode_block(fetch()?, |len| self.buffer(len))?;
             block.add_sidecar();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
@@ -261,10 +268,10 @@ impl Table {
     }
 
     /// Checks, uncompresses and decodes a data block.
-    pub fn decode_block(&self, stored: StoredBlock) -> Result<Block> {
+    pub fn decode_block(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<Block> {
         let handle = stored.handle();
         self.file.check(&stored)?;
-        let bytes = self.file.uncompress(stored)?;
+        let bytes = self.file.uncompress(stored, buffer)?;
         Block::new(bytes).map_err(|damage| self.file.damaged(damage, handle))
     }
 
@@ -276,7 +283,8 @@ impl Table {
             Ticker::BlockCacheFilterBytesInsert,
         ];
         self.load(&self.filter, 0, tickers, || {
-            let filter = match TableFilter::read(&self.file, stored, self.index_form) {
+            let buffer = |len| self.buffer(len);
+            let filter = match TableFilter::read(&self.file, stored, self.index_form, buffer) {
                 // Kept, so that not every lookup reads the damaged bytes again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted(),
                 other => other?,

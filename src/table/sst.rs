@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::cache::BlockCache;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::filter::LineBuf;
 use crate::filter::{Family, FilterReader};
 use crate::fs::{Fs, RealFs};
 use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
@@ -198,7 +199,10 @@ impl SstReader {
     fn read_filter(&self) -> Result<Option<TableFilter>> {
         let file = self.table.block_file();
         let form = self.table.index_form();
-        self.table.stored_filter().map(|stored| TableFilter::read(file, stored, form)).transpose()
+        self.table
+            .stored_filter()
+            .map(|stored| TableFilter::read(file, stored, form, LineBuf::zeroed))
+            .transpose()
     }
 
     /// What there is to know of the filter without asking it. `None` without a filter.

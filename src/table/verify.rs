@@ -1,6 +1,7 @@
 //! [`Table::verify`]: reads all of a table and checks what can be checked.
 
 use crate::error::{Damage, Result};
+use crate::filter::LineBuf;
 use crate::key;
 
 use super::LookupKey;
@@ -31,13 +32,19 @@ impl Table {
     pub fn verify(&self) -> Result<TableCheck> {
         let index = self.read_index()?;
         let filter = match self.stored_filter() {
-            Some(stored) => Some(TableFilter::read(self.block_file(), stored, self.index_form())?),
+            Some(stored) => Some(TableFilter::read(
+                self.block_file(),
+                stored,
+                self.index_form(),
+                LineBuf::zeroed,
+            )?),
             None => None,
         };
         for &(_, handle) in self.metaindex() {
             // The properties' checksum has a rule of its own, and was checked at opening.
             if self.metaindex_handle("rocksdb.properties") != Some(handle) {
-                self.block_file().check(&self.block_file().read_stored(handle)?)?;
+                let stored = self.block_file().read_stored(handle, LineBuf::zeroed)?;
+                self.block_file().check(&stored)?;
             }
         }
         let mut check = TableCheck::default();

@@ -1,0 +1,414 @@
+//! [`Pool`]: memory for what the cache keeps, in pages of 2 MiB.
+//!
+//! A processor finds a page in its own table or waits for a walk through the kernel's: with pages of
+//! 4 KiB a cache of some hundred megabytes has far more pages than that table has entries, so nearly
+//! every trip to a block is two. Pages of 2 MiB make it one (`docs/performance.md`).
+//!
+//! ```text
+//! reservation  | slab | slab | slab | · · · · · · |     one range of addresses, as large as the cache
+//!              └ 2 MiB ┘                                may become; untouched slabs take no memory
+//! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
+//! ```
+//!
+//! A piece is a run of lines, the first that is long enough in the slab that was used last, or in one
+//! after it. Freed runs join by themselves, since a bit knows no pieces. Pieces larger than a slab begin
+//! one and cover several.
+//!
+//! Invariants:
+//! - A line whose bit is set belongs to one piece; nobody touches the others.
+//! - A slab that is not resident has no bit set. Empty slabs go back to the operating system, but one.
+//! - `free_bytes` are those of resident slabs that no piece has. The cache counts them against its
+//!   capacity: whatever holes pieces of different sizes leave, the memory stays bounded.
+//!
+//! Where the kernel has no such pages at hand this is a plain allocator of runs, and does no harm.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::filter::{LINE_BYTES, LineBuf, LineLender};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
+
+/// Bytes of a slab: a large page of x86-64, and of AArch64 with pages of 4 KiB.
+const SLAB_BYTES: usize = 2 << 20;
+const SLAB_LINES: usize = SLAB_BYTES / LINE_BYTES;
+const SLAB_WORDS: usize = SLAB_LINES / 64;
+
+/// Caches smaller than this have no pool. Their pages are few, and a partly used slab would be too
+/// large a part of them.
+const LEAST_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
+
+/// See the module.
+pub(super) struct Pool {
+    reservation: Reservation,
+    free_bytes: AtomicUsize,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// By their place in the reservation, up to the last that was ever resident.
+    slabs: Vec<Slab>,
+    /// Where the last piece was found.
+    current: usize,
+    /// Of all resident slabs.
+    free_lines: usize,
+}
+
+struct Slab {
+    resident: bool,
+    free_lines: usize,
+    /// No run of free lines is longer.
+    longest: usize,
+    /// A bit for each line that a piece has.
+    used: Box<[u64; SLAB_WORDS]>,
+}
+
+/// Addresses that are this value's alone.
+///
+/// Invariant: `start` is a private anonymous mapping, readable and writable, of `slabs` slabs, and a
+/// multiple of [`SLAB_BYTES`].
+struct Reservation {
+    start: NonNull<u8>,
+    slabs: usize,
+}
+
+// SAFETY: the mapping belongs to no thread; who may touch which lines is the pool's invariant.
+unsafe impl Send for Reservation {}
+// SAFETY: as above.
+unsafe impl Sync for Reservation {}
+
+#[cfg(target_os = "linux")]
+impl Reservation {
+    fn new(slabs: usize) -> Option<Reservation> {
+        // One slab more, to begin at a multiple of their size.
+        let bytes = slabs.checked_add(1)?.checked_mul(SLAB_BYTES)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }.ok()?;
+        let front = mapped.cast::<u8>().align_offset(SLAB_BYTES);
+        let start = mapped.cast::<u8>().wrapping_add(front);
+        // SAFETY: both ends lie in the mapping made above, outside what is kept, and nobody knows
+        // them. Nothing is lost when the kernel keeps them.
+        unsafe {
+            if front > 0 {
+                let _ = munmap(mapped, front);
+            }
+            let _ = munmap(start.wrapping_add(slabs * SLAB_BYTES).cast(), SLAB_BYTES - front);
+        }
+        let reservation = Reservation { start: NonNull::new(start)?, slabs };
+        // SAFETY: the mapping made above. The advice changes no byte; a kernel without large pages
+        // refuses it.
+        let _ = unsafe { madvise(start.cast(), slabs * SLAB_BYTES, Advice::LinuxHugepage) };
+        Some(reservation)
+    }
+
+    /// Gives a slab's memory back. It reads as zeros afterwards.
+    ///
+    /// # Safety
+    ///
+    /// No piece has a line of the slab.
+    unsafe fn release(&self, slab: usize) {
+        debug_assert!(slab < self.slabs);
+        let start = self.start.as_ptr().wrapping_add(slab * SLAB_BYTES);
+        // SAFETY: inside the mapping, and nobody's by the caller's promise. A failure leaves the
+        // memory where it is.
+        let _ = unsafe { madvise(start.cast(), SLAB_BYTES, Advice::LinuxDontNeed) };
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's alone.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.slabs * SLAB_BYTES) };
+    }
+}
+
+/// Elsewhere there is none, and the cache has no pool.
+#[cfg(not(target_os = "linux"))]
+impl Reservation {
+    fn new(_slabs: usize) -> Option<Reservation> {
+        None
+    }
+
+    unsafe fn release(&self, _slab: usize) {}
+}
+
+impl Pool {
+    /// A pool for a cache of `capacity_bytes`. `None` for a small one, and where the addresses are not
+    /// to be had.
+    pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
+        if capacity_bytes < LEAST_CAPACITY_BYTES {
+            return None;
+        }
+        let reservation = Reservation::new(capacity_bytes.div_ceil(SLAB_BYTES))?;
+        let state = State { slabs: Vec::new(), current: 0, free_lines: 0 };
+        Some(Arc::new(Pool {
+            reservation,
+            free_bytes: AtomicUsize::new(0),
+            state: Mutex::new(state),
+        }))
+    }
+
+    /// Resident bytes that no piece has.
+    pub fn free_bytes(&self) -> usize {
+        self.free_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A buffer of `len` bytes, whatever they hold. `None` when the reservation is used up.
+    pub fn buffer(self: &Arc<Pool>, len: usize) -> Option<LineBuf> {
+        let bytes = LineBuf::needed_bytes(len);
+        let mut state = lock(&self.state);
+        let line = state.take(bytes / LINE_BYTES, self.reservation.slabs)?;
+        self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
+        drop(state);
+        // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once until
+        // they are given back. They are initialised: the kernel made them zeros.
+        unsafe {
+            let start = self.reservation.start.add(line * LINE_BYTES);
+            Some(LineBuf::lent(start, len, Arc::<Pool>::clone(self)))
+        }
+    }
+}
+
+impl LineLender for Pool {
+    unsafe fn take_back(&self, start: NonNull<u8>, bytes: usize) {
+        let line = (start.addr().get() - self.reservation.start.addr().get()) / LINE_BYTES;
+        let mut state = lock(&self.state);
+        state.give_back(line, bytes / LINE_BYTES, |slab| {
+            // SAFETY: the state has no bit of this slab set.
+            unsafe { self.reservation.release(slab) }
+        });
+        self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
+    }
+}
+
+impl State {
+    /// Bytes that are held for nothing, the bits included.
+    fn free_bytes(&self) -> usize {
+        self.free_lines * LINE_BYTES + self.slabs.len() * (SLAB_LINES / 8)
+    }
+
+    /// Takes a run of `lines` lines in a reservation of `most_slabs`; answers its first one.
+    fn take(&mut self, lines: usize, most_slabs: usize) -> Option<usize> {
+        if lines > SLAB_LINES {
+            return self.take_slabs(lines, most_slabs);
+        }
+        let (before, after) = (0..self.current, self.current..self.slabs.len());
+        for i in after.chain(before) {
+            let slab = &mut self.slabs[i];
+            if !slab.resident || slab.longest < lines {
+                continue;
+            }
+            match slab.find(lines) {
+                Ok(first) => {
+                    self.current = i;
+                    self.mark(i, first, lines);
+                    return Some(i * SLAB_LINES + first);
+                }
+                Err(longest) => slab.longest = longest,
+            }
+        }
+        let i = self.new_slabs(1, most_slabs)?;
+        self.current = i;
+        self.mark(i, 0, lines);
+        Some(i * SLAB_LINES)
+    }
+
+    /// A piece of more than a slab, from the beginning of one.
+    fn take_slabs(&mut self, lines: usize, most_slabs: usize) -> Option<usize> {
+        let count = lines.div_ceil(SLAB_LINES);
+        let first = self.new_slabs(count, most_slabs)?;
+        for (i, at) in (first..).zip((0..lines).step_by(SLAB_LINES)) {
+            self.mark(i, 0, SLAB_LINES.min(lines - at));
+        }
+        Some(first * SLAB_LINES)
+    }
+
+    /// The first of `count` neighbouring slabs that were not resident and are now.
+    fn new_slabs(&mut self, count: usize, most_slabs: usize) -> Option<usize> {
+        let mut run = 0;
+        let in_row = self.slabs.iter().position(|slab| {
+            run = if slab.resident { 0 } else { run + 1 };
+            run == count
+        });
+        // The row may go on into slabs that never were.
+        let first = in_row.map_or(self.slabs.len() - run, |last| last + 1 - count);
+        let end = first.checked_add(count).filter(|&end| end <= most_slabs)?;
+        self.slabs.resize_with(end.max(self.slabs.len()), Slab::absent);
+        for slab in &mut self.slabs[first..end] {
+            slab.resident = true;
+        }
+        self.free_lines += count * SLAB_LINES;
+        Some(first)
+    }
+
+    /// Gives free lines of one slab to a piece.
+    fn mark(&mut self, slab: usize, first: usize, lines: usize) {
+        self.slabs[slab].flip(first, lines);
+        self.slabs[slab].free_lines -= lines;
+        self.free_lines -= lines;
+    }
+
+    /// Takes a piece's lines back. Slabs that are empty then, all but the last one of the pool, are
+    /// given to `release`.
+    fn give_back(&mut self, line: usize, lines: usize, release: impl Fn(usize)) {
+        let (mut at, end) = (line, line + lines);
+        while at < end {
+            let (i, first) = (at / SLAB_LINES, at % SLAB_LINES);
+            let here = (end - at).min(SLAB_LINES - first);
+            at += here;
+            let slab = &mut self.slabs[i];
+            slab.flip(first, here);
+            slab.free_lines += here;
+            // The run may have joined one at either end.
+            slab.longest = slab.free_lines.min(2 * slab.longest + here);
+            self.free_lines += here;
+            if slab.free_lines == SLAB_LINES && self.free_lines > SLAB_LINES {
+                slab.resident = false;
+                self.free_lines -= SLAB_LINES;
+                release(i);
+            }
+        }
+    }
+}
+
+impl Slab {
+    fn absent() -> Slab {
+        Slab {
+            resident: false,
+            free_lines: SLAB_LINES,
+            longest: SLAB_LINES,
+            used: Box::new([0; SLAB_WORDS]),
+        }
+    }
+
+    /// The first run of `wanted` free lines; without one the length of the longest.
+    fn find(&self, wanted: usize) -> Result<usize, usize> {
+        let (mut end, mut longest) = (0, 0);
+        while end < SLAB_LINES {
+            let start = self.next(end, false);
+            end = self.next(start, true);
+            if end - start >= wanted {
+                return Ok(start);
+            }
+            longest = longest.max(end - start);
+        }
+        Err(longest)
+    }
+
+    /// The first line from `from` on that is used, or free; the number of lines if there is none.
+    fn next(&self, from: usize, used: bool) -> usize {
+        let flipped = if used { 0 } else { u64::MAX };
+        let mut hidden = u64::MAX << (from % 64);
+        for (i, word) in self.used.iter().enumerate().skip(from / 64) {
+            let word = (word ^ flipped) & hidden;
+            if word != 0 {
+                return 64 * i + word.trailing_zeros() as usize;
+            }
+            hidden = u64::MAX;
+        }
+        SLAB_LINES
+    }
+
+    /// Makes free lines used ones, or used ones free.
+    fn flip(&mut self, first: usize, lines: usize) {
+        let (mut at, end) = (first, first + lines);
+        while at < end {
+            let (bit, here) = (at % 64, (64 - at % 64).min(end - at));
+            self.used[at / 64] ^= (u64::MAX >> (64 - here)) << bit;
+            at += here;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom), target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn random(seed: &mut u64, bound: usize) -> usize {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (*seed >> 33) as usize % bound
+    }
+
+    fn state_bytes(pool: &Pool) -> usize {
+        let state = lock(&pool.state);
+        state.slabs.iter().filter(|slab| slab.resident).count() * SLAB_BYTES
+    }
+
+    #[test]
+    fn small_caches_have_no_pool_and_one_too_large_for_the_addresses_neither() {
+        assert!(Pool::new(LEAST_CAPACITY_BYTES - 1).is_none());
+        assert!(Pool::new(LEAST_CAPACITY_BYTES).is_some());
+        assert!(Pool::new(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn pieces_of_all_sizes_keep_their_bytes_and_leave_nothing_behind() {
+        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        let (mut pieces, mut seed, mut refused) = (Vec::<(LineBuf, u8)>::new(), 1, 0);
+        for round in 0..60_000usize {
+            // Phases of growing and of shrinking.
+            let grows = random(&mut seed, 10) < if round / 10_000 % 2 == 0 { 8 } else { 2 };
+            if grows || pieces.is_empty() {
+                let len = match random(&mut seed, 1000) {
+                    0 => random(&mut seed, 3 * SLAB_BYTES),
+                    1..10 => random(&mut seed, 300_000),
+                    _ => 3_900 + random(&mut seed, 400),
+                };
+                let Some(mut piece) = pool.buffer(len) else {
+                    refused += 1;
+                    continue;
+                };
+                assert_eq!(piece.len(), len);
+                assert_eq!(piece.as_ptr().addr() % LINE_BYTES, 0);
+                piece.fill(round as u8);
+                pieces.push((piece, round as u8));
+            } else {
+                let (piece, byte) = pieces.swap_remove(random(&mut seed, pieces.len()));
+                assert!(piece.iter().all(|&found| found == byte));
+            }
+            let held: usize = pieces.iter().map(|(piece, _)| piece.memory_bytes()).sum();
+            let free = pool.free_bytes() - lock(&pool.state).slabs.len() * (SLAB_LINES / 8);
+            assert_eq!(held + free, state_bytes(&pool));
+        }
+        assert!(refused > 0, "the pool was never full");
+        for (piece, byte) in pieces {
+            assert!(piece.iter().all(|&found| found == byte));
+        }
+        assert_eq!(state_bytes(&pool), SLAB_BYTES);
+        let slabs = &lock(&pool.state).slabs;
+        assert!(slabs.iter().all(|slab| slab.free_lines == SLAB_LINES && slab.used == Box::new([0; SLAB_WORDS])));
+    }
+
+    #[test]
+    fn what_was_given_back_is_used_again() {
+        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        // As many as there is room for, then every second one goes and is taken again, twice as large
+        // where two neighbours went.
+        let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000)).collect();
+        assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
+        let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();
+        let even: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000)).collect();
+        assert_eq!(even.len(), odd.len());
+        drop(even);
+        assert!(pool.buffer(8_000).is_none());
+        odd.retain(|(i, _)| i % 4 == 1);
+        // Three of four lie side by side, but where a slab ends.
+        let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000)).collect();
+        assert_eq!(large.len(), odd.len() - 32);
+    }
+
+    #[test]
+    fn a_piece_outlives_its_pool() {
+        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        let mut piece = pool.buffer(100).unwrap();
+        drop(pool);
+        piece.fill(7);
+        assert_eq!(piece[..], [7; 100]);
+    }
+}
