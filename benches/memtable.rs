@@ -29,6 +29,8 @@ mod error;
 mod key;
 #[path = "../src/memtable/mod.rs"]
 mod memtable;
+#[path = "../src/pages.rs"]
+mod pages;
 #[path = "../src/range_del.rs"]
 mod range_del;
 #[path = "../src/slice.rs"]

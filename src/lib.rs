@@ -37,6 +37,7 @@ mod hash;
 mod key;
 mod memtable;
 mod merge;
+mod pages;
 mod policy;
 mod range_del;
 mod slice;

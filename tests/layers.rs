@@ -4,7 +4,7 @@
 //! ```text
 //! 4  db/            3  flush, compaction/, version/, merge, policy
 //! 2  table/ memtable/ wal/      1  fs/ cache/
-//! 0  filter/ (imports nothing of the crate)   sync/ key coding cursor hash range_del slice stats error
+//! 0  filter/ (imports nothing of the crate)   sync/ pages key coding cursor hash range_del slice stats error
 //! ```
 
 use std::collections::BTreeSet;
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, u32)] = &[
     ("filter", 0),
     ("sync", 0),
+    ("pages", 0),
     ("key", 0),
     ("coding", 0),
     ("cursor", 0),

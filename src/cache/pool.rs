@@ -1,8 +1,4 @@
-//! [`Pool`]: memory for what the cache keeps, in pages of 2 MiB.
-//!
-//! A processor finds a page in its own table or waits for a walk through the kernel's: with pages of
-//! 4 KiB a cache of some hundred megabytes has far more pages than that table has entries, so nearly
-//! every trip to a block is two. Pages of 2 MiB make it one (`docs/performance.md`).
+//! [`Pool`]: memory for what the cache keeps, in large pages ([`crate::pages`]).
 //!
 //! ```text
 //! reservation  | slab | slab | slab | · · · · · · |     one range of addresses, as large as the cache
@@ -19,21 +15,16 @@
 //! - A slab that is not resident has no bit set. Empty slabs go back to the operating system, but one.
 //! - `free_bytes` are those of resident slabs that no piece has. The cache counts them against its
 //!   capacity: whatever holes pieces of different sizes leave, the memory stays bounded.
-//!
-//! Where the kernel has no such pages at hand this is a plain allocator of runs, and does no harm.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-#[cfg(target_os = "linux")]
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-
 use crate::filter::{LINE_BYTES, LineBuf, LineLender};
+use crate::pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
-/// Bytes of a slab: a large page of x86-64, and of AArch64 with pages of 4 KiB.
-const SLAB_BYTES: usize = 2 << 20;
+const SLAB_BYTES: usize = LARGE_PAGE_BYTES;
 const SLAB_LINES: usize = SLAB_BYTES / LINE_BYTES;
 const SLAB_WORDS: usize = SLAB_LINES / 64;
 
@@ -43,7 +34,7 @@ const LEAST_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 
 /// See the module.
 pub(super) struct Pool {
-    reservation: Reservation,
+    pages: LargePages,
     free_bytes: AtomicUsize,
     state: Mutex<State>,
 }
@@ -66,78 +57,6 @@ struct Slab {
     used: Box<[u64; SLAB_WORDS]>,
 }
 
-/// Addresses that are this value's alone.
-///
-/// Invariant: `start` is a private anonymous mapping, readable and writable, of `slabs` slabs, and a
-/// multiple of [`SLAB_BYTES`].
-struct Reservation {
-    start: NonNull<u8>,
-    slabs: usize,
-}
-
-// SAFETY: the mapping belongs to no thread; who may touch which lines is the pool's invariant.
-unsafe impl Send for Reservation {}
-// SAFETY: as above.
-unsafe impl Sync for Reservation {}
-
-#[cfg(target_os = "linux")]
-impl Reservation {
-    fn new(slabs: usize) -> Option<Reservation> {
-        // One slab more, to begin at a multiple of their size.
-        let bytes = slabs.checked_add(1)?.checked_mul(SLAB_BYTES)?;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }.ok()?;
-        let front = mapped.cast::<u8>().align_offset(SLAB_BYTES);
-        let start = mapped.cast::<u8>().wrapping_add(front);
-        // SAFETY: both ends lie in the mapping made above, outside what is kept, and nobody knows
-        // them. Nothing is lost when the kernel keeps them.
-        unsafe {
-            if front > 0 {
-                let _ = munmap(mapped, front);
-            }
-            let _ = munmap(start.wrapping_add(slabs * SLAB_BYTES).cast(), SLAB_BYTES - front);
-        }
-        let reservation = Reservation { start: NonNull::new(start)?, slabs };
-        // SAFETY: the mapping made above. The advice changes no byte; a kernel without large pages
-        // refuses it.
-        let _ = unsafe { madvise(start.cast(), slabs * SLAB_BYTES, Advice::LinuxHugepage) };
-        Some(reservation)
-    }
-
-    /// Gives a slab's memory back. It reads as zeros afterwards.
-    ///
-    /// # Safety
-    ///
-    /// No piece has a line of the slab.
-    unsafe fn release(&self, slab: usize) {
-        debug_assert!(slab < self.slabs);
-        let start = self.start.as_ptr().wrapping_add(slab * SLAB_BYTES);
-        // SAFETY: inside the mapping, and nobody's by the caller's promise. A failure leaves the
-        // memory where it is.
-        let _ = unsafe { madvise(start.cast(), SLAB_BYTES, Advice::LinuxDontNeed) };
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this value's alone.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.slabs * SLAB_BYTES) };
-    }
-}
-
-/// Elsewhere there is none, and the cache has no pool.
-#[cfg(not(target_os = "linux"))]
-impl Reservation {
-    fn new(_slabs: usize) -> Option<Reservation> {
-        None
-    }
-
-    unsafe fn release(&self, _slab: usize) {}
-}
-
 impl Pool {
     /// A pool for a cache of `capacity_bytes`. `None` for a small one, and where the addresses are not
     /// to be had.
@@ -145,13 +64,9 @@ impl Pool {
         if capacity_bytes < LEAST_CAPACITY_BYTES {
             return None;
         }
-        let reservation = Reservation::new(capacity_bytes.div_ceil(SLAB_BYTES))?;
+        let pages = LargePages::reserve(capacity_bytes)?;
         let state = State { slabs: Vec::new(), current: 0, free_lines: 0 };
-        Some(Arc::new(Pool {
-            reservation,
-            free_bytes: AtomicUsize::new(0),
-            state: Mutex::new(state),
-        }))
+        Some(Arc::new(Pool { pages, free_bytes: AtomicUsize::new(0), state: Mutex::new(state) }))
     }
 
     /// Resident bytes that no piece has.
@@ -163,13 +78,13 @@ impl Pool {
     pub fn buffer(self: &Arc<Pool>, len: usize) -> Option<LineBuf> {
         let bytes = LineBuf::needed_bytes(len);
         let mut state = lock(&self.state);
-        let line = state.take(bytes / LINE_BYTES, self.reservation.slabs)?;
+        let line = state.take(bytes / LINE_BYTES, self.pages.bytes() / SLAB_BYTES)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
         // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once until
         // they are given back. They are initialised: the kernel made them zeros.
         unsafe {
-            let start = self.reservation.start.add(line * LINE_BYTES);
+            let start = self.pages.start().add(line * LINE_BYTES);
             Some(LineBuf::lent(start, len, Arc::<Pool>::clone(self)))
         }
     }
@@ -177,11 +92,11 @@ impl Pool {
 
 impl LineLender for Pool {
     unsafe fn take_back(&self, start: NonNull<u8>, bytes: usize) {
-        let line = (start.addr().get() - self.reservation.start.addr().get()) / LINE_BYTES;
+        let line = (start.addr().get() - self.pages.start().addr().get()) / LINE_BYTES;
         let mut state = lock(&self.state);
         state.give_back(line, bytes / LINE_BYTES, |slab| {
             // SAFETY: the state has no bit of this slab set.
-            unsafe { self.reservation.release(slab) }
+            unsafe { self.pages.release(slab) }
         });
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
     }

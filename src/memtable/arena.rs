@@ -2,24 +2,30 @@
 //!
 //! ```text
 //! chunks   [ 1 KiB ][  2 KiB  ][    4 KiB    ] … [ largest ][ largest ]      [ one large piece ]
-//!                                                             ▲
-//!                                            Bump: next ──────┘
+//!          └───────── from the allocator ──────┘ └ from large pages ┘▲
+//!                                                Bump: next ─────────┘
 //! ```
 //!
 //! Chunks double until they reach the largest size, so that a small list stays small and a large
-//! one asks the allocator seldom. A piece that would waste much of a chunk gets its own.
+//! one asks for memory seldom. A piece that would waste much of a chunk gets its own.
+//!
+//! The largest chunks of an arena that is expected to fill several large pages ([`crate::pages`]) lie side
+//! by side in such pages: a search of the list is a dozen trips to memory, and each is half as long
+//! there.
 //!
 //! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are disjoint;
 //! every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all chunks.
 //!
-//! Why chunks and not one reservation: a reservation has to be as large as the largest batch that
-//! could still come, and entries then need an offset and a base instead of one pointer.
+//! Why chunks and not one reservation: it would have to be as large as the largest batch that could
+//! still come, and a small list would take a large page. What exceeds the reservation comes from the
+//! allocator.
 //!
 //! Absent on purpose: freeing a piece. The list only grows.
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
+use crate::pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
@@ -29,14 +35,26 @@ pub(super) const ALIGNMENT: usize = size_of::<Word>();
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MOST_CHUNK_BYTES: usize = 1 << 20;
 
+/// Arenas that are expected to grow to less use no large pages: much of the last one might stay empty.
+const LEAST_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
+
 /// The unit of chunks: their allocator then aligns them.
 type Word = u64;
 
 /// Owns the chunks. Shared by the one writer, which holds the [`Bump`], and all readers.
 pub(super) struct Arena {
-    /// Locked once a chunk. Raw, since moving a box would end the validity of pointers into it.
-    chunks: Mutex<Vec<NonNull<[MaybeUninit<Word>]>>>,
+    /// Locked once a chunk.
+    chunks: Mutex<Chunks>,
     allocated_bytes: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Chunks {
+    /// Raw, since moving a box would end the validity of pointers into it.
+    boxes: Vec<NonNull<[MaybeUninit<Word>]>>,
+    large: Option<LargePages>,
+    /// Bytes of `large` that are handed out.
+    large_used: usize,
 }
 
 // SAFETY: the arena itself never reads or writes what its chunks hold; it only frees them.
@@ -46,10 +64,10 @@ unsafe impl Sync for Arena {}
 
 impl Arena {
     pub fn new() -> Arena {
-        Arena { chunks: Mutex::new(Vec::new()), allocated_bytes: AtomicUsize::new(0) }
+        Arena { chunks: Mutex::new(Chunks::default()), allocated_bytes: AtomicUsize::new(0) }
     }
 
-    /// Bytes taken from the allocator, unused tails of chunks included.
+    /// Bytes of all chunks, their unused tails included.
     pub fn allocated_bytes(&self) -> usize {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
@@ -57,15 +75,33 @@ impl Arena {
     fn new_chunk(&self, bytes: usize) -> (*mut u8, usize) {
         let words = bytes.div_ceil(ALIGNMENT);
         let chunk = NonNull::from(Box::leak(Box::new_uninit_slice(words)));
-        lock(&self.chunks).push(chunk);
+        lock(&self.chunks).boxes.push(chunk);
         self.allocated_bytes.fetch_add(words * ALIGNMENT, Ordering::Relaxed);
         (chunk.as_ptr().cast(), words * ALIGNMENT)
+    }
+
+    /// A chunk of at least `bytes` in large pages, of which there are `arena_bytes`.
+    fn new_large_chunk(&self, bytes: usize, arena_bytes: usize) -> Option<(*mut u8, usize)> {
+        let bytes = bytes.next_multiple_of(ALIGNMENT);
+        let mut chunks = lock(&self.chunks);
+        let Chunks { large, large_used, .. } = &mut *chunks;
+        if large.is_none() {
+            *large = LargePages::reserve(arena_bytes);
+        }
+        let large = large.as_ref()?;
+        if bytes > large.bytes() - *large_used {
+            return None;
+        }
+        let start = large.start().as_ptr().wrapping_add(*large_used);
+        *large_used += bytes;
+        self.allocated_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Some((start, bytes))
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for chunk in lock(&self.chunks).drain(..) {
+        for chunk in lock(&self.chunks).boxes.drain(..) {
             // SAFETY: the pointer came from a leaked box and is dropped from the list here.
             drop(unsafe { Box::from_raw(chunk.as_ptr()) });
         }
@@ -78,6 +114,8 @@ pub(super) struct Bump {
     left_bytes: usize,
     next_chunk_bytes: usize,
     largest_chunk_bytes: usize,
+    /// What to reserve of large pages; 0 for none.
+    large_bytes: usize,
 }
 
 // SAFETY: a `Bump` is the only handle on the unused rest of its chunk, as a `Vec` on its own.
@@ -92,6 +130,7 @@ impl Bump {
             left_bytes: 0,
             next_chunk_bytes: FIRST_CHUNK_BYTES,
             largest_chunk_bytes: (arena_bytes / 64).clamp(FIRST_CHUNK_BYTES, MOST_CHUNK_BYTES),
+            large_bytes: if arena_bytes < LEAST_IN_LARGE_PAGES { 0 } else { arena_bytes },
         }
     }
 
@@ -105,13 +144,23 @@ impl Bump {
             }
             let chunk_bytes = self.next_chunk_bytes.max(4 * bytes);
             self.next_chunk_bytes = (2 * chunk_bytes).min(self.largest_chunk_bytes);
-            (self.next, self.left_bytes) = arena.new_chunk(chunk_bytes);
+            (self.next, self.left_bytes) = self.new_chunk(arena, chunk_bytes);
         }
         let piece = self.next;
         self.left_bytes -= bytes;
         // SAFETY: `next` has `left_bytes` of its chunk after it, and `bytes` is no more than that.
         self.next = unsafe { piece.add(bytes) };
         piece
+    }
+
+    fn new_chunk(&mut self, arena: &Arena, bytes: usize) -> (*mut u8, usize) {
+        if self.large_bytes > 0 && bytes >= self.largest_chunk_bytes {
+            if let Some(chunk) = arena.new_large_chunk(bytes, self.large_bytes) {
+                return chunk;
+            }
+            self.large_bytes = 0;
+        }
+        arena.new_chunk(bytes)
     }
 }
 
@@ -122,7 +171,7 @@ mod tests {
     /// Fills pieces of all kinds of sizes with their own number, then looks for trampled ones.
     #[test]
     fn pieces_are_aligned_and_disjoint_and_the_account_is_the_sum_of_the_chunks() {
-        for arena_bytes in [0, 1 << 20, usize::MAX] {
+        for arena_bytes in [0, 1 << 20, 8 << 20, usize::MAX] {
             let arena = Arena::new();
             let mut bump = Bump::new(arena_bytes);
             let mut pieces = Vec::new();
@@ -145,10 +194,37 @@ mod tests {
                 let held = unsafe { std::slice::from_raw_parts(piece, bytes) };
                 assert!(held.iter().all(|&byte| byte == i as u8), "piece {i} was trampled");
             }
-            let chunks: usize = lock(&arena.chunks).iter().map(|c| c.len() * ALIGNMENT).sum();
+            let chunks: usize = {
+                let chunks = lock(&arena.chunks);
+                assert_eq!(
+                    chunks.large_used > 0,
+                    cfg!(target_os = "linux") && arena_bytes == 8 << 20
+                );
+                chunks.boxes.iter().map(|c| c.len() * ALIGNMENT).sum::<usize>() + chunks.large_used
+            };
             assert_eq!(arena.allocated_bytes(), chunks);
             assert!(asked <= chunks && chunks < 2 * asked, "{asked} asked, {chunks} allocated");
         }
+    }
+
+    #[test]
+    fn what_exceeds_the_large_pages_comes_from_the_allocator() {
+        let arena = Arena::new();
+        let mut bump = Bump::new(LEAST_IN_LARGE_PAGES);
+        let pieces: Vec<_> = (0..3 * LEAST_IN_LARGE_PAGES / 10_000)
+            .map(|i| {
+                let piece = bump.allocate(&arena, 10_000);
+                // SAFETY: the piece has 10,000 bytes.
+                unsafe { piece.write_bytes(i as u8, 10_000) };
+                piece
+            })
+            .collect();
+        for (i, &piece) in pieces.iter().enumerate() {
+            // SAFETY: written above, and the arena lives.
+            let held = unsafe { std::slice::from_raw_parts(piece, 10_000) };
+            assert!(held.iter().all(|&byte| byte == i as u8), "piece {i} was trampled");
+        }
+        assert!(arena.allocated_bytes() > 3 * LEAST_IN_LARGE_PAGES);
     }
 
     #[test]

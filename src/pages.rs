@@ -1,0 +1,138 @@
+//! [`LargePages`]: memory in pages of 2 MiB.
+//!
+//! A processor finds the frame of a page in a table of its own, a few thousand pages long, or walks
+//! through the kernel's tables in memory. With pages of 4 KiB that table reaches some 12 MiB far; beyond,
+//! nearly every trip to memory is two. Pages of 2 MiB make it one again: `docs/performance.md`, "What
+//! paid".
+//!
+//! ```text
+//! addresses    | page | page | page | · · · · · · · · · |     begin at a multiple of 2 MiB
+//!                touched: has memory   not yet: has none
+//! ```
+//!
+//! Only Linux is asked for such pages (`madvise(MADV_HUGEPAGE)`; its transparent huge pages must not be
+//! switched off). A kernel that has none at hand gives small pages, and nothing else changes. The
+//! allocator of a program is no way to them: its heap grows in small steps, each touched before it could
+//! be part of a large page.
+
+use std::ptr::NonNull;
+
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// Bytes of a large page: of x86-64, and of AArch64 with small pages of 4 KiB.
+pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Zeros, in a range of addresses that nobody else has.
+///
+/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable, that
+/// begins at a multiple of [`LARGE_PAGE_BYTES`] and is a multiple of it.
+pub(crate) struct LargePages {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to no thread; who touches which of its bytes is the owner's care.
+unsafe impl Send for LargePages {}
+// SAFETY: as above.
+unsafe impl Sync for LargePages {}
+
+impl LargePages {
+    /// The first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl LargePages {
+    /// Addresses for `bytes` bytes, rounded up to whole pages. They take memory when they are touched.
+    /// `None` when they are not to be had.
+    pub fn reserve(bytes: usize) -> Option<LargePages> {
+        let bytes = bytes.checked_next_multiple_of(LARGE_PAGE_BYTES)?;
+        // A page more, to begin at a multiple of their size.
+        let mapped_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped_bytes, access, flags) };
+        let mapped = mapped.ok()?.cast::<u8>();
+        let front = mapped.align_offset(LARGE_PAGE_BYTES);
+        let start = mapped.wrapping_add(front);
+        // SAFETY: both ends lie in the mapping made above, outside what is kept, and nobody knows
+        // them. Nothing is lost if the kernel keeps them. The advice changes no byte.
+        unsafe {
+            if front > 0 {
+                let _ = munmap(mapped.cast(), front);
+            }
+            let _ = munmap(start.wrapping_add(bytes).cast(), LARGE_PAGE_BYTES - front);
+            let _ = madvise(start.cast(), bytes, Advice::LinuxHugepage);
+        }
+        Some(LargePages { start: NonNull::new(start)?, bytes })
+    }
+
+    /// Gives the memory of page `page` back. It holds zeros when it is touched again.
+    ///
+    /// # Safety
+    ///
+    /// Nobody refers to a byte of the page.
+    pub unsafe fn release(&self, page: usize) {
+        let offset = page * LARGE_PAGE_BYTES;
+        assert!(offset < self.bytes);
+        let start = self.start.as_ptr().wrapping_add(offset);
+        // SAFETY: inside the mapping, and nobody's by the caller's promise. A failure leaves the
+        // memory where it is.
+        let _ = unsafe { madvise(start.cast(), LARGE_PAGE_BYTES, Advice::LinuxDontNeed) };
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for LargePages {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's alone.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Elsewhere there are none.
+#[cfg(not(target_os = "linux"))]
+impl LargePages {
+    pub fn reserve(_bytes: usize) -> Option<LargePages> {
+        None
+    }
+
+    pub unsafe fn release(&self, _page: usize) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_is_aligned_and_all_of_it_can_be_used_and_given_back() {
+        let pages = LargePages::reserve(3 * LARGE_PAGE_BYTES - 1).unwrap();
+        assert_eq!(pages.bytes(), 3 * LARGE_PAGE_BYTES);
+        assert_eq!(pages.start().addr().get() % LARGE_PAGE_BYTES, 0);
+        let last = pages.start().as_ptr().wrapping_add(pages.bytes() - 1);
+        // SAFETY: nobody else knows these bytes.
+        unsafe {
+            assert_eq!(last.read(), 0);
+            pages.start().as_ptr().write(7);
+            last.write(7);
+            pages.release(2);
+            assert_eq!((pages.start().as_ptr().read(), last.read()), (7, 0));
+        }
+    }
+
+    #[test]
+    fn what_is_larger_than_the_addresses_is_declined() {
+        assert!(LargePages::reserve(usize::MAX).is_none());
+        assert!(LargePages::reserve(usize::MAX - LARGE_PAGE_BYTES).is_none());
+        assert!(LargePages::reserve(1 << 60).is_none());
+    }
+}
