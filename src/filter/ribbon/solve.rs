@@ -24,6 +24,10 @@ pub fn solve(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
     if let Some(avx512) = super::x86::Avx512::detect() {
         return avx512.solve(rows, grid, segments);
     }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx2) = super::x86::Avx2::detect() {
+        return avx2.solve(rows, grid, segments);
+    }
     solve_plain(rows, grid, segments);
 }
 

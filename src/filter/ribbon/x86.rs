@@ -19,6 +19,7 @@ use std::arch::x86_64::*;
 use super::banding::Row;
 use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
 use super::query::{Query, RibbonGeometry};
+use super::solve::solve_plain;
 use crate::filter::{KeyHash, LineBuf, avx512_allowed};
 
 /// Columns that one step of either loop handles.
@@ -28,7 +29,7 @@ const REGISTER_COLUMNS: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub struct Avx512(());
 
-/// Proof that the processor has AVX2 and BMI2.
+/// Proof that the processor has AVX2, BMI2 and POPCNT.
 #[derive(Debug, Clone, Copy)]
 pub struct Avx2(());
 
@@ -62,7 +63,7 @@ impl Avx512 {
         unsafe { many_avx512(shape, block, hashes, answers) }
     }
 
-    /// [`super::solve::solve_plain`], for the same arguments.
+    /// [`solve_plain`], for the same arguments.
     pub fn solve(self, rows: &[Row], grid: &Grid, segments: &mut [u8]) {
         // SAFETY: `self` proves the features.
         unsafe {
@@ -78,7 +79,10 @@ impl Avx512 {
 impl Avx2 {
     /// The proof, where it can be had: Intel since Haswell, AMD since Excavator.
     pub fn detect() -> Option<Avx2> {
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2")).then_some(Avx2(()))
+        (is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt"))
+        .then_some(Avx2(()))
     }
 
     /// [`RibbonGeometry`]'s `finish`.
@@ -98,6 +102,12 @@ impl Avx2 {
     ) {
         // SAFETY: `self` proves the features.
         unsafe { many_avx2(shape, block, hashes, answers) }
+    }
+
+    /// [`solve_plain`], for the same arguments.
+    pub fn solve(self, rows: &[Row], grid: &Grid, segments: &mut [u8]) {
+        // SAFETY: `self` proves the features.
+        unsafe { solve_popcnt(rows, grid, segments) }
     }
 }
 
@@ -268,6 +278,13 @@ fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
     let near = _mm256_or_si256(_mm256_sllv_epi64(low_high, bit), across(zero_low));
     let far = _mm256_or_si256(_mm256_srlv_epi64(low_high, rest), across(high_zero));
     (near, far)
+}
+
+/// The plain code, with an instruction that counts bits: AVX2 has none, and folding a register to its
+/// parity takes as long as counting each of its words.
+#[target_feature(enable = "bmi2,popcnt")]
+fn solve_popcnt(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
+    solve_plain(rows, grid, segments);
 }
 
 /// The windows of eight columns, one column a lane.
