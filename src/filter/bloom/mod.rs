@@ -298,6 +298,8 @@ impl Geometry for BloomGeometry {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -339,6 +341,26 @@ mod tests {
             for kernel in kernels() {
                 let block = build_with(kernel, &list, millibits);
                 assert_eq!(*block, expected[..], "{kernel:?} {count} keys, {millibits} millibits");
+            }
+        }
+    }
+
+    #[test]
+    fn probes_that_fall_on_the_same_bit_do_not_cancel() {
+        let mut rng = StdRng::seed_from_u64(4);
+        let bit = |hash, i: usize| bit_seed(hash).wrapping_mul(GOLDEN_POWERS[i]) >> 23;
+        for millibits in [10_000, 12_000, 20_000] {
+            let probes = sizing::bloom_probes(millibits) as usize;
+            let distinct = |hash| (0..probes).map(|i| bit(hash, i)).collect::<HashSet<_>>().len();
+            let hashes: Vec<u64> = std::iter::repeat_with(|| rng.random())
+                .filter(|&hash| distinct(hash) < probes)
+                .take(400)
+                .collect();
+            let list: HashList = hashes.iter().copied().collect();
+            let bytes = sizing::bloom_bytes(hashes.len(), millibits);
+            let expected = build_by_the_book(&hashes, bytes, probes as u8);
+            for kernel in kernels() {
+                assert_eq!(*build_with(kernel, &list, millibits), expected[..], "{kernel:?}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Vector kernels of the Bloom filter for x86-64: many keys at a time.
+//! Vector kernels of the Bloom filter for x86-64. Adding, many keys at a time, is in [`add`].
 //!
 //! A value of [`Avx2`] or [`Avx512`] exists only where the processor has the instructions, so the
 //! safe methods need no further check. All memory is reached through references to whole lines:
@@ -11,31 +11,14 @@
 //! words  = line[x >> 28]            one permutation of the line's sixteen 32-bit words
 //! bit    = words >> (x >> 23 & 31)  then bit 0 of the first k lanes must all be 1
 //! ```
-//!
-//! Adding, AVX-512: the 512 bits of a line as the product of two matrices of bits. A probe's bit
-//! number is in turn word, byte and bit, three bits each:
-//!
-//! ```text
-//!            8 probes        8 bits                      line[byte][bit] = sum over the probes of
-//!          +----------+    +--------+    +--------+        hit[byte][probe] * bit[probe][bit]
-//! 64 bytes |   hit    | ×  |  bit   | =  |  line  |
-//!          +----------+    +--------+    +--------+      hit[8 word + byte] = words[word] & bytes[byte]
-//! ```
-//!
-//! A row of `hit` is the set of the probes that hit a byte: the probes of its word, and of its place
-//! in the word. So a key is three words of 64 bits ([`Sets`]), made for eight keys at a time, and one
-//! instruction multiplies (GFNI). Its sums are without carry: two probes of the same bit would cancel,
-//! and so all but the first are struck out before.
-//!
-//! Adding, AVX2: eight keys side by side for the multiplications; then for each key the mask of its
-//! line, one probe after the other: 1 shifted left by `bit - 32 * lane` in every lane, which is zero in
-//! every lane but one, since shifts by 32 and more (negative ones wrap) give 0.
+
+mod add;
 
 use std::arch::x86_64::*;
 
-use super::super::lines::prefetch;
 use super::super::{KeyHash, avx512_allowed};
-use super::{GOLDEN_POWERS, LINE_BYTES, Line, MAX_PROBES, add_plain, bit_seed};
+use super::{GOLDEN_POWERS, Line, MAX_PROBES, add_plain, bit_seed};
+use add::{add_avx2, add_avx512};
 
 /// [`GOLDEN_POWERS`], filled up with zeros to whole registers.
 const POWERS: [u32; 32] = {
@@ -98,13 +81,6 @@ impl Avx512 {
     }
 }
 
-/// Keys that are added together: the 64-bit lanes of a 512-bit register, the 32-bit lanes of a
-/// 256-bit one.
-const KEYS: usize = 8;
-
-/// Probes that are added together: the columns of a matrix of bits.
-const GROUP: usize = 8;
-
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_512<T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
@@ -121,159 +97,6 @@ fn store_512<T: Copy, const N: usize>(to: &mut [T; N], value: __m512i) {
     // SAFETY: `to` has 64 bytes that may hold any bits (integers, everywhere here), and the store
     // asks for no alignment.
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
-}
-
-/// Which of a group's eight probes hit what: for each key, byte i of a word is the set of the probes
-/// whose number is i. (A set begins at its high bit: so the instruction orders rows.)
-#[derive(Clone, Copy)]
-struct Sets {
-    /// By the word of the line.
-    words: [u64; KEYS],
-    /// By the byte in the word.
-    bytes: [u64; KEYS],
-    /// By the bit in the byte, the last one first.
-    bits: [u64; KEYS],
-}
-
-/// Eight keys, ready to be added.
-#[derive(Clone, Copy)]
-struct Batch<const GROUPS: usize> {
-    places: [u64; KEYS],
-    groups: [Sets; GROUPS],
-}
-
-impl<const GROUPS: usize> Batch<GROUPS> {
-    const EMPTY: Self = Batch {
-        places: [0; KEYS],
-        groups: [Sets { words: [0; KEYS], bytes: [0; KEYS], bits: [0; KEYS] }; GROUPS],
-    };
-
-    /// Takes the keys in, and starts to fetch their lines.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
-    fn fill(&mut self, lines: &[Line], hashes: &[KeyHash; KEYS], probes: u8) {
-        let hashes = load_512(hashes);
-        let count = _mm512_set1_epi64(lines.len() as i64);
-        store_512(&mut self.places, _mm512_srli_epi64::<32>(_mm512_mul_epu32(hashes, count)));
-        for &place in &self.places {
-            prefetch(&lines[place as usize]);
-        }
-        let powers = POWERS.as_chunks().0;
-        for (i, (sets, powers)) in self.groups.iter_mut().zip(powers).enumerate() {
-            let left = usize::from(probes).saturating_sub(i * GROUP).min(GROUP);
-            sets.fill(hashes, powers, (0xffu64 << left) as u8);
-        }
-    }
-}
-
-impl Sets {
-    /// The sets of eight probes but those in `unused`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
-    fn fill(&mut self, hashes: __m512i, powers: &[u32; GROUP], unused: u8) {
-        let powers = _mm512_broadcast_i64x4(load_256(powers));
-        // Bit numbers of two keys: the probes of one, the probes of the other.
-        let numbers = |key: i32| {
-            let halves = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2);
-            let of_key = _mm512_add_epi32(halves, _mm512_set1_epi32(2 * key + 1));
-            let seeds = _mm512_permutexvar_epi32(of_key, hashes);
-            _mm512_srli_epi32::<23>(_mm512_mullo_epi32(seeds, powers))
-        };
-        // Of two keys: the probes that no earlier one of the same key equals.
-        let first_ones = |numbers| {
-            let second_key = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-            let apart = _mm512_or_si512(numbers, _mm512_slli_epi32::<9>(second_key));
-            let equal = _mm512_conflict_epi32(apart);
-            u64::from(_mm512_testn_epi32_mask(equal, equal))
-        };
-        let (a, b, c, d) = (numbers(0), numbers(2), numbers(4), numbers(6));
-        let used = first_ones(a) | first_ones(b) << 16 | first_ones(c) << 32 | first_ones(d) << 48;
-        let used = used & !(u64::from(unused) * 0x0101_0101_0101_0101);
-
-        // From here on a byte a probe, a word of 64 bits a key.
-        let (even_words, even_bytes) = (load_512(&EVEN_WORDS), load_512(&EVEN_BYTES));
-        let front = _mm512_permutex2var_epi16(a, even_words, b);
-        let back = _mm512_permutex2var_epi16(c, even_words, d);
-        let byte_and_bit = _mm512_permutex2var_epi8(front, even_bytes, back);
-        let word = _mm512_permutex2var_epi8(
-            _mm512_srli_epi16::<6>(front),
-            even_bytes,
-            _mm512_srli_epi16::<6>(back),
-        );
-        let seven = _mm512_set1_epi8(7);
-        let byte = _mm512_and_si512(_mm512_srli_epi16::<3>(byte_and_bit), seven);
-        let bit = _mm512_and_si512(byte_and_bit, seven);
-
-        let one_bit = _mm512_set1_epi64(DIAGONAL);
-        // Multiplying by a matrix from the left, of which this is one, transposes: from a byte a
-        // probe to a byte a set.
-        let sets = |of_probes| _mm512_gf2p8affine_epi64_epi8::<0>(one_bit, of_probes);
-        let last_first = _mm512_set1_epi64(DIAGONAL.swap_bytes());
-        let bit = _mm512_maskz_shuffle_epi8(used, one_bit, bit);
-        store_512(&mut self.words, sets(_mm512_shuffle_epi8(one_bit, word)));
-        store_512(&mut self.bytes, sets(_mm512_shuffle_epi8(one_bit, byte)));
-        store_512(&mut self.bits, _mm512_gf2p8affine_epi64_epi8::<0>(last_first, bit));
-    }
-}
-
-/// Byte i has bit i: the identity as a matrix, and `1 << i` as a table.
-const DIAGONAL: i64 = 0x8040_2010_0804_0201_u64 as i64;
-
-const EVEN_WORDS: [u16; 32] = {
-    let mut numbers = [0; 32];
-    let mut i = 0;
-    while i < 32 {
-        numbers[i] = 2 * i as u16;
-        i += 1;
-    }
-    numbers
-};
-
-const EVEN_BYTES: [u8; 64] = {
-    let mut numbers = [0; 64];
-    let mut i = 0;
-    while i < 64 {
-        numbers[i] = 2 * i as u8;
-        i += 1;
-    }
-    numbers
-};
-
-/// For each byte of a line, the 64-bit word it is in.
-const WORD_OF_BYTE: [u8; LINE_BYTES] = {
-    let mut words = [0; LINE_BYTES];
-    let mut i = 0;
-    while i < LINE_BYTES {
-        words[i] = i as u8 / 8;
-        i += 1;
-    }
-    words
-};
-
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
-fn add_avx512<const GROUPS: usize>(lines: &mut [Line], batches: &[[KeyHash; KEYS]], probes: u8) {
-    let Some(first) = batches.first() else { return };
-    // Two in turn: what is read was written a batch ago, and is in the cache by now. Read at once, it
-    // would have to come from the queue of stores: 0.3 ns a key.
-    let (mut batch, mut ahead) = (&mut { Batch::<GROUPS>::EMPTY }, &mut { Batch::EMPTY });
-    batch.fill(lines, first, probes);
-    for i in 0..batches.len() {
-        ahead.fill(lines, batches.get(i + 1).unwrap_or(first), probes);
-        for (key, &place) in batch.places.iter().enumerate() {
-            let line = &mut lines[place as usize];
-            let mut bits = load_512(line);
-            for sets in &batch.groups {
-                let words = _mm512_set1_epi64(sets.words[key] as i64);
-                let bytes = _mm512_set1_epi64(sets.bytes[key] as i64);
-                let matrix = _mm512_set1_epi64(sets.bits[key] as i64);
-                let words = _mm512_shuffle_epi8(words, load_512(&WORD_OF_BYTE));
-                let hit = _mm512_and_si512(words, bytes);
-                bits = _mm512_or_si512(bits, _mm512_gf2p8affine_epi64_epi8::<0>(hit, matrix));
-            }
-            store_512(line, bits);
-        }
-        std::mem::swap(&mut batch, &mut ahead);
-    }
 }
 
 #[target_feature(enable = "avx512f")]
@@ -375,76 +198,6 @@ fn store_256<T: Copy, const N: usize>(to: &mut [T; N], value: __m256i) {
     // SAFETY: `to` has 32 bytes that may hold any bits (integers, everywhere here), and the store
     // asks for no alignment.
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
-}
-
-/// Eight keys, ready to be added.
-#[derive(Clone, Copy)]
-struct Numbers<const PROBES: usize> {
-    places: [u64; KEYS],
-    /// Bit numbers: probe, key.
-    bits: [[u32; KEYS]; PROBES],
-}
-
-impl<const PROBES: usize> Numbers<PROBES> {
-    const EMPTY: Self = Numbers { places: [0; KEYS], bits: [[0; KEYS]; PROBES] };
-
-    /// Takes the keys in, and starts to fetch their lines.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn fill(&mut self, lines: &[Line], hashes: &[KeyHash; KEYS]) {
-        let [front, back] = hashes.as_chunks::<4>().0 else { unreachable!("8 keys") };
-        let (front, back) = (load_256(front), load_256(back));
-        let count = _mm256_set1_epi64x(lines.len() as i64);
-        let [to_front, to_back] = self.places.as_chunks_mut::<4>().0 else {
-            unreachable!("8 keys")
-        };
-        store_256(to_front, _mm256_srli_epi64::<32>(_mm256_mul_epu32(front, count)));
-        store_256(to_back, _mm256_srli_epi64::<32>(_mm256_mul_epu32(back, count)));
-        for &place in &self.places {
-            prefetch(&lines[place as usize]);
-        }
-        // The high halves; shuffles keep to the halves of a register.
-        let high = _mm256_shuffle_ps::<0b11_01_11_01>(
-            _mm256_castsi256_ps(front),
-            _mm256_castsi256_ps(back),
-        );
-        let seeds = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_castps_si256(high));
-        for (bits, &power) in self.bits.iter_mut().zip(&POWERS) {
-            let x = _mm256_mullo_epi32(seeds, _mm256_set1_epi32(power as i32));
-            store_256(bits, _mm256_srli_epi32::<23>(x));
-        }
-    }
-}
-
-#[target_feature(enable = "avx2")]
-fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyHash; KEYS]]) {
-    let ones = _mm256_set1_epi32(1);
-    // Minus the first bit of each lane, in the halves of a line.
-    let low_lanes = _mm256_setr_epi32(0, -32, -64, -96, -128, -160, -192, -224);
-    let high_lanes = _mm256_sub_epi32(low_lanes, _mm256_set1_epi32(256));
-    let one_at = |bit, lanes| _mm256_sllv_epi32(ones, _mm256_add_epi32(bit, lanes));
-
-    let Some(first) = batches.first() else { return };
-    // Two in turn, as above.
-    let (mut batch, mut ahead) = (&mut { Numbers::<PROBES>::EMPTY }, &mut { Numbers::EMPTY });
-    batch.fill(lines, first);
-    for i in 0..batches.len() {
-        ahead.fill(lines, batches.get(i + 1).unwrap_or(first));
-        for (key, &place) in batch.places.iter().enumerate() {
-            let [low, high] = lines[place as usize].as_chunks_mut::<32>().0 else {
-                unreachable!("64 bytes")
-            };
-            let (mut low_bits, mut high_bits) = (load_256(low), load_256(high));
-            for bits in &batch.bits {
-                let bit = _mm256_set1_epi32(bits[key] as i32);
-                low_bits = _mm256_or_si256(low_bits, one_at(bit, low_lanes));
-                high_bits = _mm256_or_si256(high_bits, one_at(bit, high_lanes));
-            }
-            store_256(low, low_bits);
-            store_256(high, high_bits);
-        }
-        std::mem::swap(&mut batch, &mut ahead);
-    }
 }
 
 #[inline]

@@ -92,9 +92,15 @@ mod tests {
             let rows = random_rows(&mut rng, grid.slots());
             let mut plain = vec![0; grid.segments() * SEGMENT_BYTES];
             solve_plain(&rows, &grid, &mut plain);
-            let mut fastest = vec![0xaa; plain.len()];
-            solve(&rows, &grid, &mut fastest);
-            assert_eq!(plain, fastest, "{grid:?}");
+            let mut found = vec![0xaa; plain.len()];
+            solve(&rows, &grid, &mut found);
+            assert_eq!(plain, found, "{grid:?}");
+            #[cfg(target_arch = "x86_64")]
+            if let Some(avx2) = crate::filter::ribbon::x86::Avx2::detect() {
+                found.fill(0xaa);
+                avx2.solve(&rows, &grid, &mut found);
+                assert_eq!(plain, found, "{grid:?}");
+            }
 
             let bit_of = |slot: u32, column: u32| {
                 let segment = grid.first_segment(slot / BLOCK_SLOTS) + column as usize;
