@@ -1,8 +1,7 @@
-//! Adding keys to a Bloom filter with vectors: the lines must come out as [`super::super::add_plain`]
-//! leaves them.
+//! Adding keys to a Bloom filter with vectors: the lines must come out as the plain code leaves them.
 //!
-//! AVX-512: the 512 bits of a line as the product of two matrices of bits. A probe's bit
-//! number is in turn word, byte and bit, three bits each:
+//! AVX-512: the 512 bits of a line as the product of two matrices of bits. A probe's bit number is in
+//! turn word, byte and bit, three bits each:
 //!
 //! ```text
 //!            8 probes        8 bits                      line[byte][bit] = sum over the probes of
@@ -14,11 +13,11 @@
 //! A row of `hit` is the set of the probes that hit a byte: the probes of its word, and of its place
 //! in the word. So a key is three words of 64 bits ([`Sets`]), made for eight keys at a time, and one
 //! instruction multiplies (GFNI). Its sums are without carry: two probes of the same bit would cancel,
-//! and so all but the first are struck out before.
+//! and the key would be lost. So all but the first are struck out before.
 //!
-//! AVX2: eight keys side by side for the multiplications; then for each key the mask of its
-//! line, one probe after the other: 1 shifted left by `bit - 32 * lane` in every lane, which is zero in
-//! every lane but one, since shifts by 32 and more (negative ones wrap) give 0.
+//! AVX2: eight keys side by side for the multiplications; then for each key the mask of its line, one
+//! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane, which is zero in every lane
+//! but one, since shifts by 32 and more (negative ones wrap) give 0.
 //!
 //! What bounds them (AMD Zen 4, 6 probes): AVX2 does six vector operations a probe, and four fit into a
 //! cycle: 3.0 ns a key. The same in registers of 512 bits takes 2.5 ns, since these execute an operation
