@@ -1,10 +1,12 @@
 //! Measures filters and prints a Markdown table: the rows of `docs/filters.md`.
 //!
 //! ```text
-//! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [--avx2] [SPEC …]
+//! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [--avx2] [--large-pages] [SPEC …]
 //! ```
 //!
-//! `--avx2` leaves AVX-512 unused, as on a processor that has none.
+//! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux): the random
+//! filters lie in pages of 2 MiB, as in the block cache of a database; otherwise where the allocator
+//! puts them.
 //!
 //! What the columns mean, and how each is measured, on one thread:
 //!
@@ -22,7 +24,10 @@
 //! * random: a random one of 100 MB of filters, one by one (each waits for the last), and batched by
 //!   32 through `prepare` and `finish`. For filters of 100 MB and more: one filter.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use maypole::filter::{
@@ -54,6 +59,74 @@ const SPECS: &[&str] = &[
 ];
 const KEYS: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const BATCH: usize = 32;
+
+/// Gives out memory of large pages, from front to back, while it is switched on.
+struct LargePages {
+    start: AtomicPtr<u8>,
+    used: AtomicUsize,
+    on: AtomicBool,
+}
+
+#[global_allocator]
+static LARGE_PAGES: LargePages = LargePages {
+    start: AtomicPtr::new(null_mut()),
+    used: AtomicUsize::new(0),
+    on: AtomicBool::new(false),
+};
+
+impl LargePages {
+    const BYTES: usize = 1 << 30;
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self) -> rustix::io::Result<()> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping, and advice for it.
+        unsafe {
+            let start = mmap_anonymous(null_mut(), Self::BYTES, access, flags)?;
+            madvise(start, Self::BYTES, Advice::LinuxHugepage)?;
+            self.start.store(start.cast(), Relaxed);
+        }
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn reserve(&self) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    /// Runs `make`, after everything that an earlier call has made is gone.
+    fn during<T>(&self, make: impl FnOnce() -> T) -> T {
+        self.used.store(0, Relaxed);
+        self.on.store(!self.start.load(Relaxed).is_null(), Relaxed);
+        let made = make();
+        self.on.store(false, Relaxed);
+        made
+    }
+}
+
+// SAFETY: a piece is given out once a call of `during`, within the mapping; the rest is the system's.
+unsafe impl GlobalAlloc for LargePages {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if self.on.load(Relaxed) {
+            let line = layout.size().next_multiple_of(64);
+            let at = self.used.fetch_add(line, Relaxed);
+            if layout.align() <= 64 && at + line <= Self::BYTES {
+                return self.start.load(Relaxed).wrapping_add(at);
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let offset = pointer.addr().wrapping_sub(self.start.load(Relaxed).addr());
+        if self.start.load(Relaxed).is_null() || offset >= Self::BYTES {
+            // SAFETY: not from the mapping, so from the system.
+            unsafe { System.dealloc(pointer, layout) }
+        }
+    }
+}
 const FILTERS_BYTES: usize = 100 << 20;
 
 /// Makes the `i`-th key of a run: 24 bytes, none of them constant over a run.
@@ -142,8 +215,8 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
         .collect();
     let copies = (FILTERS_BYTES / stored.len()).max(1);
     // Copies of one filter: to memory, different filters.
-    let filters: Vec<FilterReader> =
-        (0..copies).map(|_| FilterReader::from_bytes(&stored, encoding)).collect();
+    let filters: Vec<FilterReader> = LARGE_PAGES
+        .during(|| (0..copies).map(|_| FilterReader::from_bytes(&stored, encoding)).collect());
 
     let words = vec![black_box(0u64); stored.len().div_ceil(8)];
     let rounds = if quick { 5 } else { 15 };
@@ -271,6 +344,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match argument.as_str() {
             "--quick" => quick = true,
             "--avx2" => maypole::filter::forbid_avx512(),
+            "--large-pages" => LARGE_PAGES.reserve()?,
             "--keys" => {
                 let list = arguments.next().ok_or("--keys wants numbers")?;
                 keys = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
