@@ -3,21 +3,27 @@
 //!
 //! ```text
 //! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]
-//!     [--l0 FILES] [--only NAME] [--dir DIR]
+//!     [--l0 FILES] [--cache-mb N] [--only NAME] [--dir DIR]
 //! ```
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100, nothing compressed, filters
-//! of 10 bits a key, everything in the block cache. `--dir` keeps it, so that the next run need not
-//! build it. Printed are medians of nanoseconds an operation, `--rounds` rounds in turn.
+//! of 10 bits a key, everything in the block cache, or as much as `--cache-mb` holds. `--dir` keeps
+//! it, so that the next run need not build it. Printed are medians of nanoseconds an operation, `--rounds` rounds in turn.
 //!
 //! `isolated`: with a fence after each lookup, so that neighbours cannot overlap. `of 1000`: the same
 //! thousand keys again and again, all of whose lines are in the processor's caches: what is left is
 //! work, not waiting.
 //!
+//! `pread`: one call for 4 KiB and a trailer, at random places of a file as large as the tree's data, into
+//! one buffer: the floor under a lookup that misses the cache, with the file in the system's cache.
+//!
 //! Under `valgrind --tool=callgrind --toggle-collect='*profiled*'` with `--only` and one round, only
 //! the lookups are counted.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -53,6 +59,7 @@ struct Options {
     operations: usize,
     rounds: usize,
     l0: u64,
+    cache_mb: Option<usize>,
     only: Option<String>,
     dir: Option<PathBuf>,
 }
@@ -63,6 +70,7 @@ fn options() -> Answer<Options> {
         operations: 300_000,
         rounds: 5,
         l0: 0,
+        cache_mb: None,
         only: None,
         dir: None,
     };
@@ -74,6 +82,7 @@ fn options() -> Answer<Options> {
             "--operations" => options.operations = value.parse()?,
             "--rounds" => options.rounds = value.parse()?,
             "--l0" => options.l0 = value.parse()?,
+            "--cache-mb" => options.cache_mb = Some(value.parse()?),
             "--only" => options.only = Some(value),
             "--dir" => options.dir = Some(value.into()),
             _ => return Err(format!("unknown option {name}").into()),
@@ -95,7 +104,7 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
     let db = Db::builder(dir)
         .filter("bloom(10)".parse::<FilterPolicy>()?)
         .compression(Compression::None)
-        .block_cache_bytes(options.entries as usize * 400)
+        .block_cache_bytes(options.cache_mb.map_or(options.entries as usize * 400, |mb| mb << 20))
         .open()?;
     let put = |n: u64| {
         let value: [u8; VALUE_BYTES] = std::array::from_fn(|i| mix(n + i as u64 / 8) as u8);
@@ -112,7 +121,9 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
         db.flush()?;
     }
     db.wait_for_compaction()?;
-    for n in 0..options.entries {
+    // What leaves a small cache again need not come into it.
+    let entries = if options.cache_mb.is_some() { options.entries / 10 } else { options.entries };
+    for n in 0..entries {
         db.get_with(key(n), |_| ())?.ok_or("a present key was not found")?;
         db.get_with(key(options.entries + n), |_| ())?;
     }
@@ -174,10 +185,27 @@ fn independent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     (0..count).map(|i| memory[mix(seed + i as u64) as usize % MEMORY_WORDS] as usize).sum()
 }
 
+/// A file as large as the data of a tree.
+fn plain_file(entries: u64) -> Answer<File> {
+    let mut file = tempfile::tempfile()?;
+    let some = vec![7; 120 << 10];
+    (0..entries.div_ceil(1 << 10).max(1)).try_for_each(|_| file.write_all(&some))?;
+    Ok(file)
+}
+
+/// Reads of a stored block each, at random places.
+fn plain_reads(file: &File, count: usize, seed: u64) -> Answer<usize> {
+    let mut buffer = [0; 4101];
+    let places = file.metadata()?.len() - buffer.len() as u64;
+    for i in 0..count as u64 {
+        file.read_exact_at(&mut buffer, mix(seed << 40 | i) % places)?;
+    }
+    Ok(buffer[0].into())
+}
+
 fn main() -> Answer<()> {
     let options = options()?;
     let (db, _kept) = open(&options)?;
-    let memory: Vec<u32> = (0..MEMORY_WORDS as u64).map(|i| mix(i) as u32).collect();
     // A key is chosen and made before it is looked up, so that only lookups are timed.
     let choose = |first: u64, count: u64, seed: u64| -> Vec<Key> {
         (0..options.operations as u64).map(|i| key(first + mix(seed << 40 | i) % count)).collect()
@@ -186,6 +214,7 @@ fn main() -> Answer<()> {
     let names = [
         "dependent load",
         "independent load",
+        "pread",
         "get present",
         "get present, owned",
         "get present, isolated",
@@ -203,6 +232,9 @@ fn main() -> Answer<()> {
         None => true,
     });
     let names: Vec<&str> = names.collect();
+    let words = if names.iter().any(|name| name.contains("load")) { MEMORY_WORDS } else { 0 };
+    let memory: Vec<u32> = (0..words as u64).map(|i| mix(i) as u32).collect();
+    let file = plain_file(if names.contains(&"pread") { options.entries } else { 1 })?;
     let mut figures = vec![Vec::new(); names.len()];
     for round in 0..options.rounds as u64 {
         for (name, figures) in names.iter().zip(&mut figures) {
@@ -213,6 +245,7 @@ fn main() -> Answer<()> {
             let found = match *name {
                 "dependent load" => dependent_loads(&memory, keys.len(), round),
                 "independent load" => independent_loads(&memory, keys.len(), round),
+                "pread" => plain_reads(&file, keys.len(), round)?,
                 _ if name.starts_with("multi_get") => profiled_multi_gets(&db, &keys)?,
                 _ if name.ends_with("owned") => profiled_owned_gets(&db, &keys)?,
                 _ => profiled_gets(&db, &keys, name.ends_with("isolated"))?,

@@ -26,14 +26,12 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The entry at `offset`, which lies within `entries`.
+    #[inline]
     pub fn decode(entries: &[u8], offset: usize) -> Result<Entry, Damage> {
-        let head = &entries[offset..];
-        // Nearly every entry has three lengths below 128.
-        let (shared, non_shared, value_bytes, head_bytes) = match head {
-            [a, b, c, ..] if (a | b | c) < 0x80 => {
-                (usize::from(*a), usize::from(*b), usize::from(*c), 3)
-            }
-            _ => Self::decode_long_head(head)
+        let (shared, non_shared, value_bytes, head_bytes) = match Self::short_head(entries, offset)
+        {
+            Some(head) => head,
+            None => Self::decode_long_head(&entries[offset..])
                 .ok_or_else(|| Damage::new(offset, "the three lengths of an entry", "none"))?,
         };
         let suffix_start = offset + head_bytes;
@@ -41,13 +39,31 @@ impl Entry {
         let value_start = suffix_start + non_shared;
         let value_end = value_start + value_bytes;
         if value_end > entries.len() {
-            return Err(Damage::new(
-                offset,
-                format_args!("an entry that ends by {}", entries.len()),
-                format_args!("one that ends at {value_end}"),
-            ));
+            return Err(Self::past_end(offset, entries.len(), value_end));
         }
         Ok(Entry { shared, suffix: suffix_start..value_start, value: value_start..value_end })
+    }
+
+    /// The three lengths and the bytes they take, as nearly every entry has them: one byte each, or
+    /// two for the value's.
+    #[inline(always)]
+    fn short_head(entries: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
+        let head = entries[offset..].first_chunk().map(|head| u32::from_le_bytes(*head))?;
+        let length = |i: u32| (head >> (8 * i)) as usize & 0x7f;
+        match head & 0x8080_8080 {
+            0 | 0x8000_0000 => Some((length(0), length(1), length(2), 3)),
+            0x0080_0000 => Some((length(0), length(1), length(2) | length(3) << 7, 4)),
+            _ => None,
+        }
+    }
+
+    #[cold]
+    fn past_end(offset: usize, entries_bytes: usize, value_end: usize) -> Damage {
+        Damage::new(
+            offset,
+            format_args!("an entry that ends by {entries_bytes}"),
+            format_args!("one that ends at {value_end}"),
+        )
     }
 
     #[cold]

@@ -23,13 +23,13 @@
 //! behind it. Equal heads decide nothing: there the entries themselves are compared, from the first
 //! of them on ([`super::block_search`]).
 
+use std::ops::Range;
+
 use crate::coding::fixed32;
-use crate::error::Damage;
-use crate::key::{TRAILER_BYTES, strip_prefix, user_key};
+use crate::key::{TRAILER_BYTES, strip_prefix};
 
 use super::block::Block;
-use super::block_cursor::BlockCursor;
-use super::entry::KeyBuffer;
+use super::entry::{Entry, KeyBuffer};
 
 /// Heads that are compared together: a cache line.
 const LANES: usize = 16;
@@ -67,54 +67,34 @@ pub(super) struct Place {
 
 impl Sidecar {
     /// A sidecar for a block of internal keys. `None` when the block allows none, or is empty.
+    ///
+    /// Part of every miss. So nothing is copied or allocated on the way, the block is walked twice
+    /// instead: the size of the rows is known when they are filled.
     pub fn of(block: &Block) -> Option<Sidecar> {
-        Self::read(block).ok().flatten()
-    }
-
-    fn read(block: &Block) -> Result<Option<Sidecar>, Damage> {
-        let mut last = BlockCursor::new(block, None);
-        last.seek_to_last()?;
-        if !last.valid() {
-            return Ok(None);
-        }
-        let (first, last) = (user_key(block.restart_key(0)?), user_key(last.key()));
-        let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-        let prefix = &first[..common];
-
-        let (mut heads, mut offsets) = (Vec::<i32>::with_capacity(64), Vec::with_capacity(64));
-        let (mut scan, mut offset) = (block.scan(), 0);
-        while let Some((key, _)) = scan.next()? {
-            let user = key.len().checked_sub(TRAILER_BYTES).map(|end| &key[..end]);
-            let Some(rest) = user.and_then(|user| user.strip_prefix(prefix)) else {
-                return Ok(None);
-            };
-            let head = head(rest);
-            if heads.last().is_some_and(|&last| last > head) {
-                return Ok(None);
-            }
-            heads.push(head);
-            offsets.push(offset as u32);
-            offset = scan.value_range().end;
-        }
-        let entries = heads.len();
-        heads.resize(entries.next_multiple_of(LANES), i32::MAX);
-        let narrow = block.entries().len() <= NARROW_BLOCK_BYTES;
-        let offset_bytes = if narrow { 2 } else { 4 };
-
-        let total = 4 * heads.len() + offset_bytes * entries + common;
-        let mut bytes = Vec::with_capacity(total);
-        heads.iter().for_each(|head| bytes.extend_from_slice(&head.to_le_bytes()));
-        for offset in offsets {
-            bytes.extend_from_slice(&offset.to_le_bytes()[..offset_bytes]);
-        }
-        bytes.extend_from_slice(prefix);
+        let Shape { entries, prefix } = Shape::of(block.entries())?;
+        let offset_bytes = if block.entries().len() <= NARROW_BLOCK_BYTES { 2 } else { 4 };
+        let (heads_bytes, offsets_bytes) =
+            (4 * entries.next_multiple_of(LANES), offset_bytes * entries);
+        let total = heads_bytes + offsets_bytes + prefix.len();
         let (mut inline, mut boxed) = ([0; INLINE_BYTES], Box::default());
-        match inline.get_mut(..total) {
-            Some(front) => front.copy_from_slice(&bytes),
-            None => boxed = bytes.into_boxed_slice(),
-        }
-        let (entries, prefix_bytes) = (entries as u32, common as u32);
-        Ok(Some(Sidecar { entries, prefix_bytes, offset_bytes, inline, boxed }))
+        let rows = match inline.get_mut(..total) {
+            Some(front) => front,
+            None => {
+                boxed = vec![0; total].into_boxed_slice();
+                &mut boxed[..]
+            }
+        };
+        let (heads, rest) = rows.split_at_mut(heads_bytes);
+        let (offsets, prefix_row) = rest.split_at_mut(offsets_bytes);
+        let (heads, padding) = heads.as_chunks_mut().0.split_at_mut(entries);
+        padding.fill(i32::MAX.to_le_bytes());
+        prefix_row.copy_from_slice(&block.entries()[prefix.clone()]);
+        let ascending = match offset_bytes {
+            2 => fill(block, prefix.len(), heads, offsets.as_chunks_mut::<2>().0),
+            _ => fill(block, prefix.len(), heads, offsets.as_chunks_mut::<4>().0),
+        };
+        let (entries, prefix_bytes) = (entries as u32, prefix.len() as u32);
+        ascending.then_some(Sidecar { entries, prefix_bytes, offset_bytes, inline, boxed })
     }
 
     /// Bytes of memory behind the sidecar, itself excluded.
@@ -168,6 +148,93 @@ impl Sidecar {
 /// What makes the order of unsigned numbers that of signed ones.
 const SIGN: u32 = 1 << 31;
 
+/// What the rows of a sidecar are made of.
+struct Shape {
+    /// At least one.
+    entries: usize,
+    /// Where the common prefix of all user keys lies: it is the front of the first one.
+    prefix: Range<usize>,
+}
+
+impl Shape {
+    /// `None`: there are no entries, or they do not decode as internal keys.
+    fn of(entries: &[u8]) -> Option<Shape> {
+        let (mut count, mut offset, mut key_bytes) = (0, 0, 0);
+        let mut prefix = 0..0;
+        while offset < entries.len() {
+            let entry = Entry::decode(entries, offset).ok()?;
+            if entry.shared > key_bytes {
+                return None;
+            }
+            key_bytes = entry.shared + entry.suffix.len();
+            let user_bytes = key_bytes.checked_sub(TRAILER_BYTES)?;
+            if count == 0 {
+                prefix = entry.suffix.start..entry.suffix.start + user_bytes;
+            } else if entry.shared < prefix.len() {
+                // A whole key at a restart point, mostly. What is shared is prefix already.
+                let rest = &entries[prefix.start + entry.shared..prefix.end];
+                let same = common_bytes(rest, &entries[entry.suffix]);
+                prefix.end = prefix.start + entry.shared + same;
+            }
+            prefix.end = prefix.end.min(prefix.start + user_bytes);
+            count += 1;
+            offset = entry.value.end;
+        }
+        (count > 0).then_some(Shape { entries: count, prefix })
+    }
+}
+
+/// How many first bytes two slices have in common.
+fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// Fills the rows of heads and offsets, each as long as the block has entries; its [`Shape`] is known,
+/// so every entry decodes, and all keys have the prefix. `false`: the heads do not ascend.
+///
+/// ```text
+/// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are
+///                                              there in every key, as a trailer has 8
+/// next key       shared with it ─► | suffix    takes what is shared from the window before
+/// ```
+#[inline(always)]
+fn fill<const N: usize>(
+    block: &Block,
+    prefix_bytes: usize,
+    heads: &mut [[u8; 4]],
+    offsets: &mut [[u8; N]],
+) -> bool {
+    let (entries, bytes) = (block.entries(), block.bytes());
+    let (mut offset, mut window, mut last, mut ascending) = (0, 0, i32::MIN, true);
+    for (head, place) in heads.iter_mut().zip(offsets) {
+        let Ok(entry) = Entry::decode(entries, offset) else { return false };
+        let window_start = entry.suffix.start + prefix_bytes.saturating_sub(entry.shared);
+        // The tail of the block follows the last entry: these bytes are in the block, also where
+        // all of the window is shared and the suffix has fewer.
+        let Some(own) = bytes.get(window_start..).and_then(|rest| rest.first_chunk()) else {
+            return false;
+        };
+        let shared_bytes = entry.shared.saturating_sub(prefix_bytes).min(4);
+        window = window & front_mask(shared_bytes)
+            | (u64::from(u32::from_be_bytes(*own)) >> (8 * shared_bytes)) as u32;
+        let key_bytes = entry.shared + entry.suffix.len();
+        let own_bytes = key_bytes.saturating_sub(TRAILER_BYTES + prefix_bytes).min(4);
+        let value = ((window & front_mask(own_bytes)) ^ SIGN) as i32;
+        ascending &= last <= value;
+        last = value;
+        *head = value.to_le_bytes();
+        place.copy_from_slice(&(offset as u32).to_le_bytes()[..N]);
+        offset = entry.value.end;
+    }
+    ascending
+}
+
+/// The bits of the first `bytes` of four bytes, read as a number in big-endian order.
+#[inline(always)]
+fn front_mask(bytes: usize) -> u32 {
+    (u64::from(u32::MAX) << (32 - 8 * bytes)) as u32
+}
+
 /// The first 4 bytes as a number that orders as they do, padded with zeros.
 #[inline(always)]
 fn head(bytes: &[u8]) -> i32 {
@@ -210,6 +277,7 @@ mod tests {
     use super::*;
     use crate::key::{internal_key, pack};
     use crate::table::block_builder::BlockBuilder;
+    use crate::table::block_cursor::BlockCursor;
     use crate::table::block_search::Search;
     use crate::table::bytes::BlockBytes;
     use std::collections::BTreeSet;
