@@ -139,8 +139,7 @@ fn create_new(path: &Path) -> Result<File> {
 
 impl RealWritableFile {
     fn new(path: &Path, file: File) -> RealWritableFile {
-        let buffer = Vec::with_capacity(WRITE_BUFFER_BYTES);
-        RealWritableFile { path: path.to_owned(), file, buffer, written_bytes: 0 }
+        RealWritableFile { path: path.to_owned(), file, buffer: Vec::new(), written_bytes: 0 }
     }
 
     fn write(file: &mut File, bytes: &[u8], path: &Path) -> Result<()> {
@@ -150,17 +149,24 @@ impl RealWritableFile {
 }
 
 impl WritableFile for RealWritableFile {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.buffer.len() + bytes.len() > WRITE_BUFFER_BYTES {
-            self.flush()?;
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        loop {
+            // Up to the next multiple of the buffer's size; never 0.
+            let room = WRITE_BUFFER_BYTES - self.len() as usize % WRITE_BUFFER_BYTES;
+            if bytes.len() < room {
+                self.buffer.extend_from_slice(bytes);
+                return Ok(());
+            }
+            let (front, rest) = bytes.split_at(room);
+            if self.buffer.is_empty() {
+                Self::write(&mut self.file, front, &self.path)?;
+                self.written_bytes += front.len() as u64;
+            } else {
+                self.buffer.extend_from_slice(front);
+                self.flush()?;
+            }
+            bytes = rest;
         }
-        if bytes.len() > WRITE_BUFFER_BYTES {
-            Self::write(&mut self.file, bytes, &self.path)?;
-            self.written_bytes += bytes.len() as u64;
-        } else {
-            self.buffer.extend_from_slice(bytes);
-        }
-        Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
