@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Invariants:
-//! - Memory for blocks comes from a [`pool`], but for small caches. What it holds unused is missing from
-//!   what may be resident, as garbage is.
+//! - Memory for blocks comes from a [`pool`], in small caches from [`spares`]. What they hold unused is
+//!   missing from what may be resident, as garbage is, but for a 64th of the capacity.
 //! - The charges of all entries and what is reserved sum to `usage`. It exceeds the capacity only when
 //!   reservations alone do; no entry stays then.
 //! - A slot is written only under the mutex, together with the ring entry it stands for: a slot is
@@ -31,6 +31,7 @@ mod models;
 mod pool;
 mod ring;
 pub(crate) mod slots;
+mod spares;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -43,6 +44,7 @@ use crate::sync::{self, Mutex, lock};
 use pool::Pool;
 use ring::{Entry, Ring};
 pub(crate) use slots::{Lease, Resident, Slots};
+use spares::Spares;
 
 /// Locks that keep two threads from loading one value. More than threads that load at one time.
 const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
@@ -60,6 +62,19 @@ const METADATA_STEPS_FOR_DATA: usize = 4;
 /// fit is not kept: a reader that is stopped under its guard keeps all garbage alive, and must
 /// neither let the heap grow nor empty the cache.
 const GARBAGE_SHARE: usize = 8;
+
+/// What is evicted before it is retired and collected together: rarely enough that the barrier costs
+/// nothing, soon enough that readers rarely notice the missing room.
+fn garbage_limit_bytes(capacity_bytes: usize) -> usize {
+    (capacity_bytes / 256).clamp(4 << 10, 1 << 20)
+}
+
+/// What left may take so much beside the capacity: a portion that waits for readers, one of spare
+/// memory, and a little. That is what there always is when every miss evicts. Were it counted, each
+/// eviction would take from the room of the next insertion, which then evicts more.
+fn tolerated_bytes(capacity_bytes: usize) -> usize {
+    (3 * garbage_limit_bytes(capacity_bytes)).min(capacity_bytes / 64)
+}
 
 /// What a cached value is, for the counts; data leaves the cache before the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,11 +139,13 @@ enum Priority {
 /// twenty times the largest filter.
 pub struct BlockCache {
     capacity_bytes: usize,
-    /// Evicted bytes that a reader may still hold.
+    /// Bytes of the garbage: evicted, retired, and maybe still held by a reader.
     garbage_bytes: AtomicUsize,
     state: Mutex<State>,
     load_stripes: [Mutex<()>; LOAD_STRIPES],
     pool: Option<Arc<Pool>>,
+    /// Unused where there is a pool.
+    spares: Arc<Spares>,
 }
 
 struct State {
@@ -139,9 +156,15 @@ struct State {
     by_kind: [KindUsage; 3],
     /// By [`Priority`].
     rings: [Ring; 3],
+    /// Evicted data, until it is enough to be retired together.
+    leaving: Vec<Arc<dyn Entry>>,
+    leaving_bytes: usize,
+    /// Metadata is among it and is to be retired at once: an index leads back to the cache, so the cache
+    /// must not keep it.
+    metadata_leaves: bool,
 }
 
-/// What one insertion evicted, on its way through the garbage.
+/// What was evicted, on its way through the garbage.
 struct Evicted {
     cache: Arc<BlockCache>,
     bytes: usize,
@@ -161,9 +184,13 @@ impl BlockCache {
                 reserved_bytes: 0,
                 by_kind: Default::default(),
                 rings: Default::default(),
+                leaving: Vec::new(),
+                leaving_bytes: 0,
+                metadata_leaves: false,
             }),
             load_stripes: std::array::from_fn(|_| Mutex::new(())),
             pool: Pool::new(capacity_bytes),
+            spares: Spares::new(2 * garbage_limit_bytes(capacity_bytes)),
         })
     }
 
@@ -190,37 +217,34 @@ impl BlockCache {
 
     /// Memory of `len` bytes, whatever they hold, for what is about to be kept here.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
-        let pooled = self.pool.as_ref().and_then(|pool| pool.buffer(len));
-        pooled.unwrap_or_else(|| LineBuf::zeroed(len))
+        match &self.pool {
+            Some(pool) => pool.buffer(len).unwrap_or_else(|| LineBuf::zeroed(len)),
+            None => self.spares.buffer(len),
+        }
+    }
+
+    /// Memory for blocks that none has.
+    fn unused_bytes(&self) -> usize {
+        self.pool.as_ref().map_or_else(|| self.spares.spare_bytes(), |pool| pool.free_bytes())
     }
 
     fn has_much_garbage(&self) -> bool {
         self.garbage_bytes.load(Ordering::Relaxed) > self.capacity_bytes / GARBAGE_SHARE
     }
 
-    /// Garbage that may pile up before it is collected: rarely enough that the barrier costs
-    /// nothing, soon enough that readers rarely notice the missing room.
-    fn garbage_limit_bytes(&self) -> usize {
-        (self.capacity_bytes / 128).clamp(4 << 10, 1 << 20)
-    }
-
     /// Charges `bytes` of memory that is held beside the cache for as long as the reservation lives,
     /// and evicts what they displace. Memory that is needed whatever the capacity is: a reservation
     /// never fails.
     pub(crate) fn reserve(self: &Arc<BlockCache>, bytes: usize) -> Reservation {
-        let mut victims = Vec::new();
-        {
+        let evicted = {
             let mut state = lock(&self.state);
             state.usage_bytes += bytes;
             state.pinned_bytes += bytes;
             state.reserved_bytes += bytes;
-            state.evict_to(
-                self.capacity_bytes,
-                &[Priority::Data, Priority::Metadata],
-                &mut victims,
-            );
-        }
-        self.retire(self.evicted(victims));
+            state.evict_to(self.capacity_bytes, &[Priority::Data, Priority::Metadata]);
+            self.take_leaving(&mut state)
+        };
+        self.retire(evicted);
         Reservation { cache: Arc::clone(self), bytes }
     }
 
@@ -231,38 +255,39 @@ impl BlockCache {
         entry: Arc<dyn Entry>,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
-        let mut victims = Vec::new();
-        let unused_bytes = self.pool.as_ref().map_or(0, |pool| pool.free_bytes());
+        let may_evict = !self.has_much_garbage();
+        let mut state = lock(&self.state);
+        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
         let room_bytes = self
             .capacity_bytes
-            .saturating_sub(self.garbage_bytes.load(Ordering::Relaxed))
-            .saturating_sub(unused_bytes);
-        let may_evict = !self.has_much_garbage();
-        {
-            let mut state = lock(&self.state);
-            if state.make_room(room_bytes, may_evict, &*entry, &mut victims) {
-                state.add(entry);
-                publish();
-            }
+            .saturating_sub(beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes)));
+        if state.make_room(room_bytes, may_evict, &*entry) {
+            state.add(entry);
+            publish();
         }
-        self.evicted(victims)
+        state.rings[Priority::Data as usize].prefetch_next();
+        self.take_leaving(&mut state)
     }
 
-    /// Turns what was taken out of the rings into garbage.
-    fn evicted(self: &Arc<BlockCache>, victims: Vec<Arc<dyn Entry>>) -> Option<Arc<Evicted>> {
-        if victims.is_empty() {
+    /// Turns what was evicted into garbage, when it is enough to be worth it, or is metadata.
+    fn take_leaving(self: &Arc<BlockCache>, state: &mut State) -> Option<Arc<Evicted>> {
+        if state.leaving_bytes <= garbage_limit_bytes(self.capacity_bytes) && !state.metadata_leaves
+        {
             return None;
         }
-        let bytes = victims.iter().map(|entry| entry.header().charge_bytes).sum();
+        state.metadata_leaves = false;
+        let bytes = std::mem::take(&mut state.leaving_bytes);
+        let next = Vec::with_capacity(state.leaving.len());
+        let entries = std::mem::replace(&mut state.leaving, next);
         self.garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, _entries: victims }))
+        Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, _entries: entries }))
     }
 
     /// Sends garbage on its way. Hold no lock.
     fn retire(&self, evicted: Option<Arc<Evicted>>) {
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;
-            sync::retire(evicted, bytes, self.garbage_limit_bytes());
+            sync::retire(evicted, bytes, garbage_limit_bytes(self.capacity_bytes));
         } else if self.has_much_garbage() {
             sync::collect();
         }
@@ -271,13 +296,7 @@ impl BlockCache {
 
 impl State {
     /// Evicts until `entry` fits into `room_bytes`. `false` when it cannot.
-    fn make_room(
-        &mut self,
-        room_bytes: usize,
-        may_evict: bool,
-        entry: &dyn Entry,
-        victims: &mut Vec<Arc<dyn Entry>>,
-    ) -> bool {
+    fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
         if !may_evict || self.pinned_bytes > target_bytes {
@@ -290,35 +309,33 @@ impl State {
             while self.usage_bytes > target_bytes {
                 let ring = &mut self.rings[Priority::Metadata as usize];
                 let Some(victim) = ring.next_unused(&mut steps) else { break };
-                self.evict(victim, victims);
+                self.evict(victim);
             }
         }
         let evictable = [Priority::Data, Priority::Metadata];
-        self.evict_to(target_bytes, &evictable[..if is_data { 1 } else { 2 }], victims);
+        self.evict_to(target_bytes, &evictable[..if is_data { 1 } else { 2 }]);
         self.usage_bytes <= target_bytes
     }
 
     /// Evicts from the rings of `priorities`, one after another, until no more than `target_bytes` are
     /// charged or they are empty.
-    fn evict_to(
-        &mut self,
-        target_bytes: usize,
-        priorities: &[Priority],
-        victims: &mut Vec<Arc<dyn Entry>>,
-    ) {
+    fn evict_to(&mut self, target_bytes: usize, priorities: &[Priority]) {
         for &priority in priorities {
             while self.usage_bytes > target_bytes {
                 let Some(victim) = self.rings[priority as usize].sweep() else { break };
-                self.evict(victim, victims);
+                self.evict(victim);
             }
         }
     }
 
-    fn evict(&mut self, victim: Arc<dyn Entry>, victims: &mut Vec<Arc<dyn Entry>>) {
+    fn evict(&mut self, victim: Arc<dyn Entry>) {
         // SAFETY: `self` is what the mutex guards, and the victim came out of its ring just now.
         unsafe { victim.empty_slot() };
         self.uncharge(&*victim);
-        victims.push(victim);
+        let header = victim.header();
+        self.metadata_leaves |= header.kind != BlockKind::Data;
+        self.leaving_bytes += header.charge_bytes;
+        self.leaving.push(victim);
     }
 
     fn add(&mut self, entry: Arc<dyn Entry>) {

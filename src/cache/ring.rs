@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use crate::filter::prefetch;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{BlockKind, Priority};
@@ -18,6 +19,10 @@ use super::{BlockKind, Priority};
 /// Entries that one search passes over because they were used. Beyond it the next one leaves,
 /// used or not, so that one miss never waits for a turn around a large ring.
 const MAX_SECOND_CHANCES: usize = 64;
+
+/// How many entries before the hand comes to one it and its slot are asked for.
+const ENTRY_AHEAD: usize = 4;
+const SLOT_AHEAD: usize = 2;
 
 /// Where the position of an entry that is in no ring would stand.
 const NOWHERE: u32 = u32::MAX;
@@ -44,6 +49,9 @@ pub(super) trait Entry: Send + Sync {
     /// The caller holds the cache's mutex, and a ring owned the value when it took the mutex or
     /// later.
     unsafe fn empty_slot(&self);
+
+    /// Starts to fetch the slot.
+    fn prefetch_slot(&self);
 }
 
 impl Header {
@@ -140,6 +148,21 @@ impl Ring {
             }
         }
         None
+    }
+
+    /// Starts to fetch what the next sweeps will touch: entries that nobody touched for a whole turn, and
+    /// then their slots.
+    pub fn prefetch_next(&self) {
+        let place = |ahead: usize| self.places.get(self.hand + ahead).and_then(Option::as_ref);
+        if let Some(entry) = place(SLOT_AHEAD) {
+            entry.prefetch_slot();
+        }
+        if let Some(entry) = place(ENTRY_AHEAD) {
+            let start = Arc::as_ptr(entry).cast::<u8>();
+            // The counts, and the header's last line.
+            prefetch(start.wrapping_sub(2 * size_of::<usize>()));
+            prefetch(start.wrapping_add(size_of::<Header>()));
+        }
     }
 
     /// Moves the hand past the next entry and returns its place. The ring is not empty.

@@ -42,6 +42,8 @@ use super::{BlockCache, BlockKind, LOAD_STRIPES, Priority};
 const REMOVED_AT_ONCE: usize = 64;
 
 /// A value that came through the cache. It lives as long as anyone holds it, also after eviction.
+/// What eviction reads stands together, beside the counts.
+#[repr(C)]
 pub(crate) struct Resident<T> {
     header: Header,
     slot: SlotAddress<T>,
@@ -86,6 +88,10 @@ impl<T: Send + Sync> Entry for Resident<T> {
         // SAFETY: by the caller's promise the row is still there (module comment). It holds this
         // resident: a slot is filled only when it is empty, together with the ring.
         unsafe { &*self.slot.0 }.store(ptr::null_mut(), Ordering::Release);
+    }
+
+    fn prefetch_slot(&self) {
+        prefetch(self.slot.0);
     }
 }
 

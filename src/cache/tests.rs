@@ -125,7 +125,8 @@ fn a_reader_that_stops_under_its_guard_neither_grows_the_heap_nor_empties_the_ca
     let stopped = pin();
     for i in 0..2000 {
         disk.load(&slots, i, 4096);
-        assert!(disk.alive_bytes() <= (1 << 20) + (8 << 10), "{} at load {i}", disk.alive_bytes());
+        let most_bytes = (1 << 20) + (1 << 20) / 64;
+        assert!(disk.alive_bytes() <= most_bytes, "{} at load {i}", disk.alive_bytes());
     }
     assert!(cache.usage() > (1 << 20) * 8 / 10, "{}", cache.usage());
     assert!(resident(&slots).iter().all(|&i| i < 500));
@@ -382,7 +383,7 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
     let capacity = 64 << 20;
     let cache = BlockCache::new(capacity);
     let slots: Slots<LineBuf> = Slots::new(&cache, 80_000, BlockKind::Data, false);
-    let unused_bytes = || cache.pool.as_ref().unwrap().free_bytes();
+    let unused_bytes = || cache.unused_bytes();
     let mut next = 0..slots.len();
     for (len, count) in [(4_000, 40_000), (11_000, 15_000), (900, 20_000), (70_000, 3_000)] {
         for i in next.by_ref().take(count) {
@@ -394,7 +395,8 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
             drop(lease);
             let garbage = cache.garbage_bytes.load(Ordering::Relaxed);
             // What was taken for this value alone was not known when room was made for it.
-            assert!(cache.usage() + garbage + unused_bytes() <= capacity + (2 << 20) + 80_000);
+            let most_bytes = capacity + capacity / 64 + (2 << 20) + 80_000;
+            assert!(cache.usage() + garbage + unused_bytes() <= most_bytes);
         }
         assert!(cache.usage() > capacity / 2, "{len}: {} {}", cache.usage(), unused_bytes());
     }

@@ -26,7 +26,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The entry at `offset`, which lies within `entries`.
-    #[inline]
+    #[inline(always)]
     pub fn decode(entries: &[u8], offset: usize) -> Result<Entry, Damage> {
         let (shared, non_shared, value_bytes, head_bytes) = match Self::short_head(entries, offset)
         {
