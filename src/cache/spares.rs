@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::filter::{LINE_BYTES, LineBuf, LineLender};
+use crate::filter::{LINE_BYTES, LineBuf, LineLender, prefetch};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
@@ -67,6 +67,12 @@ impl Spares {
         let i = pieces.iter().rposition(|piece| piece.bytes == bytes)?;
         let piece = pieces.remove(i)?;
         self.spare_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // The next buffer's tail is cleared before anything else is written.
+        if let Some(next) = pieces.back() {
+            let end = next.start.as_ptr().wrapping_add(next.bytes);
+            prefetch(end.wrapping_sub(1));
+            prefetch(end.wrapping_sub(LINE_BYTES + 1));
+        }
         Some(piece.start)
     }
 }

@@ -231,7 +231,9 @@ impl Table {
     #[cold]
     pub(super) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.buffer(len);
-        self.load_block(index, i, || self.file.read_stored(index.index.handle(i), buffer))
+        // Before the lock of the load: its trip to memory and the slot's go together.
+        let handle = index.index.handle(i);
+        self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }
 
     /// Data block `i`, if it is in memory.

@@ -41,6 +41,9 @@ const LINEAR_HEADS: usize = 128;
 /// entries of 85 bytes and more.
 const INLINE_BYTES: usize = 288;
 
+/// Entries of which the first walk notes where they lie: those of a block of the usual size.
+const NOTED_PLACES: usize = 64;
+
 /// Blocks whose offsets fit into 16 bits.
 const NARROW_BLOCK_BYTES: usize = 1 << 16;
 
@@ -71,7 +74,9 @@ impl Sidecar {
     /// Part of every miss. So nothing is copied or allocated on the way, the block is walked twice
     /// instead: the size of the rows is known when they are filled.
     pub fn of(block: &Block) -> Option<Sidecar> {
-        let Shape { entries, prefix } = Shape::of(block.entries())?;
+        let mut places = [0; NOTED_PLACES];
+        let Shape { entries, prefix } = Shape::of(block.entries(), &mut places)?;
+        let noted = places.get(..entries).unwrap_or_default();
         let offset_bytes = if block.entries().len() <= NARROW_BLOCK_BYTES { 2 } else { 4 };
         let (heads_bytes, offsets_bytes) =
             (4 * entries.next_multiple_of(LANES), offset_bytes * entries);
@@ -90,8 +95,8 @@ impl Sidecar {
         padding.fill(i32::MAX.to_le_bytes());
         prefix_row.copy_from_slice(&block.entries()[prefix.clone()]);
         let ascending = match offset_bytes {
-            2 => fill(block, prefix.len(), heads, offsets.as_chunks_mut::<2>().0),
-            _ => fill(block, prefix.len(), heads, offsets.as_chunks_mut::<4>().0),
+            2 => fill(block, prefix.len(), noted, heads, offsets.as_chunks_mut::<2>().0),
+            _ => fill(block, prefix.len(), noted, heads, offsets.as_chunks_mut::<4>().0),
         };
         let (entries, prefix_bytes) = (entries as u32, prefix.len() as u32);
         ascending.then_some(Sidecar { entries, prefix_bytes, offset_bytes, inline, boxed })
@@ -157,8 +162,9 @@ struct Shape {
 }
 
 impl Shape {
-    /// `None`: there are no entries, or they do not decode as internal keys.
-    fn of(entries: &[u8]) -> Option<Shape> {
+    /// Notes where the first entries lie. `None`: there are no entries, or they do not decode as internal
+    /// keys.
+    fn of(entries: &[u8], places: &mut [u32; NOTED_PLACES]) -> Option<Shape> {
         let (mut count, mut offset, mut key_bytes) = (0, 0, 0);
         let mut prefix = 0..0;
         while offset < entries.len() {
@@ -177,6 +183,9 @@ impl Shape {
                 prefix.end = prefix.start + entry.shared + same;
             }
             prefix.end = prefix.end.min(prefix.start + user_bytes);
+            if let Some(place) = places.get_mut(count) {
+                *place = offset as u32;
+            }
             count += 1;
             offset = entry.value.end;
         }
@@ -190,7 +199,8 @@ fn common_bytes(a: &[u8], b: &[u8]) -> usize {
 }
 
 /// Fills the rows of heads and offsets, each as long as the block has entries; its [`Shape`] is known,
-/// so every entry decodes, and all keys have the prefix. `false`: the heads do not ascend.
+/// so every entry decodes, and all keys have the prefix. `noted` says where all entries lie, or nothing:
+/// entries that need not be walked to are decoded beside each other. `false`: the heads do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are
@@ -201,12 +211,15 @@ fn common_bytes(a: &[u8], b: &[u8]) -> usize {
 fn fill<const N: usize>(
     block: &Block,
     prefix_bytes: usize,
+    noted: &[u32],
     heads: &mut [[u8; 4]],
     offsets: &mut [[u8; N]],
 ) -> bool {
     let (entries, bytes) = (block.entries(), block.bytes());
-    let (mut offset, mut window, mut last, mut ascending) = (0, 0, i32::MIN, true);
+    let (mut end, mut window, mut last, mut ascending) = (0, 0, i32::MIN, true);
+    let mut noted = noted.iter();
     for (head, place) in heads.iter_mut().zip(offsets) {
+        let offset = noted.next().map_or(end, |&offset| offset as usize);
         let Ok(entry) = Entry::decode(entries, offset) else { return false };
         let window_start = entry.suffix.start + prefix_bytes.saturating_sub(entry.shared);
         // The tail of the block follows the last entry: these bytes are in the block, also where
@@ -224,7 +237,7 @@ fn fill<const N: usize>(
         last = value;
         *head = value.to_le_bytes();
         place.copy_from_slice(&(offset as u32).to_le_bytes()[..N]);
-        offset = entry.value.end;
+        end = entry.value.end;
     }
     ascending
 }
