@@ -190,7 +190,9 @@ impl BlockCache {
             }),
             load_stripes: std::array::from_fn(|_| Mutex::new(())),
             pool: Pool::new(capacity_bytes),
-            spares: Spares::new(2 * garbage_limit_bytes(capacity_bytes)),
+            spares: Spares::new(
+                (2 * garbage_limit_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes)),
+            ),
         })
     }
 

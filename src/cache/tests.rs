@@ -286,6 +286,34 @@ struct Index {
 }
 
 #[test]
+fn data_leaves_in_portions_and_an_index_that_leaves_does_not_keep_the_cache() {
+    let (cache, disk) = (BlockCache::new(4 << 20), Disk::default());
+    let (blocks, indexes) = (data(&cache, 2000), Slots::new(&cache, 1, BlockKind::Index, false));
+    let portion_bytes = garbage_limit_bytes(cache.capacity());
+    let mut portions = 0;
+    for i in 0..2000 {
+        let before = lock(&cache.state).leaving.len();
+        disk.load(&blocks, i, 4000);
+        let state = lock(&cache.state);
+        assert!(state.leaving_bytes <= portion_bytes);
+        assert!(state.leaving.len() == before + 1 || before == 0 || state.leaving.is_empty());
+        portions += usize::from(before > 0 && state.leaving.is_empty());
+    }
+    assert!((200..500).contains(&portions), "{portions}");
+    let index = (Index { data: data(&cache, 10) }, 1000);
+    drop(indexes.load(0, || Ok::<_, Infallible>(index)).unwrap());
+    drop(cache.reserve(cache.capacity()));
+    assert!(indexes.get(0, &pin()).is_none());
+    let weak = Arc::downgrade(&cache);
+    drop((blocks, indexes, cache));
+    while weak.upgrade().is_some() {
+        collect();
+        thread::yield_now();
+    }
+    disk.wait_until_nothing_is_alive();
+}
+
+#[test]
 fn an_evicted_index_takes_its_data_blocks_along() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let indexes: Slots<Index> = Slots::new(&cache, 1, BlockKind::Index, false);

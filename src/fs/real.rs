@@ -259,3 +259,32 @@ impl Drop for RealFileLock {
         held_locks().remove(&self.key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_handed_on_ends_at_multiples_of_the_buffer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut file = RealWritableFile::new(&path, create_new(&path).unwrap());
+        let mut all = Vec::new();
+        for (i, bytes) in [1000, 300_000, 7, 0, 262_144, 1 << 20, 600_000].into_iter().enumerate() {
+            if i == 3 {
+                // What is flushed early does not shift what follows.
+                file.flush().unwrap();
+            }
+            let piece: Vec<u8> = (0..bytes).map(|at| (at / 7 + i) as u8).collect();
+            file.append(&piece).unwrap();
+            all.extend(piece);
+            assert_eq!(file.len(), all.len() as u64);
+            if i != 3 {
+                assert_eq!(file.written_bytes % WRITE_BUFFER_BYTES as u64, 0, "piece {i}");
+            }
+            assert!(file.buffer.len() < WRITE_BUFFER_BYTES);
+        }
+        file.sync().unwrap();
+        assert!(fs::read(&path).unwrap() == all);
+    }
+}
