@@ -135,8 +135,8 @@ enum Priority {
 /// too.
 ///
 /// What was evicted lives on until the lookups that were under way have ended. So the heap exceeds the
-/// capacity for moments, by what the last miss of each thread displaced: give the cache at least
-/// twenty times the largest filter.
+/// capacity by up to a 64th, and for moments by what the last miss of each thread displaced: give the
+/// cache at least twenty times the largest filter.
 pub struct BlockCache {
     capacity_bytes: usize,
     /// Bytes of the garbage: evicted, retired, and maybe still held by a reader.
