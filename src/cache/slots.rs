@@ -123,6 +123,11 @@ impl<T> Lease<'_, T> {
         unsafe { self.pointer.as_ref() }
     }
 
+    /// The lease, to keep beyond the guard.
+    pub fn into_owned(self) -> Lease<'static, T> {
+        Lease::<T>::owning(self.to_arc())
+    }
+
     /// A handle to keep beyond the guard: one increment of the resident's count.
     #[inline]
     pub fn to_arc(&self) -> Arc<Resident<T>> {

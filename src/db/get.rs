@@ -3,8 +3,8 @@
 //! ```text
 //!   view ─► memtable, frozen memtables, newest first ─► found (value or tombstone): done
 //!        ─► candidates: files of level 0 newest first, then at most one file a level
-//!             for each: prefetch the filter              all lines travel from memory together
-//!             for each: filter says no ─► next           counted: useful
+//!             for each: filter says no ─► next           counted: useful; the processor runs ahead
+//!                                                        and fetches the next filters' lines
 //!                       index ─► block ─► entry          found: done; else a false positive
 //! ```
 //!
@@ -22,7 +22,6 @@
 //! those that the lookup may see, is the last to be searched, and its filter cannot end the search
 //! for the range deletion, which is asked first.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use super::cursor::unsupported_kind;
@@ -32,7 +31,7 @@ use crate::key::{EntryKind, SequenceNumber};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPlace, Found, LookupKey, Table};
+use crate::table::{BlockPlace, FilterProbe, Found, LookupKey, Table};
 use crate::version::{TableFile, Version};
 
 /// Keys of a `multi_get` that are looked up together: enough to hide every trip to memory, few
@@ -52,7 +51,7 @@ impl ValueRef<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
             ValueRef::Memtable(value) => value,
-            ValueRef::Block(found) => found.value,
+            ValueRef::Block(found) => found.value(),
         }
     }
 
@@ -109,7 +108,7 @@ impl Inner {
             for i in first..keys.len().min(first + TOGETHER) {
                 let to = order.get(i).copied().unwrap_or(i);
                 let key = LookupKey::new(keys[to].as_ref(), sequence);
-                open.push(Open { to, key, deleted_at: 0 });
+                open.push(Open { to, key, head: 0, deleted_at: 0 });
             }
             find_together(view, &mut open, &guard, tickers, &mut values)?;
             open.clear();
@@ -131,17 +130,16 @@ impl Inner {
         let sequence = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
         let tickers = self.counters.on_thread(&guard);
         let key = LookupKey::new(key, sequence);
-        let mut visit = Some(visit);
-        let mut visit = |value: ValueRef<'_>| visit.take().map(|visit| visit(value));
-        tickers.add(Ticker::NumberKeysRead, 1);
         // An entry that the sequence number counts was counted by its memtable before.
-        if view.memtables().any(|memtable| !memtable.is_empty())
-            && let Some(answer) = find_in_memtables(view, &key, &guard, tickers, &mut visit)?
+        if view.has_entries_in_memory()
+            && let Some(entry) = find_in_memtables(view, &key, &guard, tickers)?
         {
-            return Ok(answer.flatten());
+            tickers.add(Ticker::NumberKeysRead, 1);
+            return Ok(entry.map(|value| visit(ValueRef::Memtable(value))));
         }
-        tickers.add(Ticker::MemtableMiss, 1);
-        Ok(find_in_tables(&view.version, &key, &guard, tickers, visit)?.flatten())
+        tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
+        let found = find_in_tables(&view.version, &key, &guard, tickers)?;
+        Ok(found.map(|found| visit(ValueRef::Block(found))))
     }
 }
 
@@ -150,6 +148,8 @@ struct Open<'k> {
     /// Where its answer belongs.
     to: usize,
     key: LookupKey<'k>,
+    /// The key's [`Version::head`].
+    head: u64,
     /// The range deletion, in the run it has come to, that hides what is older; 0: none.
     deleted_at: SequenceNumber,
 }
@@ -159,7 +159,14 @@ struct Question<'g> {
     /// Which of the open lookups asks.
     lookup: usize,
     table: &'g Table,
-    /// Where the key can be, when the filter says maybe and the table's index is in memory.
+    probe: FilterProbe<'g>,
+}
+
+/// The same, once the filter has said maybe.
+struct Search<'g> {
+    lookup: usize,
+    table: &'g Table,
+    /// Where the key can be, when the table's index is in memory.
     place: Option<BlockPlace<'g>>,
 }
 
@@ -172,57 +179,72 @@ fn find_together(
     tickers: ThreadTickers<'_>,
     values: &mut [Option<Slice>],
 ) -> Result<()> {
-    if view.memtables().any(|memtable| !memtable.is_empty()) {
+    if view.has_entries_in_memory() {
         let mut failed = Ok(());
-        open.retain(|lookup| {
-            match find_in_memtables(view, &lookup.key, guard, tickers, |value| value.to_slice()) {
-                Ok(Some(value)) => values[lookup.to] = value,
-                Ok(None) => return true,
-                Err(error) => failed = Err(error),
+        open.retain(|lookup| match find_in_memtables(view, &lookup.key, guard, tickers) {
+            Ok(Some(entry)) => {
+                values[lookup.to] = entry.map(Slice::copy_from);
+                false
             }
-            false
+            Ok(None) => true,
+            Err(error) => {
+                failed = Err(error);
+                false
+            }
         });
         failed?;
     }
     tickers.add(Ticker::MemtableMiss, open.len() as u64);
+    open.retain_mut(|lookup| {
+        let head = view.version.head(lookup.key.user_key);
+        lookup.head = head.unwrap_or_default();
+        head.is_some()
+    });
     let mut questions: Vec<Question<'_>> = Vec::with_capacity(open.len());
+    let mut searches: Vec<Search<'_>> = Vec::new();
     for run in view.version.runs() {
-        for (lookup, Open { key, deleted_at, .. }) in open.iter_mut().enumerate() {
-            if let Some(file) = run.file_of(key.user_key) {
+        for (lookup, Open { key, head, deleted_at, .. }) in open.iter_mut().enumerate() {
+            if let Some(file) = run.file_of(*head, key.user_key) {
                 let table = &*file.table;
-                table.prefetch_filter(key, guard);
                 if view.version.has_range_deletions {
                     *deleted_at = range_deletion(file, key);
                 }
-                questions.push(Question { lookup, table, place: None });
+                questions.push(Question { lookup, table, probe: table.prepare_filter(key, guard) });
             }
         }
-        keep_maybes(&mut questions, open, guard, tickers);
-        for Question { lookup, table, place, .. } in &mut questions {
-            *place = table.find_block(&open[*lookup].key, guard, tickers);
+        for of_table in questions.chunk_by(|a, b| std::ptr::eq(a.table, b.table)) {
+            let table = of_table[0].table;
+            let probes =
+                of_table.iter().map(|question| (question.probe, &open[question.lookup].key));
+            table.finish_filter(probes, guard, tickers, |i| {
+                searches.push(Search { lookup: of_table[i].lookup, table, place: None });
+            });
         }
-        for place in questions.iter().flat_map(|question| question.place) {
+        questions.clear();
+        for Search { lookup, table, place } in &mut searches {
+            *place = table.find_block(&open[*lookup].key, guard, tickers);
+            place.iter().for_each(BlockPlace::prefetch_slot);
+        }
+        for place in searches.iter().flat_map(|search| &search.place) {
             place.prefetch_block();
         }
-        for Question { lookup, place, .. } in &questions {
+        for Search { lookup, place, .. } in &mut searches {
             if let Some(place) = place {
-                place.prefetch_entry(&open[*lookup].key, guard);
+                place.find_entry(&open[*lookup].key, guard);
             }
         }
         let mut found_any = false;
-        for Question { lookup, table, place, .. } in questions.drain(..) {
-            let Open { to, key, deleted_at } = &mut open[lookup];
-            let visit = |found: Found<'_>| {
-                let is_shown = is_value(found.kind)? && found.sequence >= *deleted_at;
-                Ok(is_shown.then(|| found.value_slice()))
-            };
+        for Search { lookup, table, place } in searches.drain(..) {
+            let Open { to, key, deleted_at, .. } = &mut open[lookup];
             let found = match place {
-                Some(place) => table.get_from_block(place, key, guard, tickers, visit)?,
-                None => table.get_after_filter(key, guard, tickers, visit)?,
+                Some(place) => table.get_from_block(place, key, guard, tickers)?,
+                None => table.get_after_filter(key, guard, tickers)?,
             };
-            if let Some(value) = found {
+            if let Some(found) = found {
                 tickers.add(hit_ticker(run.level), 1);
-                values[*to] = value?;
+                if is_value(found.kind)? && found.sequence >= *deleted_at {
+                    values[*to] = Some(found.value_slice());
+                }
                 *to = FOUND;
                 found_any = true;
             }
@@ -234,56 +256,19 @@ fn find_together(
     Ok(())
 }
 
-/// Takes the filters' answers, those of one table together, and drops the questions that get a no.
-fn keep_maybes<'g>(
-    questions: &mut Vec<Question<'g>>,
-    open: &[Open<'_>],
-    guard: &'g Guard,
-    tickers: ThreadTickers<'_>,
-) {
-    let (mut start, mut kept) = (0, 0);
-    while start < questions.len() {
-        let table = questions[start].table;
-        let mut keys = [&open[questions[start].lookup].key; TOGETHER];
-        let mut end = start + 1;
-        for i in start + 1..questions.len() {
-            if std::ptr::eq(questions[i].table, table) {
-                keys[end - start] = &open[questions[i].lookup].key;
-                questions.swap(i, end);
-                end += 1;
-            }
-        }
-        let mut answers = [false; TOGETHER];
-        let (keys, answers) = (&keys[..end - start], &mut answers[..end - start]);
-        table.filter_says_maybe_together(keys, answers, guard, tickers);
-        for (i, maybe) in (start..end).zip(answers) {
-            if *maybe {
-                questions.swap(kept, i);
-                kept += 1;
-            }
-        }
-        start = end;
-    }
-    questions.truncate(kept);
-}
-
 /// `None`: no memtable knows the key. `Some(None)`: it was deleted.
 #[inline(never)]
-fn find_in_memtables<R>(
-    view: &View,
+fn find_in_memtables<'g>(
+    view: &'g View,
     key: &LookupKey<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
-    visit: impl FnOnce(ValueRef<'_>) -> R,
-) -> Result<Option<Option<R>>> {
+) -> Result<Option<Option<&'g [u8]>>> {
     for memtable in view.memtables() {
         let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
         if let Some((sequence, kind, value)) = memtable.get(key.user_key, key.sequence) {
             tickers.add(Ticker::MemtableHit, 1);
-            return Ok(Some(match is_value(kind)? && sequence >= deleted_at {
-                true => Some(visit(ValueRef::Memtable(value))),
-                false => None,
-            }));
+            return Ok(Some((is_value(kind)? && sequence >= deleted_at).then_some(value)));
         }
         if deleted_at > 0 {
             tickers.add(Ticker::MemtableHit, 1);
@@ -293,49 +278,34 @@ fn find_in_memtables<R>(
     Ok(None)
 }
 
-#[inline]
-fn find_in_tables<R>(
-    version: &Version,
+/// The value that the newest table with an entry of the key holds, if that is what it holds.
+#[inline(always)]
+fn find_in_tables<'g>(
+    version: &'g Version,
     key: &LookupKey<'_>,
-    guard: &Guard,
+    guard: &'g Guard,
     tickers: ThreadTickers<'_>,
-    mut visit: impl FnMut(ValueRef<'_>) -> R,
-) -> Result<Option<R>> {
-    // With one run the answer of its one filter is waited for anyway.
-    if version.has_many_runs() {
-        prefetch_filters(version, key, guard);
-    }
-    let flow = version.visit_candidates(key.user_key, |level, file| {
-        let table = &*file.table;
+) -> Result<Option<Found<'g>>> {
+    let Some(head) = version.head(key.user_key) else { return Ok(None) };
+    for run in version.runs() {
+        let Some(file) = run.file_of(head, key.user_key) else { continue };
         let deleted_at = match version.has_range_deletions {
             true => range_deletion(file, key),
             false => 0,
         };
-        let absent = match deleted_at {
-            0 => ControlFlow::Continue(()),
-            // What deeper files hold of the key is older.
-            _ => ControlFlow::Break(Ok(None)),
-        };
-        if !table.filter_says_maybe(key, guard, tickers) {
-            return absent;
-        }
-        let found = table.get_after_filter(key, guard, tickers, |found| {
+        if file.table.filter_says_maybe(key, guard, tickers)
+            && let Some(found) = file.table.get_after_filter(key, guard, tickers)?
+        {
+            tickers.add(hit_ticker(run.level), 1);
             let is_shown = is_value(found.kind)? && found.sequence >= deleted_at;
-            Ok(is_shown.then(|| visit(ValueRef::Block(found))))
-        });
-        match found {
-            Ok(None) => absent,
-            Ok(Some(answer)) => {
-                tickers.add(hit_ticker(level), 1);
-                ControlFlow::Break(answer)
-            }
-            Err(error) => ControlFlow::Break(Err(error)),
+            return Ok(is_shown.then_some(found));
         }
-    });
-    match flow {
-        ControlFlow::Break(answer) => answer,
-        ControlFlow::Continue(()) => Ok(None),
+        if deleted_at > 0 {
+            // What deeper files hold of the key is older.
+            return Ok(None);
+        }
     }
+    Ok(None)
 }
 
 /// The newest range deletion of a file that holds the key and that the lookup may see; 0: none.
@@ -343,15 +313,6 @@ fn find_in_tables<R>(
 #[inline(never)]
 fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
     file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
-}
-
-/// Starts to fetch what all filters that will be asked need.
-#[inline(never)]
-fn prefetch_filters(version: &Version, key: &LookupKey<'_>, guard: &Guard) {
-    let _ = version.visit_candidates(key.user_key, |_, file| {
-        file.table.prefetch_filter(key, guard);
-        ControlFlow::<()>::Continue(())
-    });
 }
 
 /// Whether an entry holds a value (`true`) or is a tombstone.

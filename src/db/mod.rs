@@ -72,6 +72,12 @@ impl View {
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> + Clone {
         std::iter::once(&self.memtable).chain(&self.frozen)
     }
+
+    /// Whether any memtable may have entries. The frozen ones nearly always have.
+    #[inline]
+    pub fn has_entries_in_memory(&self) -> bool {
+        !self.memtable.is_empty() || !self.frozen.is_empty()
+    }
 }
 
 /// A memtable that waits for its flush.

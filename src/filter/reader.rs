@@ -103,22 +103,49 @@ impl FilterReader {
     /// First step of a query: starts to fetch what [`FilterReader::finish`] will need. Prepare many
     /// queries, of one filter or of several, before finishing the first: their trips to memory
     /// overlap.
-    #[inline]
+    #[inline(always)]
     pub fn prepare(&self, hash: KeyHash) -> Probe {
-        let place = dispatch!(self.shape, untrusted => 0, g => g.prepare(&self.block, hash));
+        let place = match &self.shape {
+            Shape::Bloom(geometry) => geometry.prepare(&self.block, hash),
+            _ => self.prepare_other(hash),
+        };
         Probe { hash, place }
     }
 
     /// Second step: `false` means that no key with this hash was added. The probe must come from
     /// this reader; the answer to any other has no meaning.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&self, probe: Probe) -> bool {
-        dispatch!(self.shape, untrusted => true, g => g.finish(&self.block, probe.hash, probe.place))
+        match &self.shape {
+            Shape::Bloom(geometry) => geometry.finish(&self.block, probe.hash, probe.place),
+            _ => self.finish_other(probe),
+        }
     }
 
     /// `false` means that no key with this hash was added. Both steps in one.
-    #[inline]
+    #[inline(always)]
     pub fn may_contain(&self, hash: KeyHash) -> bool {
+        match &self.shape {
+            Shape::Bloom(geometry) => geometry.may_contain(&self.block, hash),
+            _ => self.may_contain_other(hash),
+        }
+    }
+
+    // The common family is asked where the question stands: it takes a few instructions, and its
+    // callers keep their registers. The others are calls.
+
+    #[inline(never)]
+    fn prepare_other(&self, hash: KeyHash) -> u32 {
+        dispatch!(self.shape, untrusted => 0, g => g.prepare(&self.block, hash))
+    }
+
+    #[inline(never)]
+    fn finish_other(&self, probe: Probe) -> bool {
+        dispatch!(self.shape, untrusted => true, g => g.finish(&self.block, probe.hash, probe.place))
+    }
+
+    #[inline(never)]
+    fn may_contain_other(&self, hash: KeyHash) -> bool {
         dispatch!(self.shape, untrusted => true, g => g.may_contain(&self.block, hash))
     }
 

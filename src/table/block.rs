@@ -95,11 +95,13 @@ impl Block {
     }
 
     /// The entries, without the tail.
+    #[inline]
     pub fn entries(&self) -> &[u8] {
         &self.bytes[..self.entries_end]
     }
 
     /// The whole uncompressed block.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -114,24 +116,22 @@ impl Block {
         self.sidecar = Sidecar::of(self);
     }
 
-    /// Starts to fetch the entry that a search for `user_key` will read, if the block can tell.
+    /// Where a search for `user_key` begins.
     #[inline]
-    pub fn prefetch_entry(&self, user_key: &[u8]) {
-        let place = self.sidecar.as_ref().and_then(|sidecar| sidecar.place(user_key));
-        if let Some(Place { offset, same_bytes: Some(_), .. }) = place {
-            self.bytes.prefetch(offset);
-            self.bytes.prefetch(offset + LINE_BYTES);
-        }
+    pub(super) fn search_start(&self, user_key: &[u8]) -> SeekStart {
+        let Some(sidecar) = &self.sidecar else { return SeekStart::Unknown };
+        sidecar.place(user_key).map_or(SeekStart::PastEnd, SeekStart::At)
     }
 
     /// Where a seek to `user_key` begins, whose entries are then on their way.
     pub(super) fn start_seek(&self, user_key: &[u8]) -> SeekStart {
-        let Some(sidecar) = self.sidecar() else { return SeekStart::Unknown };
-        let Some(place) = sidecar.place(user_key) else { return SeekStart::PastEnd };
-        for line in 0..SEEK_LINES {
-            self.bytes.prefetch(place.offset + line * LINE_BYTES);
+        let start = self.search_start(user_key);
+        if let SeekStart::At(place) = start {
+            for line in 0..SEEK_LINES {
+                self.bytes.prefetch(place.offset + line * LINE_BYTES);
+            }
         }
-        SeekStart::At(place)
+        start
     }
 
     /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.

@@ -20,9 +20,10 @@ use std::ops::Range;
 
 use crate::coding::fixed64;
 use crate::error::Damage;
+use crate::filter::LINE_BYTES;
 use crate::key::{self, SequenceNumber, TRAILER_BYTES, are_equal, rarely};
 
-use super::block::Block;
+use super::block::{Block, SeekStart};
 use super::block_cursor::BlockCursor;
 use super::entry::Entry;
 use super::sidecar::Place;
@@ -41,23 +42,47 @@ pub(crate) enum Search {
 impl Block {
     /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
     /// `overlay` as for [`BlockCursor`].
-    #[inline]
+    #[cfg(test)]
     pub fn find(
         &self,
         user_key: &[u8],
         trailer: u64,
         overlay: Option<SequenceNumber>,
     ) -> Result<Search, Damage> {
-        let Some(sidecar) = self.sidecar() else {
-            return rarely(|| {
-                let start = self.restart_before(user_key, trailer, overlay)?;
-                self.walk(start, 0, user_key, trailer, overlay)
-            });
-        };
-        let (offset, same_bytes) = match sidecar.place(user_key) {
-            None => return Ok(Search::PastEnd),
-            Some(Place { same_bytes: None, .. }) => return Ok(Search::Absent),
-            Some(Place { same_bytes: Some(same_bytes), offset, .. }) => (offset, same_bytes),
+        self.find_from(self.search_start(user_key), user_key, trailer, overlay)
+    }
+
+    /// Starts to fetch the entry that a search from `start` will read.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, start: SeekStart) {
+        if let SeekStart::At(Place { offset, same_bytes: Some(_), .. }) = start {
+            self.prefetch(offset);
+            self.prefetch(offset + LINE_BYTES);
+        }
+    }
+
+    /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
+    /// `start` is this block's [`Block::search_start`]; `overlay` as for [`BlockCursor`].
+    #[inline]
+    pub(super) fn find_from(
+        &self,
+        start: SeekStart,
+        user_key: &[u8],
+        trailer: u64,
+        overlay: Option<SequenceNumber>,
+    ) -> Result<Search, Damage> {
+        let (offset, same_bytes) = match start {
+            SeekStart::At(Place { same_bytes: Some(same_bytes), offset, .. }) => {
+                (offset, same_bytes)
+            }
+            SeekStart::At(_) => return Ok(Search::Absent),
+            SeekStart::PastEnd => return Ok(Search::PastEnd),
+            SeekStart::Unknown => {
+                return rarely(move || {
+                    let start = self.restart_before(user_key, trailer, overlay)?;
+                    self.walk(start, 0, user_key, trailer, overlay)
+                });
+            }
         };
         // Nearly always it is this very entry. All bytes that it shares with the one before are known
         // to be the target's, so the suffix decides.
@@ -70,7 +95,7 @@ impl Block {
             let trailer = shown(u64::from_le_bytes(*stored), overlay);
             return Ok(Search::Found { trailer, value: entry.value });
         }
-        rarely(|| self.walk(offset, same_bytes, user_key, trailer, overlay))
+        rarely(move || self.walk(offset, same_bytes, user_key, trailer, overlay))
     }
 
     /// The offset of the last restart point whose key is before the target.

@@ -117,21 +117,13 @@ impl TableFilter {
         TableFilter::Full(FilterReader::from_bytes(&[], FilterEncoding::RocksDb))
     }
 
-    /// Starts to fetch what the answer needs.
-    #[inline]
-    pub fn prepare(&self, key: &LookupKey<'_>) {
-        let filter = self.filter_of(key);
-        filter.prepare(filter_hash(filter, key));
-    }
-
     /// What the filter says of a key.
-    #[inline]
     pub fn may_contain(&self, key: &LookupKey<'_>) -> FilterAnswer {
         answer(self.filter_of(key), key)
     }
 
     /// The one filter, where it can be trusted and is fed [`LookupKey::hash`].
-    #[inline]
+    #[inline(always)]
     pub fn full_of_hash64(&self) -> Option<&FilterReader> {
         match self {
             TableFilter::Full(filter) => Some(filter)

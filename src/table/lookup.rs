@@ -1,11 +1,12 @@
 //! Point lookups in one table.
 //!
-//! A lookup has three steps, so that a tree can take each step for all its candidate tables, or for
-//! many keys, before the next one:
+//! A lookup has three steps. A tree takes them one table after the other; for many keys, each step for
+//! all keys before the next one:
 //!
-//! 1. [`Table::prefetch_filter`] starts the filter's trip to memory;
+//! 1. [`Table::prepare_filter`] starts the filter's trip to memory (for keys together only: a processor
+//!    looks far enough ahead to start those of the next tables while one is under way);
 //! 2. [`Table::filter_says_maybe`] takes its answer and counts it: a **no** ends the lookup here. For
-//!    keys together: [`Table::filter_says_maybe_together`];
+//!    keys together: [`Table::finish_filter`];
 //! 3. [`Table::get_after_filter`] asks the index for the one block that can hold the key, and
 //!    searches it. For keys together: [`Table::find_block`], then [`Table::get_from_block`].
 //!
@@ -13,31 +14,44 @@
 //! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads
 //! and loses no key.
 
+use std::ops::Range;
+
 use crate::cache::Lease;
 use crate::error::Result;
-use crate::key::SequenceNumber;
+use crate::filter::{FilterReader, Probe};
+use crate::key::{SequenceNumber, rarely};
 use crate::slice::Slice;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
 use super::LookupKey;
-use super::block::Block;
+use super::block::{Block, SeekStart};
 use super::block_search::Search;
 use super::filter_block::FilterAnswer;
 use super::reader::{Table, TableIndex};
 
-/// Hashes that are gathered before a filter is asked for them.
-const HASHES: usize = 32;
+/// A filter's question, whose memory is on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct FilterProbe<'g>(Option<(&'g FilterReader, Probe)>);
 
 /// The data block where the search of a table begins; past the last one when there is none.
-#[derive(Clone, Copy)]
 pub(crate) struct BlockPlace<'g> {
     index: &'g TableIndex,
     block: usize,
+    /// The block, if it is in memory, and what it says of the key: once [`Self::find_entry`] has asked.
+    known: Option<(Lease<'g, Block>, SeekStart)>,
 }
 
-impl BlockPlace<'_> {
-    /// Starts to fetch what a search of the block reads first.
+impl<'g> BlockPlace<'g> {
+    /// Starts to fetch what leads to the block.
+    #[inline]
+    pub fn prefetch_slot(&self) {
+        if self.block < self.index.blocks.len() {
+            self.index.blocks.prefetch(self.block);
+        }
+    }
+
+    /// After that: starts to fetch what a search of the block reads first.
     #[inline]
     pub fn prefetch_block(&self) {
         if self.block < self.index.blocks.len() {
@@ -45,52 +59,126 @@ impl BlockPlace<'_> {
         }
     }
 
-    /// After that: starts to fetch the entry that the search will read.
+    /// After that: finds out which entry the search will read, and starts to fetch it.
     #[inline]
-    pub fn prefetch_entry(&self, key: &LookupKey<'_>, guard: &Guard) {
+    pub fn find_entry(&mut self, key: &LookupKey<'_>, guard: &'g Guard) {
         if self.block < self.index.blocks.len()
-            && let Some(block) = self.index.blocks.borrow(self.block, guard)
+            && let Some(block) = self.index.blocks.get(self.block, guard)
         {
-            block.prefetch_entry(key.user_key);
+            let start = block.search_start(key.user_key);
+            block.prefetch_entry(start);
+            self.known = Some((block, start));
         }
     }
 }
 
-/// An entry in its block, for the length of a visit.
-pub(crate) struct Found<'a> {
+/// An entry in its block.
+pub(crate) struct Found<'g> {
     /// The stored kind byte, which may be one that this crate does not write.
     pub kind: u8,
     pub sequence: SequenceNumber,
-    pub value: &'a [u8],
-    block: &'a Lease<'a, Block>,
-    value_start: usize,
+    block: Lease<'g, Block>,
+    value: Range<usize>,
 }
 
 impl Found<'_> {
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        &self.block.bytes()[self.value.clone()]
+    }
+
     /// The value, to keep: shares the block.
+    #[inline]
     pub fn value_slice(&self) -> Slice {
         if self.value.is_empty() {
             return Slice::empty();
         }
-        let end = self.value_start + self.value.len();
-        Slice::share(self.block.to_arc(), self.value_start..end)
+        Slice::share(self.block.to_arc(), self.value.clone())
+    }
+
+    fn into_owned(self) -> Found<'static> {
+        Found { block: self.block.into_owned(), ..self }
     }
 }
 
 impl Table {
-    /// Step 1 of a lookup: starts to fetch what the filter's answer needs, if it is in memory.
-    #[inline]
-    pub fn prefetch_filter(&self, key: &LookupKey<'_>, guard: &Guard) {
+    /// Step 1 for lookups that are made together: starts to fetch what the filter's answer needs, if it
+    /// is in memory.
+    #[inline(always)]
+    pub fn prepare_filter<'g>(&'g self, key: &LookupKey<'_>, guard: &'g Guard) -> FilterProbe<'g> {
         if self.stored_filter.is_some()
             && let Some(filter) = self.filter.borrow(0, guard)
+            && let Some(filter) = filter.full_of_hash64()
         {
-            filter.prepare(key);
+            return FilterProbe(Some((filter, filter.prepare(key.hash))));
+        }
+        FilterProbe(None)
+    }
+
+    /// Step 2 for them: calls `on_maybe` with the position of each key that gets a "maybe".
+    #[inline(always)]
+    pub fn finish_filter<'q>(
+        &self,
+        probes: impl Iterator<Item = (FilterProbe<'q>, &'q LookupKey<'q>)>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+        mut on_maybe: impl FnMut(usize),
+    ) {
+        let (mut no, mut maybe) = (0, 0);
+        for (i, (probe, key)) in probes.enumerate() {
+            let admits = match probe.0 {
+                Some((filter, probe)) => {
+                    let admits = filter.finish(probe);
+                    no += u64::from(!admits);
+                    maybe += u64::from(admits);
+                    admits
+                }
+                None => self.other_filter_says_maybe(key, guard, tickers),
+            };
+            if admits {
+                on_maybe(i);
+            }
+        }
+        if no + maybe > 0 {
+            tickers.add_all([
+                (Ticker::BlockCacheFilterHit, no + maybe),
+                (Ticker::BloomUseful, no),
+                (Ticker::BloomFullPositive, maybe),
+            ]);
+            let file = self.file_counters().on_thread(guard);
+            file.add_all([(FileTicker::FilterUseful, no), (FileTicker::FilterFullPositive, maybe)]);
         }
     }
 
-    /// Step 2: the filter's answer. `false`: the table holds no entry of the key.
-    #[inline]
+    /// Step 2 of a lookup: the filter's answer. `false`: the table holds no entry of the key.
+    #[inline(always)]
     pub fn filter_says_maybe(
+        &self,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        if self.stored_filter.is_some()
+            && let Some(filter) = self.filter.borrow(0, guard)
+            && let Some(filter) = filter.full_of_hash64()
+        {
+            let file = self.file_counters().on_thread(guard);
+            if filter.may_contain(key.hash) {
+                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomFullPositive]);
+                file.add(FileTicker::FilterFullPositive, 1);
+                return true;
+            }
+            tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomUseful]);
+            file.add(FileTicker::FilterUseful, 1);
+            return false;
+        }
+        self.other_filter_says_maybe(key, guard, tickers)
+    }
+
+    /// The answer where it is not that of a full filter in memory: of a partitioned or an old one, of
+    /// prefixes, of one that is to be read, of one that cannot be trusted, or of none.
+    #[inline(never)]
+    fn other_filter_says_maybe(
         &self,
         key: &LookupKey<'_>,
         guard: &Guard,
@@ -107,145 +195,133 @@ impl Table {
                 Err(_) => FilterAnswer::Untrusted,
             },
         };
+        let file = self.file_counters().on_thread(guard);
         if let FilterAnswer::No = maybe {
             tickers.add(Ticker::BloomUseful, 1);
-            self.file_counters().count(guard, [FileTicker::FilterUseful]);
+            file.add(FileTicker::FilterUseful, 1);
             return false;
         }
         tickers.add(Ticker::BloomFullPositive, 1);
-        self.file_counters().count(guard, [FileTicker::FilterFullPositive]);
+        file.add(FileTicker::FilterFullPositive, 1);
         if let FilterAnswer::Untrusted = maybe {
             tickers.add(Ticker::BloomUntrusted, 1);
-            self.file_counters().count(guard, [FileTicker::FilterUntrusted]);
+            file.add(FileTicker::FilterUntrusted, 1);
         }
         true
     }
 
-    /// Step 2 for several keys: `answers[i]` is that of `keys[i]`. A Bloom filter is asked for many
-    /// keys in a fraction of the time that it takes one by one.
-    pub fn filter_says_maybe_together(
-        &self,
-        keys: &[&LookupKey<'_>],
-        answers: &mut [bool],
-        guard: &Guard,
+    /// Step 3, after a "maybe": the newest entry of the key that the snapshot sees.
+    #[inline(never)]
+    pub fn get_after_filter<'g>(
+        &'g self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-    ) {
-        let filter = self.stored_filter.and_then(|_| self.filter.borrow(0, guard));
-        let Some(filter) = filter.and_then(|filter| filter.full_of_hash64()) else {
-            for (answer, key) in answers.iter_mut().zip(keys) {
-                *answer = self.filter_says_maybe(key, guard, tickers);
-            }
-            return;
-        };
-        for (keys, answers) in keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)) {
-            let mut hashes = [0; HASHES];
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = key.hash;
-            }
-            filter.may_contain_many(&hashes[..keys.len()], answers);
+    ) -> Result<Option<Found<'g>>> {
+        match self.find_block(key, guard, tickers) {
+            Some(place) => self.get_from_block(place, key, guard, tickers),
+            None => self.get_with_loaded_index(key, guard, tickers),
         }
-        let (asked, maybes) =
-            (keys.len() as u64, answers.iter().map(|&maybe| u64::from(maybe)).sum());
-        tickers.add(Ticker::BlockCacheFilterHit, asked);
-        tickers.add(Ticker::BloomUseful, asked - maybes);
-        tickers.add(Ticker::BloomFullPositive, maybes);
-        let useful = (FileTicker::FilterUseful, asked - maybes);
-        self.file_counters().add_all(guard, [useful, (FileTicker::FilterFullPositive, maybes)]);
     }
 
-    /// Step 3, after a "maybe": visits the newest entry of the key that the snapshot sees.
+    #[cold]
     #[inline(never)]
-    pub fn get_after_filter<R>(
+    fn get_with_loaded_index(
         &self,
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-        visit: impl FnOnce(Found<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let lease;
-        let index: &TableIndex = match self.index.borrow(0, guard) {
-            Some(index) => {
-                tickers.add(Ticker::BlockCacheIndexHit, 1);
-                index
-            }
-            None => {
-                lease = self.load_index()?;
-                &lease
-            }
-        };
+    ) -> Result<Option<Found<'static>>> {
+        let index = self.load_index()?;
+        let index: &TableIndex = &index;
         let block = index.index.find(key.user_key, key.trailer());
-        self.get_from_block(BlockPlace { index, block }, key, guard, tickers, visit)
+        let place = BlockPlace { index, block, known: None };
+        Ok(self.get_from_block(place, key, guard, tickers)?.map(Found::into_owned))
     }
 
     /// The first half of step 3, for lookups that are made together; the second one is
     /// [`Table::get_from_block`]. `None`: the index is not in memory, and the whole step is to be
     /// taken at once.
-    #[inline]
+    #[inline(always)]
     pub fn find_block<'g>(
         &'g self,
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) -> Option<BlockPlace<'g>> {
-        let index = self.index.borrow(0, guard)?;
+        let index: &TableIndex = self.index.borrow(0, guard)?;
         tickers.add(Ticker::BlockCacheIndexHit, 1);
         let block = index.index.find(key.user_key, key.trailer());
-        if block < index.blocks.len() {
-            index.blocks.prefetch(block);
-        }
-        Some(BlockPlace { index, block })
+        Some(BlockPlace { index, block, known: None })
     }
 
     /// The second half of step 3: looks from the block on that the index named.
-    #[inline]
-    pub fn get_from_block<R>(
+    #[inline(always)]
+    pub fn get_from_block<'g>(
         &self,
-        place: BlockPlace<'_>,
+        place: BlockPlace<'g>,
         key: &LookupKey<'_>,
-        guard: &Guard,
+        guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-        visit: impl FnOnce(Found<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let BlockPlace { index, block: first } = place;
-        for i in first..index.index.len() {
-            let block = match index.blocks.get(i, guard) {
-                Some(block) => {
-                    tickers.add(Ticker::BlockCacheDataHit, 1);
-                    block
-                }
-                None => self.read_block(index, i)?,
-            };
+    ) -> Result<Option<Found<'g>>> {
+        let BlockPlace { index, block: mut i, known } = place;
+        if i >= index.blocks.len() {
+            return Ok(None);
+        }
+        let (mut block, mut start) = match known {
+            Some(known) => {
+                tickers.add(Ticker::BlockCacheDataHit, 1);
+                known
+            }
+            None => self.open_block(index, i, key, guard, tickers)?,
+        };
+        let file = self.file_counters().on_thread(guard);
+        loop {
             tickers.add(Ticker::DataBlocksExamined, 1);
-            let search = block.find(key.user_key, key.trailer(), self.overlay());
-            match search
-                .map_err(|damage| self.block_file().damaged(damage, index.index.handle(i)))?
-            {
+            file.add(FileTicker::DataBlocksExamined, 1);
+            let search = block.find_from(start, key.user_key, key.trailer(), self.overlay());
+            let damaged = |damage| self.block_file().damaged(damage, index.index.handle(i));
+            match search.map_err(damaged)? {
                 Search::Found { trailer, value } => {
-                    let examined = FileTicker::DataBlocksExamined;
                     if self.stored_filter.is_some() {
                         tickers.add(Ticker::BloomFullTruePositive, 1);
-                        let both = [examined, FileTicker::FilterFullTruePositive];
-                        self.file_counters().count(guard, both);
+                        file.add(FileTicker::FilterFullTruePositive, 1);
                     } else {
-                        self.file_counters().count(guard, [examined]);
                         self.count_prefix_true_positive(key);
                     }
-                    return Ok(Some(visit(Found {
-                        kind: trailer as u8,
-                        sequence: trailer >> 8,
-                        value: &block.bytes()[value.clone()],
-                        block: &block,
-                        value_start: value.start,
-                    })));
+                    let (kind, sequence) = (trailer as u8, trailer >> 8);
+                    return Ok(Some(Found { kind, sequence, block, value }));
                 }
-                absent => {
-                    self.file_counters().count(guard, [FileTicker::DataBlocksExamined]);
-                    if absent == Search::Absent || !index.index.may_continue(i, key.user_key) {
+                Search::PastEnd if index.index.may_continue(i, key.user_key) => {
+                    i += 1;
+                    if i == index.blocks.len() {
                         return Ok(None);
                     }
+                    (block, start) = rarely(|| self.open_block(index, i, key, guard, tickers))?;
                 }
+                _ => return Ok(None),
             }
         }
-        Ok(None)
+    }
+
+    /// Data block `i`, and where a search of it begins.
+    #[inline(always)]
+    fn open_block<'g>(
+        &self,
+        index: &'g TableIndex,
+        i: usize,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<(Lease<'g, Block>, SeekStart)> {
+        let block = match index.blocks.get(i, guard) {
+            Some(block) => {
+                tickers.add(Ticker::BlockCacheDataHit, 1);
+                block
+            }
+            None => self.read_block(index, i)?,
+        };
+        let start = block.search_start(key.user_key);
+        Ok((block, start))
     }
 }

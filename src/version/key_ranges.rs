@@ -1,21 +1,20 @@
-//! [`KeyRanges`]: the key ranges of one level's files, where a lookup finds them together.
+//! [`KeyRanges`]: the key ranges of a version's files, where a lookup finds them together.
 //!
 //! The keys themselves lie behind three pointers a file, each a trip to memory. Here the first 8
-//! bytes of each bound, after the prefix that all bounds of the level share, stand in two arrays.
-//! They decide nearly always; equal heads are settled by the keys.
+//! bytes of each bound, after the prefix that all bounds share, stand beside each other. They decide
+//! nearly always; equal heads are settled by the keys.
 //!
 //! ```text
-//! smallest  [u64 u64 u64 …]      in the order of the level's files
-//! largest   [u64 u64 u64 …]
+//! common_prefix   of all bounds: compared once a lookup
+//! files           (smallest, largest, file) (smallest, largest, file) …
+//! runs            └ L0, newest ┘ └ L0 ┘ └ L1 …  ┘ └ L2 …  ┘      each in key order, without overlap
 //! ```
-
-use std::cmp::Ordering;
 
 use crate::key::{self, head, rarely, strip_prefix, user_key};
 
 /// What a file's range begins and ends with.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds<'a> {
+pub(crate) struct Bounds<'a> {
     /// A user key.
     pub smallest: &'a [u8],
     /// An internal key: it may be the end of a range deletion, which the range does not hold.
@@ -23,98 +22,137 @@ pub(super) struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
+    fn begins_by(&self, user_key: &[u8]) -> bool {
+        self.smallest <= user_key
+    }
+
     fn ends_before(&self, user_key: &[u8]) -> bool {
         key::ends_before(self.largest, user_key)
     }
 }
 
-/// See the module. Its methods are given the bounds that it was made from, by position.
-pub(super) struct KeyRanges {
-    common_prefix: Vec<u8>,
-    smallest: Vec<u64>,
-    largest: Vec<u64>,
+/// A file that knows its range.
+pub(crate) trait HasBounds {
+    fn bounds(&self) -> Bounds<'_>;
 }
 
-impl KeyRanges {
-    pub fn of(bounds: &[Bounds<'_>]) -> KeyRanges {
-        let smallest = || bounds.iter().map(|bounds| bounds.smallest);
-        let largest = || bounds.iter().map(|bounds| user_key(bounds.largest));
-        let mut common = smallest().next().unwrap_or_default();
-        for key in smallest().chain(largest()) {
+/// See the module.
+pub(super) struct KeyRanges<F> {
+    common_prefix: Vec<u8>,
+    files: Vec<RangedFile<F>>,
+    runs: Vec<RunPlace>,
+}
+
+struct RangedFile<F> {
+    /// Heads of the bounds.
+    smallest: u64,
+    largest: u64,
+    file: F,
+}
+
+struct RunPlace {
+    level: usize,
+    first: usize,
+    end: usize,
+}
+
+/// Files that share no user key: one of level 0, or all of a deeper level. Of a run at most one file
+/// holds a key.
+pub(crate) struct Run<'a, F> {
+    pub level: usize,
+    /// At least one, in key order.
+    files: &'a [RangedFile<F>],
+}
+
+impl<F: HasBounds> KeyRanges<F> {
+    /// Of runs, each with its level, in the order in which they are to be searched. None is empty.
+    pub fn of(runs_of_files: Vec<(usize, Vec<F>)>) -> KeyRanges<F> {
+        let all = || runs_of_files.iter().flat_map(|(_, files)| files).map(F::bounds);
+        let mut common = all().next().map_or(&[][..], |first| first.smallest);
+        for key in all().flat_map(|bounds| [bounds.smallest, user_key(bounds.largest)]) {
             let shared = common.iter().zip(key).take_while(|(a, b)| a == b).count();
             common = &common[..shared];
         }
-        KeyRanges {
-            smallest: smallest().map(|key| head(&key[common.len()..])).collect(),
-            largest: largest().map(|key| head(&key[common.len()..])).collect(),
-            common_prefix: common.to_vec(),
+        let common_prefix = common.to_vec();
+        let (mut files, mut runs) = (Vec::new(), Vec::new());
+        for (level, files_of_run) in runs_of_files {
+            let first = files.len();
+            files.extend(files_of_run.into_iter().map(|file| {
+                let Bounds { smallest, largest } = file.bounds();
+                let head = |key: &[u8]| head(&key[common_prefix.len()..]);
+                let (smallest, largest) = (head(smallest), head(user_key(largest)));
+                RangedFile { smallest, largest, file }
+            }));
+            runs.push(RunPlace { level, first, end: files.len() });
         }
+        KeyRanges { common_prefix, files, runs }
     }
 
-    /// The head of `key`, for the other methods. `None`: no range holds it.
+    /// The head of `key`, for [`Run::file_of`]. `None`: no range holds it.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         strip_prefix(key, &self.common_prefix).map(head)
     }
 
-    /// Whether range `i` holds `key`, whose head is `wanted`.
+    /// All runs, in order.
     #[inline(always)]
-    pub fn holds<'a>(
-        &self,
-        bounds: impl Fn(usize) -> Bounds<'a>,
-        i: usize,
-        wanted: u64,
-        key: &[u8],
-    ) -> bool {
-        self.begins_by(&bounds, i, wanted, key)
-            && match wanted.cmp(&self.largest[i]) {
-                Ordering::Less => true,
-                Ordering::Equal => rarely(|| !bounds(i).ends_before(key)),
-                Ordering::Greater => false,
-            }
+    pub fn runs(&self) -> impl Iterator<Item = Run<'_, F>> {
+        self.runs.iter().map(|&RunPlace { level, first, end }| {
+            let files = &self.files[first..end];
+            Run { level, files }
+        })
     }
+}
 
-    /// Of ranges in key order that are disjoint: the one that holds `key`, whose head is `wanted`.
+impl<F> Default for KeyRanges<F> {
+    fn default() -> KeyRanges<F> {
+        KeyRanges { common_prefix: Vec::new(), files: Vec::new(), runs: Vec::new() }
+    }
+}
+
+impl<'a, F: HasBounds> Run<'a, F> {
+    /// The file whose range holds `key`, whose [`KeyRanges::head`] is `head`.
     #[inline(always)]
-    pub fn only<'a>(
-        &self,
-        bounds: impl Fn(usize) -> Bounds<'a>,
-        wanted: u64,
-        key: &[u8],
-    ) -> Option<usize> {
-        let mut i = self.largest.partition_point(|&head| head < wanted);
-        if self.largest.get(i) == Some(&wanted) {
-            i = rarely(|| {
-                let ties = self.largest[i..].partition_point(|&head| head == wanted);
-                let (mut low, mut high) = (i, i + ties);
-                while low < high {
-                    let middle = low + (high - low) / 2;
-                    match bounds(middle).ends_before(key) {
-                        true => low = middle + 1,
-                        false => high = middle,
-                    }
+    pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&'a F> {
+        let files = self.files;
+        let file = match files {
+            [one] => {
+                let ends_before = move || one.file.bounds().ends_before(key);
+                if is_before(one.largest, head, ends_before) {
+                    return None;
                 }
-                low
-            });
-        }
-        (i < self.largest.len() && self.begins_by(&bounds, i, wanted, key)).then_some(i)
+                one
+            }
+            _ => {
+                let first = files.partition_point(|file| file.largest < head);
+                match files.get(first)?.largest == head {
+                    true => rarely(move || first_not_before(&files[first..], head, key))?,
+                    false => &files[first],
+                }
+            }
+        };
+        let begins_after = move || !file.file.bounds().begins_by(key);
+        (!is_before(head, file.smallest, begins_after)).then_some(&file.file)
     }
+}
 
-    /// Whether range `i` begins at or before `key`, whose head is `wanted`.
-    #[inline(always)]
-    fn begins_by<'a>(
-        &self,
-        bounds: impl Fn(usize) -> Bounds<'a>,
-        i: usize,
-        wanted: u64,
-        key: &[u8],
-    ) -> bool {
-        match self.smallest[i].cmp(&wanted) {
-            Ordering::Less => true,
-            Ordering::Equal => rarely(|| bounds(i).smallest <= key),
-            Ordering::Greater => false,
-        }
-    }
+/// Whether what has the head `low` stands before what has the head `high`; `settle` tells where the
+/// heads do not.
+#[inline(always)]
+fn is_before(low: u64, high: u64, settle: impl FnOnce() -> bool) -> bool {
+    low < high || (low == high && rarely(settle))
+}
+
+/// Of files in key order, of which the first end with the head of `key`: the first that does not end
+/// before `key`.
+fn first_not_before<'a, F: HasBounds>(
+    files: &'a [RangedFile<F>],
+    head: u64,
+    key: &[u8],
+) -> Option<&'a RangedFile<F>> {
+    let ends_before =
+        |file: &RangedFile<F>| file.largest == head && file.file.bounds().ends_before(key);
+    files.get(files.partition_point(ends_before))
 }
 
 #[cfg(test)]
@@ -152,8 +190,16 @@ mod tests {
         &first[..] <= key && before_end
     }
 
-    fn bounds((smallest, largest): &Owned) -> Bounds<'_> {
-        Bounds { smallest, largest }
+    impl HasBounds for Owned {
+        fn bounds(&self) -> Bounds<'_> {
+            Bounds { smallest: &self.0, largest: &self.1 }
+        }
+    }
+
+    /// For each run the range that holds `key`.
+    fn found<'a>(ranges: &'a KeyRanges<Owned>, key: &[u8]) -> Vec<Option<&'a Owned>> {
+        let head = ranges.head(key);
+        ranges.runs().map(|run| run.file_of(head?, key)).collect()
     }
 
     #[test]
@@ -165,32 +211,38 @@ mod tests {
             let apart =
                 ends.chunks_exact(2).enumerate().map(|(i, c)| range(c[0], c[1], i % 3 == 0));
             let touching = ends.windows(2).map(|pair| range(pair[0], pair[1], true));
-            for disjoint in [apart.collect::<Vec<_>>(), touching.collect()] {
-                let one = KeyRanges::of(&disjoint.iter().map(bounds).collect::<Vec<_>>());
-                for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
-                    let expected = disjoint.iter().position(|range| holds(range, &key));
-                    let found = one
-                        .head(&key)
-                        .and_then(|head| one.only(|i| bounds(&disjoint[i]), head, &key));
-                    assert_eq!(found, expected, "{key:?}");
-                }
-            }
-            let overlapping: Vec<Owned> = ends
-                .iter()
-                .enumerate()
-                .map(|(i, &a)| range(a, ends[(i * 7 + 3) % ends.len()], i % 2 == 0))
+            let overlapping =
+                (0..ends.len()).map(|i| range(ends[i], ends[(i * 7 + 3) % ends.len()], i % 2 == 0));
+            let runs: Vec<(usize, Vec<Owned>)> = overlapping
+                .map(|range| (0, vec![range]))
+                .chain([(1, apart.collect()), (6, touching.collect())])
                 .collect();
-            let many = KeyRanges::of(&overlapping.iter().map(bounds).collect::<Vec<_>>());
+            let ranges = KeyRanges::of(runs.clone());
             for key in keys.iter().flat_map(|k| [k.clone(), [&k[..], &[0]].concat()]) {
-                let found = many.head(&key).map_or(vec![], |head| {
-                    let holds = |&i: &usize| many.holds(|i| bounds(&overlapping[i]), i, head, &key);
-                    (0..overlapping.len()).filter(holds).collect()
-                });
-                let all = 0..overlapping.len();
-                let expected: Vec<_> = all.filter(|&i| holds(&overlapping[i], &key)).collect();
-                assert_eq!(found, expected, "{key:?}");
+                let expected: Vec<Option<&Owned>> = runs
+                    .iter()
+                    .map(|(_, files)| files.iter().find(|range| holds(range, &key)))
+                    .collect();
+                assert_eq!(found(&ranges, &key), expected, "{key:?}");
             }
         }
-        assert_eq!(KeyRanges::of(&[]).only(|_| unreachable!(), head(b"k"), b"k"), None);
+    }
+
+    #[test]
+    fn a_prefix_that_one_level_has_and_another_lacks_is_not_common() {
+        let [l0, l6] = [range(b"user/a", b"user/m", false), range(b"item/1", b"user/z", false)];
+        let ranges = KeyRanges::of(vec![(0, vec![l0.clone()]), (6, vec![l6.clone()])]);
+        let levels: Vec<usize> = ranges.runs().map(|run| run.level).collect();
+        assert_eq!(levels, [0, 6]);
+        assert_eq!(found(&ranges, b"item/0"), [None, None]);
+        assert_eq!(found(&ranges, b"item/1"), [None, Some(&l6)]);
+        assert_eq!(found(&ranges, b"user/a"), [Some(&l0), Some(&l6)]);
+        assert_eq!(found(&ranges, b"user/n"), [None, Some(&l6)]);
+        assert_eq!(found(&ranges, b"v"), [None, None]);
+    }
+
+    #[test]
+    fn without_files_there_are_no_runs() {
+        assert_eq!(found(&KeyRanges::default(), b"k"), []);
     }
 }

@@ -25,7 +25,7 @@ mod store;
 mod table_file;
 
 use std::collections::HashMap;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
@@ -36,7 +36,7 @@ pub(crate) use table_file::TableFile;
 
 use crate::key::{self, SequenceNumber, user_key};
 use crate::range_del::{Fragment, RangeTombstones, fragment_of_disjoint};
-use key_ranges::{Bounds, KeyRanges};
+use key_ranges::{Bounds, HasBounds, KeyRanges, Run};
 
 /// One level's files, in the order they are searched.
 pub(crate) type Level = Vec<Arc<TableFile>>;
@@ -45,40 +45,18 @@ pub(crate) type Level = Vec<Arc<TableFile>>;
 #[derive(Default)]
 pub(crate) struct Version {
     pub levels: [Level; LEVELS],
-    /// For each level that has files, in order.
-    ranges: Vec<(usize, KeyRanges)>,
+    /// The files again, as lookups search them.
+    ranges: KeyRanges<Arc<TableFile>>,
     /// Whether any of the files deletes a range of keys; nearly always none does.
     pub has_range_deletions: bool,
     /// Of each level, the range deletions of its files, in their order.
     range_deletions: [Vec<Arc<RangeTombstones>>; LEVELS],
 }
 
-fn bounds(file: &TableFile) -> Bounds<'_> {
-    Bounds { smallest: user_key(&file.meta.smallest), largest: &file.meta.largest }
-}
-
-/// Files that share no user key: one of level 0, or all of a deeper level. Of a run at most one file
-/// holds a key.
-#[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
-    pub level: usize,
-    files: &'a Level,
-    ranges: &'a KeyRanges,
-    /// Which file, in level 0.
-    l0_file: usize,
-}
-
-impl<'a> Run<'a> {
-    /// The file that may hold `key`.
-    #[inline(always)]
-    pub fn file_of(&self, key: &[u8]) -> Option<&'a TableFile> {
-        let head = self.ranges.head(key)?;
-        let bounds = |i: usize| bounds(&self.files[i]);
-        let i = match self.level {
-            0 => self.ranges.holds(bounds, self.l0_file, head, key).then_some(self.l0_file),
-            _ => self.ranges.only(bounds, head, key),
-        };
-        i.map(|i| &*self.files[i])
+impl HasBounds for Arc<TableFile> {
+    #[inline]
+    fn bounds(&self) -> Bounds<'_> {
+        Bounds { smallest: user_key(&self.meta.smallest), largest: &self.meta.largest }
     }
 }
 
@@ -100,12 +78,11 @@ impl Version {
         for level in &mut levels[1..] {
             level.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
         }
-        let ranges_of = |files: &Level| {
-            let bounds: Vec<_> = files.iter().map(|file| bounds(file)).collect();
-            KeyRanges::of(&bounds)
-        };
-        let ranges = levels.iter().enumerate().filter(|(_, files)| !files.is_empty());
-        let ranges = ranges.map(|(level, files)| (level, ranges_of(files))).collect();
+        let [level_0, deeper @ ..] = &levels;
+        let runs = level_0.iter().map(|file| (0, vec![Arc::clone(file)]));
+        let deeper = (1..).zip(deeper).filter(|(_, files)| !files.is_empty());
+        let runs = runs.chain(deeper.map(|(level, files)| (level, files.clone())));
+        let ranges = KeyRanges::of(runs.collect());
         let range_deletions = levels.each_ref().map(|files| {
             files.iter().filter_map(|file| file.table.ranges().cloned()).collect::<Vec<_>>()
         });
@@ -137,45 +114,16 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// Every run, newest first.
-    #[inline]
-    pub fn runs(&self) -> impl Iterator<Item = Run<'_>> {
-        self.ranges.iter().flat_map(|(level, ranges)| {
-            let files = &self.levels[*level];
-            let runs = if *level == 0 { files.len() } else { 1 };
-            (0..runs).map(move |l0_file| Run { level: *level, files, ranges, l0_file })
-        })
-    }
-
-    /// Whether several files may hold one key.
-    #[inline]
-    pub fn has_many_runs(&self) -> bool {
-        self.ranges.len() > 1 || self.levels[0].len() > 1
-    }
-
-    /// Visits the files that may hold `key`, with their levels, newest first, until `visit` breaks:
-    /// of level 0 those whose range holds it, then at most one a level.
+    /// What a lookup of `key` asks the runs with. `None`: no file holds the key.
     #[inline(always)]
-    pub fn visit_candidates<'a, B>(
-        &'a self,
-        key: &[u8],
-        mut visit: impl FnMut(usize, &'a TableFile) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        for (level, ranges) in &self.ranges {
-            let Some(head) = ranges.head(key) else { continue };
-            let files = &self.levels[*level];
-            let bounds = |i: usize| bounds(&files[i]);
-            let found = match level {
-                0 => 0..files.len(),
-                _ => ranges.only(bounds, head, key).map_or(0..0, |i| i..i + 1),
-            };
-            for i in found {
-                if *level > 0 || ranges.holds(bounds, i, head, key) {
-                    visit(*level, &files[i])?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
+    pub fn head(&self, key: &[u8]) -> Option<u64> {
+        self.ranges.head(key)
+    }
+
+    /// Every run, newest first: each file of level 0, then the deeper levels that have files.
+    #[inline(always)]
+    pub fn runs(&self) -> impl Iterator<Item = Run<'_, Arc<TableFile>>> {
+        self.ranges.runs()
     }
 
     /// The files of `level` whose user-key range meets `smallest ..= largest` (`None` = open).

@@ -110,14 +110,14 @@ fn bloom() -> FilterSpec {
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let guard = pin();
     let tickers = table.block_file().counters().on_thread(&guard);
-    table.prefetch_filter(lookup, &guard);
     if !table.filter_says_maybe(lookup, &guard, tickers) {
         return Ok(None);
     }
-    table.get_after_filter(lookup, &guard, tickers, |found| {
-        assert_eq!(found.value_slice(), found.value);
+    let found = table.get_after_filter(lookup, &guard, tickers)?;
+    Ok(found.map(|found| {
+        assert_eq!(found.value_slice(), found.value());
         (found.kind, found.value_slice())
-    })
+    }))
 }
 
 /// What a lookup must find: kind and value.

@@ -1,0 +1,238 @@
+//! What is counted for each table file, and what the counts of its filter mean.
+
+use std::ops::{Add, AddAssign};
+
+use crate::sync::Guard;
+
+use super::sharded::{Sharded, ThreadRow};
+
+/// What is counted for each table file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum FileTicker {
+    /// See [`FilterCounts`] for the first four.
+    FilterUseful,
+    FilterFullPositive,
+    FilterFullTruePositive,
+    FilterUntrusted,
+    /// Data blocks a lookup searched, resident or read.
+    DataBlocksExamined,
+    /// Reads from the file.
+    Reads,
+    /// Bytes read from the file.
+    ReadBytes,
+}
+
+/// As many as fill one cache line.
+const FILE_TICKERS: usize = 8;
+
+/// The counters of one table file. Small until the first lookup: 512 bytes for each eight threads
+/// that then use it.
+pub(crate) struct FileCounters(Sharded<FILE_TICKERS>);
+
+impl FileCounters {
+    pub fn new() -> FileCounters {
+        FileCounters(Sharded::new())
+    }
+
+    /// Adds `n` to a counter. A few instructions, no fence.
+    #[inline]
+    pub fn add(&self, ticker: FileTicker, n: u64) {
+        self.0.add(ticker as usize, n);
+    }
+
+    /// For the additions of one lookup.
+    #[inline(always)]
+    pub fn on_thread(&self, guard: &Guard) -> ThreadFileTickers<'_> {
+        ThreadFileTickers(self.0.row(guard.thread_index()))
+    }
+
+    /// The sums over all threads.
+    pub fn snapshot(&self) -> FileCounts {
+        let sum = self.0.sum();
+        let get = |ticker: FileTicker| sum[ticker as usize];
+        FileCounts {
+            filter: FilterCounts {
+                useful: get(FileTicker::FilterUseful),
+                full_positive: get(FileTicker::FilterFullPositive),
+                full_true_positive: get(FileTicker::FilterFullTruePositive),
+                untrusted: get(FileTicker::FilterUntrusted),
+            },
+            data_blocks_examined: get(FileTicker::DataBlocksExamined),
+            reads: get(FileTicker::Reads),
+            read_bytes: get(FileTicker::ReadBytes),
+        }
+    }
+}
+
+/// A thread's row of [`FileCounters`], found once for all additions of a lookup.
+#[derive(Clone, Copy)]
+pub(crate) struct ThreadFileTickers<'a>(ThreadRow<'a, FILE_TICKERS>);
+
+impl ThreadFileTickers<'_> {
+    #[inline(always)]
+    pub fn add(&self, ticker: FileTicker, n: u64) {
+        self.add_all([(ticker, n)]);
+    }
+
+    /// Adds to each of several counters.
+    #[inline(always)]
+    pub fn add_all<const M: usize>(&self, additions: [(FileTicker, u64); M]) {
+        self.0.add_all(additions.map(|(ticker, n)| (ticker as usize, n)));
+    }
+}
+
+/// What one table file, or all files of a level, had to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileCounts {
+    /// What the filter answered.
+    pub filter: FilterCounts,
+    /// Data blocks that lookups searched, resident or read.
+    pub data_blocks_examined: u64,
+    /// Reads from the file.
+    pub reads: u64,
+    /// Bytes read from the file.
+    pub read_bytes: u64,
+}
+
+impl Add for FileCounts {
+    type Output = FileCounts;
+
+    fn add(self, other: FileCounts) -> FileCounts {
+        FileCounts {
+            filter: self.filter + other.filter,
+            data_blocks_examined: self.data_blocks_examined + other.data_blocks_examined,
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+        }
+    }
+}
+
+impl AddAssign for FileCounts {
+    fn add_assign(&mut self, other: FileCounts) {
+        *self = *self + other;
+    }
+}
+
+/// What filters answered to point lookups, in RocksDB's terms. A filter without whole keys answers
+/// for a key's prefix, and says maybe for all keys that share one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FilterCounts {
+    /// The filter said no: the table was skipped.
+    pub useful: u64,
+    /// The filter said maybe, or could not be trusted.
+    pub full_positive: u64,
+    /// Of these, the table held an entry of the key, of any kind.
+    pub full_true_positive: u64,
+    /// Of the full positives, those of filters that could not be trusted.
+    pub untrusted: u64,
+}
+
+impl FilterCounts {
+    /// Filters asked: every answer is either useful or a full positive.
+    pub fn probed(&self) -> u64 {
+        self.useful + self.full_positive
+    }
+
+    /// Full positives without an entry of the key: tables read in vain.
+    pub fn false_positive(&self) -> u64 {
+        self.full_positive.saturating_sub(self.full_true_positive)
+    }
+
+    /// The share of absent keys that the filter let through. `None` before one was asked.
+    pub fn observed_fpr(&self) -> Option<f64> {
+        let absent = self.false_positive() + self.useful;
+        (absent > 0).then(|| self.false_positive() as f64 / absent as f64)
+    }
+
+    /// The range that holds the true false-positive rate with a confidence of 95 %.
+    pub fn fpr_interval_95(&self) -> Option<(f64, f64)> {
+        let absent = self.false_positive() + self.useful;
+        wilson_interval_95(self.false_positive(), absent)
+    }
+}
+
+impl Add for FilterCounts {
+    type Output = FilterCounts;
+
+    fn add(self, other: FilterCounts) -> FilterCounts {
+        FilterCounts {
+            useful: self.useful + other.useful,
+            full_positive: self.full_positive + other.full_positive,
+            full_true_positive: self.full_true_positive + other.full_true_positive,
+            untrusted: self.untrusted + other.untrusted,
+        }
+    }
+}
+
+impl AddAssign for FilterCounts {
+    fn add_assign(&mut self, other: FilterCounts) {
+        *self = *self + other;
+    }
+}
+
+/// The Wilson score interval of a rate of which `hits` of `trials` were seen, at 95 % confidence.
+/// `None` without trials. Unlike the textbook interval it is right for rates near 0, where filters
+/// live. (E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
+/// Journal of the American Statistical Association 22, 1927.)
+pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
+    if trials == 0 {
+        return None;
+    }
+    // The normal distribution has 95 % of its mass within this many standard deviations.
+    const Z: f64 = 1.959963984540054;
+    let n = trials as f64;
+    let rate = hits as f64 / n;
+    let center = rate + Z * Z / (2.0 * n);
+    let spread = Z * (rate * (1.0 - rate) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    Some((((center - spread) / scale).max(0.0), ((center + spread) / scale).min(1.0)))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_continues_the_row_of_one_that_ended() {
+        let counters = FileCounters::new();
+        for _ in 0..200 {
+            let add = || counters.add(FileTicker::Reads, 1);
+            std::thread::scope(|scope| scope.spawn(add).join()).unwrap();
+        }
+        assert_eq!(counters.snapshot().reads, 200);
+    }
+
+    #[test]
+    fn the_observed_rate_counts_absent_keys_only() {
+        assert_eq!(FilterCounts::default().observed_fpr(), None);
+        let present_only =
+            FilterCounts { full_positive: 9, full_true_positive: 9, ..Default::default() };
+        assert_eq!(present_only.observed_fpr(), None);
+        let file =
+            FilterCounts { useful: 97, full_positive: 13, full_true_positive: 10, untrusted: 0 };
+        assert_eq!(file.observed_fpr(), Some(0.03));
+        let level = file + file;
+        assert_eq!((level.probed(), level.false_positive()), (220, 6));
+        assert_eq!(level.observed_fpr(), Some(0.03));
+    }
+
+    #[test]
+    fn wilson_intervals_end_where_the_observed_rate_is_1_96_deviations_off() {
+        for (hits, trials) in [(0, 10), (1, 10), (15, 50), (1_000, 100_000)] {
+            let (low, high) = wilson_interval_95(hits, trials).unwrap();
+            let rate = hits as f64 / trials as f64;
+            assert!(low <= rate && rate < high);
+            for bound in [low, high] {
+                let deviation = (bound * (1.0 - bound) / trials as f64).sqrt();
+                let off = (rate - bound).abs();
+                assert!((off - 1.959964 * deviation).abs() < 1e-6, "{hits} {trials} {bound}");
+            }
+        }
+        // A published value, for the scale.
+        let (low, high) = wilson_interval_95(1, 10).unwrap();
+        assert!((low - 0.0179).abs() < 1e-4 && (high - 0.4042).abs() < 1e-4);
+        assert_eq!(wilson_interval_95(0, 0), None);
+        assert_eq!(wilson_interval_95(7, 7).unwrap().1, 1.0);
+    }
+}

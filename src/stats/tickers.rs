@@ -1,0 +1,271 @@
+//! Tickers: what is counted for a whole database.
+
+use std::ops::Sub;
+
+use crate::sync::Guard;
+
+use super::sharded::{Sharded, ThreadRow};
+
+macro_rules! tickers {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// What is counted for a whole database.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Ticker {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Ticker {
+            /// All tickers, in the order of reports.
+            pub const ALL: [Ticker; Ticker::COUNT] = [$(Ticker::$variant),+];
+            const COUNT: usize = [$($name),+].len();
+
+            /// The name reports use.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Ticker::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+tickers! {
+    /// A filter said no: a table was skipped.
+    BloomUseful = "bloom.filter.useful",
+    /// A filter said maybe, or could not be trusted.
+    BloomFullPositive = "bloom.filter.full.positive",
+    /// A filter said maybe and the table held an entry of the key, of any kind.
+    BloomFullTruePositive = "bloom.filter.full.true.positive",
+    /// A lookup, or an iterator for a table, tested a prefix.
+    BloomPrefixChecked = "bloom.filter.prefix.checked",
+    /// A prefix test said no: a table was skipped.
+    BloomPrefixUseful = "bloom.filter.prefix.useful",
+    /// A lookup's prefix test said maybe and the table held the key.
+    BloomPrefixTruePositive = "bloom.filter.prefix.true.positive",
+    /// Of the full positives, those of filters that could not be trusted. (Ours.)
+    BloomUntrusted = "bloom.filter.untrusted",
+
+    /// A data block was resident.
+    BlockCacheDataHit = "block.cache.data.hit",
+    /// A data block had to be read.
+    BlockCacheDataMiss = "block.cache.data.miss",
+    /// A data block was taken into the cache.
+    BlockCacheDataAdd = "block.cache.data.add",
+    /// Bytes charged for data blocks taken in.
+    BlockCacheDataBytesInsert = "block.cache.data.bytes.insert",
+    /// An index was resident.
+    BlockCacheIndexHit = "block.cache.index.hit",
+    /// An index had to be read.
+    BlockCacheIndexMiss = "block.cache.index.miss",
+    /// An index was taken into the cache.
+    BlockCacheIndexAdd = "block.cache.index.add",
+    /// Bytes charged for indexes taken in.
+    BlockCacheIndexBytesInsert = "block.cache.index.bytes.insert",
+    /// A filter was resident.
+    BlockCacheFilterHit = "block.cache.filter.hit",
+    /// A filter had to be read.
+    BlockCacheFilterMiss = "block.cache.filter.miss",
+    /// A filter was taken into the cache.
+    BlockCacheFilterAdd = "block.cache.filter.add",
+    /// Bytes charged for filters taken in.
+    BlockCacheFilterBytesInsert = "block.cache.filter.bytes.insert",
+
+    /// Data blocks a lookup searched, resident or read. (Ours.)
+    DataBlocksExamined = "data.blocks.examined",
+    /// Reads from table files. (Ours.)
+    FileReads = "file.reads",
+    /// Bytes read from table files. (Ours.)
+    FileReadBytes = "file.read.bytes",
+    /// Table files opened.
+    FileOpens = "no.file.opens",
+
+    /// Keys looked up, `multi_get` included.
+    NumberKeysRead = "number.keys.read",
+    /// Bytes of the values that lookups returned.
+    BytesRead = "bytes.read",
+    /// Calls of `multi_get`.
+    NumberMultigetCalls = "number.multiget.get",
+    /// Keys that were looked up by `multi_get`.
+    NumberMultigetKeysRead = "number.multiget.keys.read",
+    /// Lookups that a memtable answered.
+    MemtableHit = "memtable.hit",
+    /// Lookups that went on to the tables.
+    MemtableMiss = "memtable.miss",
+    /// Lookups that level 0 answered.
+    GetHitL0 = "l0.hit",
+    /// Lookups that level 1 answered.
+    GetHitL1 = "l1.hit",
+    /// Lookups that a deeper level answered.
+    GetHitL2AndUp = "l2andup.hit",
+    /// Cursors positioned.
+    NumberDbSeek = "number.db.seek",
+    /// Steps forward.
+    NumberDbNext = "number.db.next",
+    /// Steps backward.
+    NumberDbPrev = "number.db.prev",
+    /// Bytes of the keys and values that cursors returned.
+    IterBytesRead = "db.iter.bytes.read",
+
+    /// Entries written.
+    NumberKeysWritten = "number.keys.written",
+    /// Bytes of the batches written.
+    BytesWritten = "bytes.written",
+    /// Batches whose writer wrote the log itself.
+    WriteDoneBySelf = "write.self",
+    /// Batches that another writer's group carried.
+    WriteDoneByOther = "write.other",
+    /// Bytes appended to the write-ahead log.
+    WalFileBytes = "wal.bytes",
+    /// Syncs of the write-ahead log.
+    WalFileSynced = "wal.synced",
+    /// Times that writers waited for flush or compaction: the sum of the causes below. (Ours.)
+    StallCount = "stall.count",
+    /// Microseconds that writers waited for flush or compaction.
+    StallMicros = "stall.micros",
+    /// Waits until a memtable was flushed.
+    StallMemtableStops = "memtable-limit-stops",
+    /// Waits of writers that level 0 slowed down.
+    StallL0Delays = "l0-file-count-limit-delays",
+    /// Waits until level 0 was compacted.
+    StallL0Stops = "l0-file-count-limit-stops",
+    /// Waits of writers that compaction debt slowed down.
+    StallDebtDelays = "pending-compaction-bytes-delays",
+    /// Waits until compaction debt was paid.
+    StallDebtStops = "pending-compaction-bytes-stops",
+
+    /// Keys in the filters that were built. (Ours.)
+    FilterBuildKeys = "filter.build.keys",
+    /// Nanoseconds spent building them from the key hashes, checking included. (Ours.)
+    FilterBuildNanos = "filter.build.nanos",
+    /// Filters thrown away because a key added to them was missed by the check. (Ours.)
+    FilterBuildFailed = "filter.build.failed",
+    /// Memtables flushed. (Ours.)
+    FlushCount = "flush.count",
+    /// Bytes written by flushes.
+    FlushWriteBytes = "flush.write.bytes",
+    /// Compactions run. (Ours.)
+    CompactionCount = "compact.count",
+    /// Parts of the compactions that were split over several threads. (Ours.)
+    CompactionParts = "compact.parts",
+    /// Bytes read by compactions.
+    CompactReadBytes = "compact.read.bytes",
+    /// Bytes written by compactions.
+    CompactWriteBytes = "compact.write.bytes",
+}
+
+/// The tickers of one database.
+pub(crate) struct Counters(Sharded<{ Ticker::COUNT }>);
+
+impl Counters {
+    pub fn new() -> Counters {
+        Counters(Sharded::new())
+    }
+
+    /// Adds `n` to a ticker. A few instructions, no fence.
+    #[inline]
+    pub fn add(&self, ticker: Ticker, n: u64) {
+        self.0.add(ticker as usize, n);
+    }
+
+    /// For the additions of one lookup.
+    #[inline]
+    pub fn on_thread(&self, guard: &Guard) -> ThreadTickers<'_> {
+        ThreadTickers(self.0.row(guard.thread_index()))
+    }
+
+    /// The sums over all threads.
+    pub fn snapshot(&self) -> Tickers {
+        Tickers(self.0.sum())
+    }
+}
+
+/// A thread's row of [`Counters`], found once for all additions of a lookup.
+#[derive(Clone, Copy)]
+pub(crate) struct ThreadTickers<'a>(ThreadRow<'a, { Ticker::COUNT }>);
+
+impl ThreadTickers<'_> {
+    #[inline(always)]
+    pub fn add(&self, ticker: Ticker, n: u64) {
+        self.add_all([(ticker, n)]);
+    }
+
+    /// Adds to each of several tickers.
+    #[inline(always)]
+    pub fn add_all<const M: usize>(&self, additions: [(Ticker, u64); M]) {
+        self.0.add_all(additions.map(|(ticker, n)| (ticker as usize, n)));
+    }
+
+    /// Adds one to each of several tickers.
+    #[inline(always)]
+    pub fn count<const M: usize>(&self, tickers: [Ticker; M]) {
+        self.add_all(tickers.map(|ticker| (ticker, 1)));
+    }
+}
+
+/// The values of all tickers at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tickers([u64; Ticker::COUNT]);
+
+impl Tickers {
+    /// The value of one ticker.
+    pub fn get(&self, ticker: Ticker) -> u64 {
+        self.0[ticker as usize]
+    }
+
+    /// All tickers with their values, in the order of reports.
+    pub fn iter(&self) -> impl Iterator<Item = (Ticker, u64)> + '_ {
+        Ticker::ALL.into_iter().zip(self.0)
+    }
+}
+
+/// What happened since `earlier`.
+impl Sub<&Tickers> for &Tickers {
+    type Output = Tickers;
+
+    fn sub(self, earlier: &Tickers) -> Tickers {
+        Tickers(std::array::from_fn(|i| self.0[i].saturating_sub(earlier.0[i])))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::sharded::MOST_ROWS;
+    use super::*;
+
+    #[test]
+    fn every_addition_of_every_thread_is_counted_also_beyond_the_rows() {
+        let counters = Counters::new();
+        let threads = MOST_ROWS + 8;
+        // All live at one time, so that some have no row of their own.
+        let alive = std::sync::Barrier::new(threads);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    alive.wait();
+                    for _ in 0..1000 {
+                        counters.add(Ticker::BloomUseful, 2);
+                        counters.add(Ticker::CompactWriteBytes, 1);
+                    }
+                    alive.wait();
+                });
+            }
+        });
+        let tickers = counters.snapshot();
+        assert_eq!(tickers.get(Ticker::BloomUseful), 2000 * threads as u64);
+        assert_eq!(tickers.get(Ticker::CompactWriteBytes), 1000 * threads as u64);
+        assert_eq!(tickers.get(Ticker::BloomFullPositive), 0);
+        counters.add(Ticker::StallMicros, 5);
+        let since = &counters.snapshot() - &tickers;
+        let moved: Vec<_> = since.iter().filter(|&(_, n)| n > 0).collect();
+        assert_eq!(moved, [(Ticker::StallMicros, 5)]);
+    }
+
+    #[test]
+    fn ticker_names_are_distinct() {
+        let names: std::collections::HashSet<_> = Ticker::ALL.map(Ticker::name).into();
+        assert_eq!(names.len(), Ticker::ALL.len());
+        assert_eq!(Ticker::BloomFullTruePositive.name(), "bloom.filter.full.true.positive");
+        assert!(Ticker::ALL.iter().enumerate().all(|(i, &ticker)| ticker as usize == i));
+    }
+}
