@@ -42,6 +42,7 @@ pub(crate) enum EntryKind {
 }
 
 impl EntryKind {
+    #[inline]
     /// The kind a stored byte stands for, if it is one this engine gives a meaning to.
     pub fn from_byte(byte: u8) -> Option<EntryKind> {
         match byte {

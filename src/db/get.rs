@@ -316,6 +316,7 @@ fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
 }
 
 /// Whether an entry holds a value (`true`) or is a tombstone.
+#[inline(always)]
 fn is_value(kind: u8) -> Result<bool> {
     match EntryKind::from_byte(kind) {
         Some(EntryKind::Value) => Ok(true),

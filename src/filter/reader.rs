@@ -131,6 +131,16 @@ impl FilterReader {
         }
     }
 
+    /// [`FilterReader::may_contain`], unless the filter is to be fed another hash or cannot be trusted.
+    #[inline(always)]
+    pub(crate) fn answer_for(&self, hash: KeyHash) -> Option<bool> {
+        match &self.shape {
+            Shape::Bloom(geometry) => Some(geometry.may_contain(&self.block, hash)),
+            Shape::Untrusted(_) | Shape::LegacyBloom(_) => None,
+            _ => Some(self.may_contain_other(hash)),
+        }
+    }
+
     // The common family is asked where the question stands: it takes a few instructions, and its
     // callers keep their registers. The others are calls.
 

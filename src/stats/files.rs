@@ -71,13 +71,13 @@ pub(crate) struct ThreadFileTickers<'a>(ThreadRow<'a, FILE_TICKERS>);
 
 impl ThreadFileTickers<'_> {
     #[inline(always)]
-    pub fn add(&self, ticker: FileTicker, n: u64) {
+    pub fn add(self, ticker: FileTicker, n: u64) {
         self.add_all([(ticker, n)]);
     }
 
     /// Adds to each of several counters.
     #[inline(always)]
-    pub fn add_all<const M: usize>(&self, additions: [(FileTicker, u64); M]) {
+    pub fn add_all<const M: usize>(self, additions: [(FileTicker, u64); M]) {
         self.0.add_all(additions.map(|(ticker, n)| (ticker as usize, n)));
     }
 }

@@ -38,6 +38,12 @@ impl<const N: usize> Row<N> {
     fn new() -> Row<N> {
         Row(std::array::from_fn(|_| AtomicU64::new(0)))
     }
+
+    #[cold]
+    #[inline(never)]
+    fn add_shared(&self, counter: usize, n: u64) {
+        self.0[counter].fetch_add(n, Ordering::Relaxed);
+    }
 }
 
 /// `N` counters, sharded by thread.
@@ -105,15 +111,17 @@ impl<'a, const N: usize> ThreadRow<'a, N> {
     }
 
     #[inline(always)]
-    pub fn add(&self, counter: usize, n: u64) {
+    pub fn add(self, counter: usize, n: u64) {
         self.add_all([(counter, n)]);
     }
 
     /// Adds to several counters: whether the row is shared is asked once.
     #[inline(always)]
-    pub fn add_all<const M: usize>(&self, additions: [(usize, u64); M]) {
+    pub fn add_all<const M: usize>(self, additions: [(usize, u64); M]) {
         if self.is_shared {
-            additions.into_iter().for_each(|(counter, n)| self.add_shared(counter, n));
+            for (counter, n) in additions {
+                self.row.add_shared(counter, n);
+            }
             return;
         }
         for (counter, n) in additions {
@@ -121,12 +129,6 @@ impl<'a, const N: usize> ThreadRow<'a, N> {
             let counter = &self.row.0[counter];
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn add_shared(&self, counter: usize, n: u64) {
-        self.row.0[counter].fetch_add(n, Ordering::Relaxed);
     }
 }
 

@@ -186,19 +186,19 @@ pub(crate) struct ThreadTickers<'a>(ThreadRow<'a, { Ticker::COUNT }>);
 
 impl ThreadTickers<'_> {
     #[inline(always)]
-    pub fn add(&self, ticker: Ticker, n: u64) {
+    pub fn add(self, ticker: Ticker, n: u64) {
         self.add_all([(ticker, n)]);
     }
 
     /// Adds to each of several tickers.
     #[inline(always)]
-    pub fn add_all<const M: usize>(&self, additions: [(Ticker, u64); M]) {
+    pub fn add_all<const M: usize>(self, additions: [(Ticker, u64); M]) {
         self.0.add_all(additions.map(|(ticker, n)| (ticker as usize, n)));
     }
 
     /// Adds one to each of several tickers.
     #[inline(always)]
-    pub fn count<const M: usize>(&self, tickers: [Ticker; M]) {
+    pub fn count<const M: usize>(self, tickers: [Ticker; M]) {
         self.add_all(tickers.map(|ticker| (ticker, 1)));
     }
 }

@@ -63,7 +63,7 @@ impl Block {
 
     /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
     /// `start` is this block's [`Block::search_start`]; `overlay` as for [`BlockCursor`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_from(
         &self,
         start: SeekStart,

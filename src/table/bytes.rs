@@ -55,6 +55,7 @@ impl BlockBytes {
 impl Deref for BlockBytes {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.buffer[..self.len]
     }

@@ -122,14 +122,19 @@ impl TableFilter {
         answer(self.filter_of(key), key)
     }
 
+    /// The one filter, unless there are several.
+    #[inline(always)]
+    pub fn full(&self) -> Option<&FilterReader> {
+        match self {
+            TableFilter::Full(filter) => Some(filter),
+            TableFilter::Partitioned(..) => None,
+        }
+    }
+
     /// The one filter, where it can be trusted and is fed [`LookupKey::hash`].
     #[inline(always)]
     pub fn full_of_hash64(&self) -> Option<&FilterReader> {
-        match self {
-            TableFilter::Full(filter) => Some(filter)
-                .filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none()),
-            TableFilter::Partitioned(..) => None,
-        }
+        self.full().filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
     }
 
     /// What it says of the prefix of a key. The filter that holds the key's prefix is the one for

@@ -28,7 +28,7 @@ use std::cmp::Ordering;
 
 use crate::coding::Decoder;
 use crate::error::Damage;
-use crate::key::{self, TRAILER_BYTES, head, rarely, strip_prefix};
+use crate::key::{self, TRAILER_BYTES, head, strip_prefix};
 
 use super::block::Block;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
@@ -210,6 +210,7 @@ impl Index {
     }
 
     /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.
+    #[inline(always)]
     pub fn find(&self, user_key: &[u8], trailer: u64) -> usize {
         let Some(rest) = strip_prefix(user_key, &self.common_prefix) else {
             return if user_key < &self.common_prefix[..] { 0 } else { self.len() };
@@ -217,13 +218,15 @@ impl Index {
         let target = head(rest);
         let i = self.heads.partition_point(|&head| head < target);
         match self.heads.get(i) == Some(&target) {
-            true => rarely(|| self.settle_tie(i, user_key, trailer)),
+            true => self.settle_tie(i, user_key, trailer),
             false => i,
         }
     }
 
     /// Among the separators from `low` on that share its head: the first that is not before the
     /// target.
+    #[cold]
+    #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
         let head = self.heads[low];
         let mut high = low + self.heads[low..].partition_point(|&other| other == head);

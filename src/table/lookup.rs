@@ -160,17 +160,18 @@ impl Table {
     ) -> bool {
         if self.stored_filter.is_some()
             && let Some(filter) = self.filter.borrow(0, guard)
-            && let Some(filter) = filter.full_of_hash64()
+            && let Some(filter) = filter.full()
+            && let Some(maybe) = filter.answer_for(key.hash)
         {
             let file = self.file_counters().on_thread(guard);
-            if filter.may_contain(key.hash) {
+            if maybe {
                 tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomFullPositive]);
                 file.add(FileTicker::FilterFullPositive, 1);
-                return true;
+            } else {
+                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomUseful]);
+                file.add(FileTicker::FilterUseful, 1);
             }
-            tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomUseful]);
-            file.add(FileTicker::FilterUseful, 1);
-            return false;
+            return maybe;
         }
         self.other_filter_says_maybe(key, guard, tickers)
     }

@@ -6,11 +6,12 @@
 //!
 //! ```text
 //! common_prefix   of all bounds: compared once a lookup
-//! files           (smallest, largest, file) (smallest, largest, file) …
-//! runs            └ L0, newest ┘ └ L0 ┘ └ L1 …  ┘ └ L2 …  ┘      each in key order, without overlap
+//! runs            L0, newest   (smallest, largest, file)
+//!                 L0           (smallest, largest, file)
+//!                 L6           (smallest, largest, file) (smallest, largest, file) …
 //! ```
 
-use crate::key::{self, head, rarely, strip_prefix, user_key};
+use crate::key::{self, head, strip_prefix, user_key};
 
 /// What a file's range begins and ends with.
 #[derive(Clone, Copy)]
@@ -21,16 +22,6 @@ pub(crate) struct Bounds<'a> {
     pub largest: &'a [u8],
 }
 
-impl Bounds<'_> {
-    fn begins_by(&self, user_key: &[u8]) -> bool {
-        self.smallest <= user_key
-    }
-
-    fn ends_before(&self, user_key: &[u8]) -> bool {
-        key::ends_before(self.largest, user_key)
-    }
-}
-
 /// A file that knows its range.
 pub(crate) trait HasBounds {
     fn bounds(&self) -> Bounds<'_>;
@@ -39,8 +30,15 @@ pub(crate) trait HasBounds {
 /// See the module.
 pub(super) struct KeyRanges<F> {
     common_prefix: Vec<u8>,
-    files: Vec<RangedFile<F>>,
-    runs: Vec<RunPlace>,
+    runs: Vec<Run<F>>,
+}
+
+/// Files that share no user key: one of level 0, or all of a deeper level. Of a run at most one file
+/// holds a key.
+pub(crate) struct Run<F> {
+    pub level: usize,
+    /// At least one, in key order.
+    files: Box<[RangedFile<F>]>,
 }
 
 struct RangedFile<F> {
@@ -50,42 +48,27 @@ struct RangedFile<F> {
     file: F,
 }
 
-struct RunPlace {
-    level: usize,
-    first: usize,
-    end: usize,
-}
-
-/// Files that share no user key: one of level 0, or all of a deeper level. Of a run at most one file
-/// holds a key.
-pub(crate) struct Run<'a, F> {
-    pub level: usize,
-    /// At least one, in key order.
-    files: &'a [RangedFile<F>],
-}
-
 impl<F: HasBounds> KeyRanges<F> {
     /// Of runs, each with its level, in the order in which they are to be searched. None is empty.
-    pub fn of(runs_of_files: Vec<(usize, Vec<F>)>) -> KeyRanges<F> {
-        let all = || runs_of_files.iter().flat_map(|(_, files)| files).map(F::bounds);
+    pub fn of(runs: Vec<(usize, Vec<F>)>) -> KeyRanges<F> {
+        let all = || runs.iter().flat_map(|(_, files)| files).map(F::bounds);
         let mut common = all().next().map_or(&[][..], |first| first.smallest);
         for key in all().flat_map(|bounds| [bounds.smallest, user_key(bounds.largest)]) {
             let shared = common.iter().zip(key).take_while(|(a, b)| a == b).count();
             common = &common[..shared];
         }
         let common_prefix = common.to_vec();
-        let (mut files, mut runs) = (Vec::new(), Vec::new());
-        for (level, files_of_run) in runs_of_files {
-            let first = files.len();
-            files.extend(files_of_run.into_iter().map(|file| {
-                let Bounds { smallest, largest } = file.bounds();
-                let head = |key: &[u8]| head(&key[common_prefix.len()..]);
-                let (smallest, largest) = (head(smallest), head(user_key(largest)));
-                RangedFile { smallest, largest, file }
-            }));
-            runs.push(RunPlace { level, first, end: files.len() });
-        }
-        KeyRanges { common_prefix, files, runs }
+        let head = |key: &[u8]| head(&key[common_prefix.len()..]);
+        let ranged = |file: F| {
+            let Bounds { smallest, largest } = file.bounds();
+            let (smallest, largest) = (head(smallest), head(user_key(largest)));
+            RangedFile { smallest, largest, file }
+        };
+        let runs = runs.into_iter().map(|(level, files)| {
+            let files = files.into_iter().map(ranged).collect();
+            Run { level, files }
+        });
+        KeyRanges { runs: runs.collect(), common_prefix }
     }
 
     /// The head of `key`, for [`Run::file_of`]. `None`: no range holds it.
@@ -96,63 +79,67 @@ impl<F: HasBounds> KeyRanges<F> {
 
     /// All runs, in order.
     #[inline(always)]
-    pub fn runs(&self) -> impl Iterator<Item = Run<'_, F>> {
-        self.runs.iter().map(|&RunPlace { level, first, end }| {
-            let files = &self.files[first..end];
-            Run { level, files }
-        })
+    pub fn runs(&self) -> &[Run<F>] {
+        &self.runs
     }
 }
 
 impl<F> Default for KeyRanges<F> {
     fn default() -> KeyRanges<F> {
-        KeyRanges { common_prefix: Vec::new(), files: Vec::new(), runs: Vec::new() }
+        KeyRanges { common_prefix: Vec::new(), runs: Vec::new() }
     }
 }
 
-impl<'a, F: HasBounds> Run<'a, F> {
+impl<F: HasBounds> Run<F> {
     /// The file whose range holds `key`, whose [`KeyRanges::head`] is `head`.
     #[inline(always)]
-    pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&'a F> {
-        let files = self.files;
-        let file = match files {
+    pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&F> {
+        let file = match &*self.files {
             [one] => {
-                let ends_before = move || one.file.bounds().ends_before(key);
-                if is_before(one.largest, head, ends_before) {
+                if one.largest < head || (one.largest == head && ends_before(one, key)) {
                     return None;
                 }
                 one
             }
-            _ => {
+            files => {
                 let first = files.partition_point(|file| file.largest < head);
                 match files.get(first)?.largest == head {
-                    true => rarely(move || first_not_before(&files[first..], head, key))?,
+                    true => first_not_before(&files[first..], head, key)?,
                     false => &files[first],
                 }
             }
         };
-        let begins_after = move || !file.file.bounds().begins_by(key);
-        (!is_before(head, file.smallest, begins_after)).then_some(&file.file)
+        let begins_after =
+            head < file.smallest || (head == file.smallest && begins_after(file, key));
+        (!begins_after).then_some(&file.file)
     }
 }
 
-/// Whether what has the head `low` stands before what has the head `high`; `settle` tells where the
-/// heads do not.
-#[inline(always)]
-fn is_before(low: u64, high: u64, settle: impl FnOnce() -> bool) -> bool {
-    low < high || (low == high && rarely(settle))
+// What equal heads leave open. Seldom called, and kept out of the way of what always runs: the
+// registers of the one are worth more than the calls of the other.
+
+#[cold]
+#[inline(never)]
+fn ends_before<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
+    key::ends_before(file.file.bounds().largest, key)
+}
+
+#[cold]
+#[inline(never)]
+fn begins_after<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
+    file.file.bounds().smallest > key
 }
 
 /// Of files in key order, of which the first end with the head of `key`: the first that does not end
 /// before `key`.
+#[cold]
+#[inline(never)]
 fn first_not_before<'a, F: HasBounds>(
     files: &'a [RangedFile<F>],
     head: u64,
     key: &[u8],
 ) -> Option<&'a RangedFile<F>> {
-    let ends_before =
-        |file: &RangedFile<F>| file.largest == head && file.file.bounds().ends_before(key);
-    files.get(files.partition_point(ends_before))
+    files.get(files.partition_point(|file| file.largest == head && ends_before(file, key)))
 }
 
 #[cfg(test)]
@@ -199,7 +186,7 @@ mod tests {
     /// For each run the range that holds `key`.
     fn found<'a>(ranges: &'a KeyRanges<Owned>, key: &[u8]) -> Vec<Option<&'a Owned>> {
         let head = ranges.head(key);
-        ranges.runs().map(|run| run.file_of(head?, key)).collect()
+        ranges.runs().iter().map(|run| run.file_of(head?, key)).collect()
     }
 
     #[test]
@@ -232,7 +219,7 @@ mod tests {
     fn a_prefix_that_one_level_has_and_another_lacks_is_not_common() {
         let [l0, l6] = [range(b"user/a", b"user/m", false), range(b"item/1", b"user/z", false)];
         let ranges = KeyRanges::of(vec![(0, vec![l0.clone()]), (6, vec![l6.clone()])]);
-        let levels: Vec<usize> = ranges.runs().map(|run| run.level).collect();
+        let levels: Vec<usize> = ranges.runs().iter().map(|run| run.level).collect();
         assert_eq!(levels, [0, 6]);
         assert_eq!(found(&ranges, b"item/0"), [None, None]);
         assert_eq!(found(&ranges, b"item/1"), [None, Some(&l6)]);

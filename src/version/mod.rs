@@ -122,7 +122,7 @@ impl Version {
 
     /// Every run, newest first: each file of level 0, then the deeper levels that have files.
     #[inline(always)]
-    pub fn runs(&self) -> impl Iterator<Item = Run<'_, Arc<TableFile>>> {
+    pub fn runs(&self) -> &[Run<Arc<TableFile>>] {
         self.ranges.runs()
     }
 
