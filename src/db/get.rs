@@ -22,6 +22,7 @@
 //! those that the lookup may see, is the last to be searched, and its filter cannot end the search
 //! for the range deletion, which is asked first.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::cursor::unsupported_kind;
@@ -31,8 +32,8 @@ use crate::key::{EntryKind, SequenceNumber};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPlace, FilterProbe, Found, LookupKey, Table};
-use crate::version::{TableFile, Version};
+use crate::table::{BlockPlace, Found, LookupKey, Table};
+use crate::version::{Run, TableFile, Version};
 
 /// Keys of a `multi_get` that are looked up together: enough to hide every trip to memory, few
 /// enough that what they fetch stays in the processor's second cache.
@@ -108,7 +109,8 @@ impl Inner {
             for i in first..keys.len().min(first + TOGETHER) {
                 let to = order.get(i).copied().unwrap_or(i);
                 let key = LookupKey::new(keys[to].as_ref(), sequence);
-                open.push(Open { to, key, head: 0, deleted_at: 0 });
+                let head = view.version.head(key.user_key);
+                open.push(Open { to, key, head, deleted_at: 0 });
             }
             find_together(view, &mut open, &guard, tickers, &mut values)?;
             open.clear();
@@ -149,21 +151,22 @@ struct Open<'k> {
     to: usize,
     key: LookupKey<'k>,
     /// The key's [`Version::head`].
-    head: u64,
+    head: Option<u64>,
     /// The range deletion, in the run it has come to, that hides what is older; 0: none.
     deleted_at: SequenceNumber,
 }
 
-/// What one of them asks of the one file of a run that may hold its key.
-struct Question<'g> {
-    /// Which of the open lookups asks.
-    lookup: usize,
-    table: &'g Table,
-    probe: FilterProbe<'g>,
+impl Open<'_> {
+    /// The one file of a run that may hold the key.
+    #[inline(always)]
+    fn file_of<'v>(&self, run: &'v Run<Arc<TableFile>>) -> Option<&'v TableFile> {
+        run.file_of(self.head?, self.key.user_key).map(|file| &**file)
+    }
 }
 
-/// The same, once the filter has said maybe.
+/// A search of a table whose filter has said maybe.
 struct Search<'g> {
+    /// Which of the open lookups makes it.
     lookup: usize,
     table: &'g Table,
     /// Where the key can be, when the table's index is in memory.
@@ -195,32 +198,15 @@ fn find_together(
         failed?;
     }
     tickers.add(Ticker::MemtableMiss, open.len() as u64);
-    open.retain_mut(|lookup| {
-        let head = view.version.head(lookup.key.user_key);
-        lookup.head = head.unwrap_or_default();
-        head.is_some()
-    });
-    let mut questions: Vec<Question<'_>> = Vec::with_capacity(open.len());
     let mut searches: Vec<Search<'_>> = Vec::new();
     for run in view.version.runs() {
-        for (lookup, Open { key, head, deleted_at, .. }) in open.iter_mut().enumerate() {
-            if let Some(file) = run.file_of(*head, key.user_key) {
-                let table = &*file.table;
-                if view.version.has_range_deletions {
-                    *deleted_at = range_deletion(file, key);
-                }
-                questions.push(Question { lookup, table, probe: table.prepare_filter(key, guard) });
+        if view.version.has_range_deletions {
+            for lookup in &mut *open {
+                lookup.deleted_at =
+                    lookup.file_of(run).map_or(0, |file| range_deletion(file, &lookup.key));
             }
         }
-        for of_table in questions.chunk_by(|a, b| std::ptr::eq(a.table, b.table)) {
-            let table = of_table[0].table;
-            let probes =
-                of_table.iter().map(|question| (question.probe, &open[question.lookup].key));
-            table.finish_filter(probes, guard, tickers, |i| {
-                searches.push(Search { lookup: of_table[i].lookup, table, place: None });
-            });
-        }
-        questions.clear();
+        ask_filters(run, open, guard, tickers, &mut searches);
         for Search { lookup, table, place } in &mut searches {
             *place = table.find_block(&open[*lookup].key, guard, tickers);
             place.iter().for_each(BlockPlace::prefetch_slot);
@@ -254,6 +240,54 @@ fn find_together(
         }
     }
     Ok(())
+}
+
+/// Asks the filters of a run, those of one table together, and notes which tables are to be searched.
+fn ask_filters<'g>(
+    run: &'g Run<Arc<TableFile>>,
+    open: &[Open<'_>],
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    searches: &mut Vec<Search<'g>>,
+) {
+    let Some(Open { key: any, .. }) = open.first() else { return };
+    let (mut lookups, mut keys, mut count) = ([0; TOGETHER], [any; TOGETHER], 0);
+    let mut ask = |table: &'g Table, lookups: &[usize], keys: &[&LookupKey<'_>]| {
+        let mut answers = [false; TOGETHER];
+        let answers = &mut answers[..keys.len()];
+        table.filter_says_maybe_together(keys, answers, guard, tickers);
+        for (&lookup, _) in lookups.iter().zip(answers).filter(|(_, maybe)| **maybe) {
+            searches.push(Search { lookup, table, place: None });
+        }
+    };
+    if let Some(file) = run.only_file() {
+        for (i, lookup) in open.iter().enumerate() {
+            if lookup.file_of(run).is_some() {
+                (lookups[count], keys[count]) = (i, &lookup.key);
+                count += 1;
+            }
+        }
+        return ask(&file.table, &lookups[..count], &keys[..count]);
+    }
+    let mut questions: Vec<(usize, &Table)> = Vec::with_capacity(open.len());
+    for (i, lookup) in open.iter().enumerate() {
+        if let Some(file) = lookup.file_of(run) {
+            file.table.prefetch_filter(&lookup.key, guard);
+            questions.push((i, &file.table));
+        }
+    }
+    while let Some(&(_, table)) = questions.first() {
+        count = 0;
+        questions.retain(|&(i, other)| {
+            let is_other = !std::ptr::eq(other, table);
+            if !is_other {
+                (lookups[count], keys[count]) = (i, &open[i].key);
+                count += 1;
+            }
+            is_other
+        });
+        ask(table, &lookups[..count], &keys[..count]);
+    }
 }
 
 /// `None`: no memtable knows the key. `Some(None)`: it was deleted.

@@ -56,7 +56,7 @@ use crate::key::{self, SEEK_KIND, SequenceNumber};
 
 pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
 pub(crate) use cursor::{ScanOptions, TableCursor};
-pub(crate) use lookup::{BlockPlace, FilterProbe, Found};
+pub(crate) use lookup::{BlockPlace, Found};
 pub(crate) use options::Dialect;
 pub(crate) use reader::{Table, TableContext};
 

@@ -91,6 +91,15 @@ impl<F> Default for KeyRanges<F> {
 }
 
 impl<F: HasBounds> Run<F> {
+    /// Its file, if there is only one.
+    #[inline(always)]
+    pub fn only_file(&self) -> Option<&F> {
+        match &*self.files {
+            [one] => Some(&one.file),
+            _ => None,
+        }
+    }
+
     /// The file whose range holds `key`, whose [`KeyRanges::head`] is `head`.
     #[inline(always)]
     pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&F> {

@@ -36,7 +36,8 @@ pub(crate) use table_file::TableFile;
 
 use crate::key::{self, SequenceNumber, user_key};
 use crate::range_del::{Fragment, RangeTombstones, fragment_of_disjoint};
-use key_ranges::{Bounds, HasBounds, KeyRanges, Run};
+pub(crate) use key_ranges::Run;
+use key_ranges::{Bounds, HasBounds, KeyRanges};
 
 /// One level's files, in the order they are searched.
 pub(crate) type Level = Vec<Arc<TableFile>>;
