@@ -3,6 +3,7 @@
 //! ```text
 //! peers read      point lookups, multi_get, seeks and scans on a loaded tree
 //! peers growth    present and absent lookups in trees of several sizes, beside memory's own cost
+//! peers threads   what a second reader thread gains, beside what one of pure loads gains
 //! peers write     fills and overwrites, until compaction has settled; reads beside a writer
 //!
 //! engine/  the engines behind one interface      server   one process an engine
@@ -19,6 +20,7 @@ mod keys;
 mod memory;
 mod read;
 mod server;
+mod threads;
 mod write;
 
 use std::path::PathBuf;
@@ -40,6 +42,8 @@ enum Command {
     Read(Options),
     /// Present and absent lookups in trees of several sizes, everything in the cache.
     Growth(growth::Growth),
+    /// What a second reader thread gains, beside what a second thread of pure loads gains.
+    Threads(Options),
     /// Fills and overwrites, until compaction has settled; reads beside a writer.
     Write(Options),
     /// One engine, driven through standard input. Started by the other commands.
@@ -86,6 +90,12 @@ struct Options {
     /// readwhilewriting: the most writes a second; 0 for as many as there can be.
     #[arg(long, default_value_t = 0)]
     writes_per_second: u64,
+    /// Threads: milliseconds of a slice.
+    #[arg(long, default_value_t = 200)]
+    slice_ms: u64,
+    /// Threads: cycles of four slices.
+    #[arg(long, default_value_t = 25)]
+    cycles: u64,
     /// Only the workloads whose name contains one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -125,7 +135,7 @@ impl Options {
 
     /// What a server must know.
     fn for_server(&self) -> Vec<String> {
-        let numbers: [(&str, u64); 9] = [
+        let numbers: [(&str, u64); 11] = [
             ("entries", self.entries),
             ("key-bytes", self.key_bytes as u64),
             ("value-bytes", self.value_bytes as u64),
@@ -135,6 +145,8 @@ impl Options {
             ("operations", self.operations),
             ("seconds", self.seconds),
             ("writes-per-second", self.writes_per_second),
+            ("slice-ms", self.slice_ms),
+            ("cycles", self.cycles),
         ];
         numbers.iter().map(|(name, number)| format!("--{name}={number}")).collect()
     }
@@ -144,6 +156,7 @@ fn main() {
     let failed = match Cli::parse().command {
         Command::Read(options) => read::compare(&options),
         Command::Growth(growth) => growth.compare(),
+        Command::Threads(options) => threads::compare(&options),
         Command::Write(options) => write::compare(&options),
         Command::Serve { engine, options } => server::serve(engine, &options),
     };

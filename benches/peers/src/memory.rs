@@ -14,19 +14,24 @@ impl Memory {
         Memory((0..(bytes / 4).max(1) as u64).map(|i| mix(i) as u32).collect())
     }
 
+    /// So many loads from the place `at` on, the first of which has the number `first`; where the next
+    /// one would begin.
+    pub fn follow(&self, mut at: u32, first: u64, loads: u64) -> u32 {
+        for i in first..first + loads {
+            // Where to load from depends on what was loaded; the counter breaks cycles.
+            let place = (u64::from(at) * self.0.len() as u64) >> 32;
+            at = self.0[place as usize] ^ i as u32;
+        }
+        at
+    }
+
     /// Nanoseconds a load, of so many on each thread.
     pub fn load_ns(&self, threads: u64, loads: u64, seed: u64) -> f64 {
         let start = Instant::now();
         std::thread::scope(|scope| {
             for thread in 0..threads {
                 scope.spawn(move || {
-                    let mut at = mix(seed + thread) as u32;
-                    for i in 0..loads {
-                        // Where to load from depends on what was loaded; the counter breaks cycles.
-                        let place = (u64::from(at) * self.0.len() as u64) >> 32;
-                        at = self.0[place as usize] ^ i as u32;
-                    }
-                    black_box(at);
+                    black_box(self.follow(mix(seed + thread) as u32, 0, loads));
                 });
             }
         });

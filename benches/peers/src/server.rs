@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::engine::{Kind, Result};
-use crate::{Options, read, write};
+use crate::{Options, read, threads, write};
 
 /// The process's own side.
 pub fn serve(kind: Kind, options: &Options) -> Result<()> {
@@ -25,6 +25,7 @@ pub fn serve(kind: Kind, options: &Options) -> Result<()> {
         let seed = seed.parse()?;
         let figures = match write::run(&engine, workload, seed, options)? {
             Some(figures) => figures,
+            None if workload == "two-threads" => threads::run(&engine, options)?,
             None => vec![read::run(&engine, workload, seed, options)?],
         };
         let figures: Vec<String> = figures.iter().map(f64::to_string).collect();
