@@ -321,6 +321,12 @@ fn find_in_tables<'g>(
     tickers: ThreadTickers<'_>,
 ) -> Result<Option<Found<'g>>> {
     let Some(head) = version.head(key.user_key) else { return Ok(None) };
+    if let [_, .., deepest] = version.runs()
+        && let Some(file) = deepest.file_of(head, key.user_key)
+    {
+        // Its filter is the largest: its line is the one that comes from far away.
+        file.table.prefetch_filter(key, guard);
+    }
     for run in version.runs() {
         let Some(file) = run.file_of(head, key.user_key) else { continue };
         let deleted_at = match version.has_range_deletions {
