@@ -45,7 +45,7 @@ const FOUND: usize = usize::MAX;
 /// A value where it was found.
 enum ValueRef<'a> {
     Memtable(&'a [u8]),
-    Block(Found<'a>),
+    Block(&'a Found<'a>),
 }
 
 impl ValueRef<'_> {
@@ -140,8 +140,7 @@ impl Inner {
             return Ok(entry.map(|value| visit(ValueRef::Memtable(value))));
         }
         tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
-        let found = find_in_tables(&view.version, &key, &guard, tickers)?;
-        Ok(found.map(|found| visit(ValueRef::Block(found))))
+        find_in_tables(&view.version, &key, &guard, tickers, |found| visit(ValueRef::Block(found)))
     }
 }
 
@@ -312,14 +311,15 @@ fn find_in_memtables<'g>(
     Ok(None)
 }
 
-/// The value that the newest table with an entry of the key holds, if that is what it holds.
+/// Visits the value that the newest table with an entry of the key holds, if that is what it holds.
 #[inline(always)]
-fn find_in_tables<'g>(
-    version: &'g Version,
+fn find_in_tables<R>(
+    version: &Version,
     key: &LookupKey<'_>,
-    guard: &'g Guard,
+    guard: &Guard,
     tickers: ThreadTickers<'_>,
-) -> Result<Option<Found<'g>>> {
+    visit: impl FnOnce(&Found<'_>) -> R,
+) -> Result<Option<R>> {
     let Some(head) = version.head(key.user_key) else { return Ok(None) };
     if let [_, .., deepest] = version.runs()
         && let Some(file) = deepest.file_of(head, key.user_key)
@@ -337,8 +337,10 @@ fn find_in_tables<'g>(
             && let Some(found) = file.table.get_after_filter(key, guard, tickers)?
         {
             tickers.add(hit_ticker(run.level), 1);
-            let is_shown = is_value(found.kind)? && found.sequence >= deleted_at;
-            return Ok(is_shown.then_some(found));
+            return Ok(match is_value(found.kind)? && found.sequence >= deleted_at {
+                true => Some(visit(&found)),
+                false => None,
+            });
         }
         if deleted_at > 0 {
             // What deeper files hold of the key is older.

@@ -101,7 +101,7 @@ impl Block {
     }
 
     /// The whole uncompressed block.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
