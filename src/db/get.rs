@@ -156,11 +156,18 @@ struct Open<'k> {
 }
 
 impl Open<'_> {
-    /// The one file of a run that may hold the key.
+    /// Which file of a run may hold the key.
     #[inline(always)]
-    fn file_of<'v>(&self, run: &'v Run<Arc<TableFile>>) -> Option<&'v TableFile> {
-        run.file_of(self.head?, self.key.user_key).map(|file| &**file)
+    fn file_in(&self, run: &Run<Arc<TableFile>>) -> Option<usize> {
+        run.position_of(self.head?, self.key.user_key)
     }
+}
+
+/// Which file of a run one of them asks.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    file: u32,
+    lookup: u32,
 }
 
 /// A search of a table whose filter has said maybe.
@@ -201,8 +208,9 @@ fn find_together(
     for run in view.version.runs() {
         if view.version.has_range_deletions {
             for lookup in &mut *open {
-                lookup.deleted_at =
-                    lookup.file_of(run).map_or(0, |file| range_deletion(file, &lookup.key));
+                lookup.deleted_at = lookup
+                    .file_in(run)
+                    .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
             }
         }
         ask_filters(run, open, guard, tickers, &mut searches);
@@ -251,7 +259,8 @@ fn ask_filters<'g>(
 ) {
     let Some(Open { key: any, .. }) = open.first() else { return };
     let (mut lookups, mut keys, mut count) = ([0; TOGETHER], [any; TOGETHER], 0);
-    let mut ask = |table: &'g Table, lookups: &[usize], keys: &[&LookupKey<'_>]| {
+    let mut ask = |file: usize, lookups: &[usize], keys: &[&LookupKey<'_>]| {
+        let table = &*run.file(file).table;
         let mut answers = [false; TOGETHER];
         let answers = &mut answers[..keys.len()];
         table.filter_says_maybe_together(keys, answers, guard, tickers);
@@ -259,33 +268,37 @@ fn ask_filters<'g>(
             searches.push(Search { lookup, table, place: None });
         }
     };
-    if let Some(file) = run.only_file() {
+    if run.len() == 1 {
         for (i, lookup) in open.iter().enumerate() {
-            if lookup.file_of(run).is_some() {
+            if lookup.file_in(run).is_some() {
                 (lookups[count], keys[count]) = (i, &lookup.key);
                 count += 1;
             }
         }
-        return ask(&file.table, &lookups[..count], &keys[..count]);
+        return ask(0, &lookups[..count], &keys[..count]);
     }
-    let mut questions: Vec<(usize, &Table)> = Vec::with_capacity(open.len());
-    for (i, lookup) in open.iter().enumerate() {
-        if let Some(file) = lookup.file_of(run) {
-            file.table.prefetch_filter(&lookup.key, guard);
-            questions.push((i, &file.table));
+    // Those of one file beside each other.
+    let mut questions = [Question::default(); TOGETHER];
+    for (lookup, open) in (0..).zip(open) {
+        if let Some(file) = open.file_in(run) {
+            questions[count] = Question { file: file as u32, lookup };
+            count += 1;
         }
     }
-    while let Some(&(_, table)) = questions.first() {
-        count = 0;
-        questions.retain(|&(i, other)| {
-            let is_other = !std::ptr::eq(other, table);
-            if !is_other {
-                (lookups[count], keys[count]) = (i, &open[i].key);
-                count += 1;
-            }
-            is_other
-        });
-        ask(table, &lookups[..count], &keys[..count]);
+    let questions = &mut questions[..count];
+    questions.sort_unstable();
+    let groups = || questions.chunk_by(|a, b| a.file == b.file);
+    // A file has few of the keys: their lines are to travel with those of the other files.
+    for group in groups() {
+        let keys = group.iter().map(|question| &open[question.lookup as usize].key);
+        run.file(group[0].file as usize).table.prefetch_filter(keys, guard);
+    }
+    for group in groups() {
+        for (i, question) in group.iter().enumerate() {
+            let lookup = question.lookup as usize;
+            (lookups[i], keys[i]) = (lookup, &open[lookup].key);
+        }
+        ask(group[0].file as usize, &lookups[..group.len()], &keys[..group.len()]);
     }
 }
 
@@ -325,7 +338,7 @@ fn find_in_tables<R>(
         && let Some(file) = deepest.file_of(head, key.user_key)
     {
         // Its filter is the largest: its line is the one that comes from far away.
-        file.table.prefetch_filter(key, guard);
+        file.table.prefetch_filter([key], guard);
     }
     for run in version.runs() {
         let Some(file) = run.file_of(head, key.user_key) else { continue };

@@ -100,14 +100,20 @@ impl Found<'_> {
 }
 
 impl Table {
-    /// Step 1 of a lookup: starts to fetch what the filter's answer needs, if it is in memory.
-    #[inline]
-    pub fn prefetch_filter(&self, key: &LookupKey<'_>, guard: &Guard) {
+    /// Step 1 of lookups: starts to fetch what the filter's answers need, if it is in memory.
+    #[inline(always)]
+    pub fn prefetch_filter<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k LookupKey<'k>>,
+        guard: &Guard,
+    ) {
         if self.stored_filter.is_some()
             && let Some(filter) = self.filter.borrow(0, guard)
             && let Some(filter) = filter.full_of_hash64()
         {
-            filter.prepare(key.hash);
+            for key in keys {
+                filter.prepare(key.hash);
+            }
         }
     }
 

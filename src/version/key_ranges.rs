@@ -91,36 +91,45 @@ impl<F> Default for KeyRanges<F> {
 }
 
 impl<F: HasBounds> Run<F> {
-    /// Its file, if there is only one.
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The file at `position`, which is below [`Self::len`].
     #[inline(always)]
-    pub fn only_file(&self) -> Option<&F> {
-        match &*self.files {
-            [one] => Some(&one.file),
-            _ => None,
-        }
+    pub fn file(&self, position: usize) -> &F {
+        &self.files[position].file
     }
 
     /// The file whose range holds `key`, whose [`KeyRanges::head`] is `head`.
     #[inline(always)]
     pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&F> {
-        let file = match &*self.files {
+        self.position_of(head, key).map(|position| self.file(position))
+    }
+
+    /// Which file that is.
+    #[inline(always)]
+    pub fn position_of(&self, head: u64, key: &[u8]) -> Option<usize> {
+        let position = match &*self.files {
             [one] => {
                 if one.largest < head || (one.largest == head && ends_before(one, key)) {
                     return None;
                 }
-                one
+                0
             }
             files => {
                 let first = files.partition_point(|file| file.largest < head);
                 match files.get(first)?.largest == head {
-                    true => first_not_before(&files[first..], head, key)?,
-                    false => &files[first],
+                    true => first + count_ending_before(&files[first..], head, key),
+                    false => first,
                 }
             }
         };
+        let file = self.files.get(position)?;
         let begins_after =
             head < file.smallest || (head == file.smallest && begins_after(file, key));
-        (!begins_after).then_some(&file.file)
+        (!begins_after).then_some(position)
     }
 }
 
@@ -139,16 +148,11 @@ fn begins_after<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     file.file.bounds().smallest > key
 }
 
-/// Of files in key order, of which the first end with the head of `key`: the first that does not end
-/// before `key`.
+/// Of files in key order, of which the first end with the head of `key`: how many end before `key`.
 #[cold]
 #[inline(never)]
-fn first_not_before<'a, F: HasBounds>(
-    files: &'a [RangedFile<F>],
-    head: u64,
-    key: &[u8],
-) -> Option<&'a RangedFile<F>> {
-    files.get(files.partition_point(|file| file.largest == head && ends_before(file, key)))
+fn count_ending_before<F: HasBounds>(files: &[RangedFile<F>], head: u64, key: &[u8]) -> usize {
+    files.partition_point(|file| file.largest == head && ends_before(file, key))
 }
 
 #[cfg(test)]
