@@ -49,6 +49,7 @@ enum ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
+    #[inline(always)]
     fn bytes(&self) -> &[u8] {
         match self {
             ValueRef::Memtable(value) => value,

@@ -80,7 +80,7 @@ pub(crate) struct Found<'g> {
 }
 
 impl Found<'_> {
-    #[inline]
+    #[inline(always)]
     pub fn value(&self) -> &[u8] {
         &self.block.bytes()[self.value.clone()]
     }

@@ -45,6 +45,8 @@ struct RangedFile<F> {
     /// Heads of the bounds.
     smallest: u64,
     largest: u64,
+    /// In its run.
+    position: usize,
     file: F,
 }
 
@@ -59,13 +61,13 @@ impl<F: HasBounds> KeyRanges<F> {
         }
         let common_prefix = common.to_vec();
         let head = |key: &[u8]| head(&key[common_prefix.len()..]);
-        let ranged = |file: F| {
+        let ranged = |(position, file): (usize, F)| {
             let Bounds { smallest, largest } = file.bounds();
             let (smallest, largest) = (head(smallest), head(user_key(largest)));
-            RangedFile { smallest, largest, file }
+            RangedFile { smallest, largest, position, file }
         };
         let runs = runs.into_iter().map(|(level, files)| {
-            let files = files.into_iter().map(ranged).collect();
+            let files = files.into_iter().enumerate().map(ranged).collect();
             Run { level, files }
         });
         KeyRanges { runs: runs.collect(), common_prefix }
@@ -105,31 +107,35 @@ impl<F: HasBounds> Run<F> {
     /// The file whose range holds `key`, whose [`KeyRanges::head`] is `head`.
     #[inline(always)]
     pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&F> {
-        self.position_of(head, key).map(|position| self.file(position))
+        self.ranged_file_of(head, key).map(|ranged| &ranged.file)
     }
 
     /// Which file that is.
     #[inline(always)]
     pub fn position_of(&self, head: u64, key: &[u8]) -> Option<usize> {
-        let position = match &*self.files {
+        self.ranged_file_of(head, key).map(|ranged| ranged.position)
+    }
+
+    #[inline(always)]
+    fn ranged_file_of(&self, head: u64, key: &[u8]) -> Option<&RangedFile<F>> {
+        let file = match &*self.files {
             [one] => {
                 if one.largest < head || (one.largest == head && ends_before(one, key)) {
                     return None;
                 }
-                0
+                one
             }
             files => {
                 let first = files.partition_point(|file| file.largest < head);
                 match files.get(first)?.largest == head {
-                    true => first + count_ending_before(&files[first..], head, key),
-                    false => first,
+                    true => first_not_before(&files[first..], head, key)?,
+                    false => &files[first],
                 }
             }
         };
-        let file = self.files.get(position)?;
         let begins_after =
             head < file.smallest || (head == file.smallest && begins_after(file, key));
-        (!begins_after).then_some(position)
+        (!begins_after).then_some(file)
     }
 }
 
@@ -148,11 +154,16 @@ fn begins_after<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     file.file.bounds().smallest > key
 }
 
-/// Of files in key order, of which the first end with the head of `key`: how many end before `key`.
+/// Of files in key order, of which the first end with the head of `key`: the first that does not end
+/// before `key`.
 #[cold]
 #[inline(never)]
-fn count_ending_before<F: HasBounds>(files: &[RangedFile<F>], head: u64, key: &[u8]) -> usize {
-    files.partition_point(|file| file.largest == head && ends_before(file, key))
+fn first_not_before<'a, F: HasBounds>(
+    files: &'a [RangedFile<F>],
+    head: u64,
+    key: &[u8],
+) -> Option<&'a RangedFile<F>> {
+    files.get(files.partition_point(|file| file.largest == head && ends_before(file, key)))
 }
 
 #[cfg(test)]
@@ -199,7 +210,12 @@ mod tests {
     /// For each run the range that holds `key`.
     fn found<'a>(ranges: &'a KeyRanges<Owned>, key: &[u8]) -> Vec<Option<&'a Owned>> {
         let head = ranges.head(key);
-        ranges.runs().iter().map(|run| run.file_of(head?, key)).collect()
+        let file_of = |run: &'a Run<Owned>| {
+            let position = run.position_of(head?, key);
+            assert_eq!(position.map(|position| run.file(position)), run.file_of(head?, key));
+            run.file_of(head?, key)
+        };
+        ranges.runs().iter().map(file_of).collect()
     }
 
     #[test]

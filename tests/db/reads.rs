@@ -119,8 +119,18 @@ fn looking_up_together_counts_what_one_by_one_counts() {
         .map(|ticker| since.get(ticker))
     };
     let single = counted(&|| keys.iter().for_each(|key| drop(db.get(key).unwrap())));
+    let of_files = || db.stats().files.iter().map(|file| file.counts).collect::<Vec<_>>();
+    let files_single = of_files();
+    assert!(files_single.len() > 3, "a level of several files, and one in level 0");
     let together = counted(&|| drop(db.multi_get(&keys).unwrap()));
     assert_eq!(together, single);
+    for (twice, once) in of_files().iter().zip(&files_single) {
+        let examined = 2 * once.data_blocks_examined;
+        assert_eq!(
+            (twice.filter, twice.data_blocks_examined),
+            (once.filter + once.filter, examined)
+        );
+    }
     assert!(single.iter().filter(|&&n| n > 0).count() >= 7, "{single:?}");
 }
 
