@@ -3,8 +3,8 @@
 //! ```text
 //!   view ─► memtable, frozen memtables, newest first ─► found (value or tombstone): done
 //!        ─► candidates: files of level 0 newest first, then at most one file a level
+//!             deepest: prefetch its filter               the largest: from far away
 //!             for each: filter says no ─► next           counted: useful; the processor runs ahead
-//!                                                        and fetches the next filters' lines
 //!                       index ─► block ─► entry          found: done; else a false positive
 //! ```
 //!

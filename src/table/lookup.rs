@@ -3,8 +3,8 @@
 //! A lookup has three steps. A tree takes them one table after the other; for many keys, each step for
 //! all keys before the next one:
 //!
-//! 1. [`Table::prefetch_filter`] starts the filter's trip to memory (for keys together only: of one key
-//!    a processor looks far enough ahead to start those of the next tables while one is under way);
+//! 1. [`Table::prefetch_filter`] starts the filter's trip to memory (of one key's candidates for the
+//!    deepest only: a processor looks far enough ahead to start the other trips itself);
 //! 2. [`Table::filter_says_maybe`] takes its answer and counts it: a **no** ends the lookup here. For
 //!    keys together: [`Table::filter_says_maybe_together`];
 //! 3. [`Table::get_after_filter`] asks the index for the one block that can hold the key, and
