@@ -317,6 +317,8 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<(Lease<'g, Block>, SeekStart)> {
+        // All lines of the sidecar at once: which offset is wanted, its heads decide.
+        index.blocks.prefetch_resident(i);
         let block = match index.blocks.get(i, guard) {
             Some(block) => {
                 tickers.add(Ticker::BlockCacheDataHit, 1);
