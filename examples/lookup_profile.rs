@@ -14,6 +14,8 @@
 //! thousand keys again and again, all of whose lines are in the processor's caches: what is left is
 //! work, not waiting.
 //!
+//! `large pages`: as the memory of larger caches; other loads are from small ones.
+//!
 //! `pread`: one call for 4 KiB and a trailer, at random places of a file as large as the tree's data, into
 //! one buffer: the floor under a lookup that misses the cache, with the file in the system's cache.
 //!
@@ -180,6 +182,25 @@ fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     at
 }
 
+/// Zeros in pages of 2 MiB, as far as the system has them: what the memory of a cache is.
+#[cfg(target_os = "linux")]
+fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping of zeros, which nobody else knows and which is never unmapped, and advice
+    // for it.
+    unsafe {
+        let start = mmap_anonymous(std::ptr::null_mut(), 4 * words, access, flags)?;
+        madvise(start, 4 * words, Advice::LinuxHugepage)?;
+        Ok(std::slice::from_raw_parts_mut(start.cast(), words))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
+    Ok(Vec::leak(vec![0; words]))
+}
+
 /// Loads from memory that do not wait for each other.
 fn independent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     (0..count).map(|i| memory[mix(seed + i as u64) as usize % MEMORY_WORDS] as usize).sum()
@@ -213,6 +234,7 @@ fn main() -> Answer<()> {
     let (entries, some) = (options.entries, options.entries.min(1000));
     let names = [
         "dependent load",
+        "dependent load, large pages",
         "independent load",
         "pread",
         "get present",
@@ -234,6 +256,11 @@ fn main() -> Answer<()> {
     let names: Vec<&str> = names.collect();
     let words = if names.iter().any(|name| name.contains("load")) { MEMORY_WORDS } else { 0 };
     let memory: Vec<u32> = (0..words as u64).map(|i| mix(i) as u32).collect();
+    let large = match words {
+        0 => &mut [],
+        _ => large_pages(words)?,
+    };
+    large.copy_from_slice(&memory);
     let file = plain_file(if names.contains(&"pread") { options.entries } else { 1 })?;
     let mut figures = vec![Vec::new(); names.len()];
     for round in 0..options.rounds as u64 {
@@ -244,6 +271,7 @@ fn main() -> Answer<()> {
             let start = Instant::now();
             let found = match *name {
                 "dependent load" => dependent_loads(&memory, keys.len(), round),
+                "dependent load, large pages" => dependent_loads(large, keys.len(), round),
                 "independent load" => independent_loads(&memory, keys.len(), round),
                 "pread" => plain_reads(&file, keys.len(), round)?,
                 _ if name.starts_with("multi_get") => profiled_multi_gets(&db, &keys)?,
