@@ -42,8 +42,8 @@ pub(crate) enum EntryKind {
 }
 
 impl EntryKind {
-    #[inline]
     /// The kind a stored byte stands for, if it is one this engine gives a meaning to.
+    #[inline]
     pub fn from_byte(byte: u8) -> Option<EntryKind> {
         match byte {
             0 => Some(EntryKind::Deletion),
