@@ -95,6 +95,11 @@ impl LargePages {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
+    fn has(&self, pointer: *mut u8) -> bool {
+        let start = self.start.load(Relaxed);
+        !start.is_null() && pointer.addr().wrapping_sub(start.addr()) < Self::BYTES
+    }
+
     /// Runs `make`, after everything that an earlier call has made is gone.
     fn during<T>(&self, make: impl FnOnce() -> T) -> T {
         self.used.store(0, Relaxed);
@@ -119,9 +124,39 @@ unsafe impl GlobalAlloc for LargePages {
         unsafe { System.alloc(layout) }
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if !self.on.load(Relaxed) {
+            // SAFETY: the caller's promise.
+            return unsafe { System.alloc_zeroed(layout) };
+        }
+        // SAFETY: what `alloc` answers has the layout's size. A mapping's pieces may have been used.
+        unsafe {
+            let piece = self.alloc(layout);
+            if !piece.is_null() {
+                piece.write_bytes(0, layout.size());
+            }
+            piece
+        }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
+        if !self.has(pointer) && !self.on.load(Relaxed) {
+            // SAFETY: the caller's promise, and it is the system's.
+            return unsafe { System.realloc(pointer, layout, new_bytes) };
+        }
+        // SAFETY: the caller's promise; the smaller of both sizes is in both.
+        unsafe {
+            let piece = self.alloc(Layout::from_size_align_unchecked(new_bytes, layout.align()));
+            if !piece.is_null() {
+                piece.copy_from_nonoverlapping(pointer, new_bytes.min(layout.size()));
+                self.dealloc(pointer, layout);
+            }
+            piece
+        }
+    }
+
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let offset = pointer.addr().wrapping_sub(self.start.load(Relaxed).addr());
-        if self.start.load(Relaxed).is_null() || offset >= Self::BYTES {
+        if !self.has(pointer) {
             // SAFETY: not from the mapping, so from the system.
             unsafe { System.dealloc(pointer, layout) }
         }
