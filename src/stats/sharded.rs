@@ -27,7 +27,7 @@ const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Threads beyond these share a row.
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(super) const MOST_ROWS: usize = GROUPS * GROUP_ROWS;
 
 /// One thread's counters, on cache lines of their own.
