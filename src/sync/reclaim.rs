@@ -285,7 +285,7 @@ fn enter_thread() -> &'static Record {
 
 /// Gives this thread's record to the next thread. A record whose guard was leaked stays with the
 /// dead thread for good: references taken under that guard may still be in use.
-#[cfg(not(loom))]
+#[cfg(any(not(loom), test))]
 fn leave_thread() {
     let Some(record) = RECORD.with(Cell::take) else { return };
     if record.depth.load(Ordering::Relaxed) == 0 {
