@@ -143,9 +143,13 @@ pub struct BlockCache {
     garbage_bytes: AtomicUsize,
     state: Mutex<State>,
     load_stripes: [Mutex<()>; LOAD_STRIPES],
-    pool: Option<Arc<Pool>>,
-    /// Unused where there is a pool.
-    spares: Arc<Spares>,
+    memory: Memory,
+}
+
+/// Where memory for blocks comes from.
+enum Memory {
+    Pool(Arc<Pool>),
+    Spares(Arc<Spares>),
 }
 
 struct State {
@@ -172,6 +176,15 @@ struct Evicted {
     _entries: Vec<Arc<dyn Entry>>,
 }
 
+impl Memory {
+    fn new(capacity_bytes: usize) -> Memory {
+        let most_spare_bytes =
+            (2 * garbage_limit_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes));
+        Pool::new(capacity_bytes)
+            .map_or_else(|| Memory::Spares(Spares::new(most_spare_bytes)), Memory::Pool)
+    }
+}
+
 impl BlockCache {
     /// A cache for at most `capacity_bytes` bytes. With 0 nothing is kept.
     pub fn new(capacity_bytes: usize) -> Arc<BlockCache> {
@@ -189,10 +202,7 @@ impl BlockCache {
                 metadata_leaves: false,
             }),
             load_stripes: std::array::from_fn(|_| Mutex::new(())),
-            pool: Pool::new(capacity_bytes),
-            spares: Spares::new(
-                (2 * garbage_limit_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes)),
-            ),
+            memory: Memory::new(capacity_bytes),
         })
     }
 
@@ -219,15 +229,18 @@ impl BlockCache {
 
     /// Memory of `len` bytes, whatever they hold, for what is about to be kept here.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
-        match &self.pool {
-            Some(pool) => pool.buffer(len).unwrap_or_else(|| LineBuf::zeroed(len)),
-            None => self.spares.buffer(len),
+        match &self.memory {
+            Memory::Pool(pool) => pool.buffer(len).unwrap_or_else(|| LineBuf::zeroed(len)),
+            Memory::Spares(spares) => spares.buffer(len),
         }
     }
 
     /// Memory for blocks that none has.
     fn unused_bytes(&self) -> usize {
-        self.pool.as_ref().map_or_else(|| self.spares.spare_bytes(), |pool| pool.free_bytes())
+        match &self.memory {
+            Memory::Pool(pool) => pool.free_bytes(),
+            Memory::Spares(spares) => spares.spare_bytes(),
+        }
     }
 
     fn has_much_garbage(&self) -> bool {

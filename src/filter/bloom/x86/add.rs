@@ -19,9 +19,9 @@
 //! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane, which is zero in every lane
 //! but one, since shifts by 32 and more (negative ones wrap) give 0.
 //!
-//! What bounds them (AMD Zen 4, 6 probes): AVX2 does six vector operations a probe, and four fit into a
-//! cycle: 3.0 ns a key. The same in registers of 512 bits takes 2.5 ns, since these execute an operation
-//! in two turns; the product takes 1.9 ns, of which 0.3 are the probes struck out and 0.1 the fetching.
+//! What bounds them (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle. The
+//! same in registers of 512 bits gains little, since these execute an operation in two turns; the product
+//! takes a handful of operations for up to eight probes.
 
 use std::arch::x86_64::*;
 
@@ -173,7 +173,7 @@ pub(super) fn add_avx512<const GROUPS: usize>(
 ) {
     let Some(first) = batches.first() else { return };
     // Two in turn: what is read was written a batch ago, and is in the cache by now. Read at once, it
-    // would have to come from the queue of stores: 0.3 ns a key.
+    // would have to come from the queue of stores.
     let (mut batch, mut ahead) = (&mut { Batch::<GROUPS>::EMPTY }, &mut { Batch::EMPTY });
     batch.fill(lines, first, probes);
     for i in 0..batches.len() {
