@@ -70,6 +70,23 @@ impl Error {
     pub(crate) fn io(path: &Path, operation: &'static str, source: io::Error) -> Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
+
+    /// Whether room was missing: on the device, in a quota, or under the limit of a file's size.
+    /// Nothing is in doubt then, and the same call may succeed when there is room again.
+    ///
+    /// A failed sync is never of this kind, whatever its reason: what it was to make durable may be
+    /// lost, and no second sync tells.
+    pub fn is_out_of_space(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match self {
+            Error::Io { operation, source, .. } => {
+                !operation.starts_with("sync")
+                    && matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+            }
+            Error::ReadOnly(cause) => cause.is_out_of_space(),
+            _ => false,
+        }
+    }
 }
 
 /// Bytes that are not what their format says, seen by a decoder that knows no file.
