@@ -15,6 +15,7 @@ use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use crate::identity::Creator;
 use crate::key::{self, internal_key};
 use crate::range_del::RangeTombstone;
 use crate::stats::Counters;
@@ -38,6 +39,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
             assigned_sequence: None,
+            tail_bytes: 0,
         },
         pin_metadata: PinMetadata::None,
         options: TableOptions {
@@ -45,6 +47,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             compression: Compression::None,
             ..TableOptions::default()
         },
+        creator: Creator::of_lone_table(),
         next_file: AtomicU64::new(1),
         departed: Arc::default(),
     }

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::fs::{Fs, RealFs};
 use crate::policy::FilterPolicy;
 use crate::table::{Compression, FilterKeys};
+use crate::version::ROLL_AFTER_BYTES;
 
 /// Options of a database, all with defaults: `Db::builder(path).open()`.
 ///
@@ -38,6 +39,7 @@ pub struct Builder {
     pub(crate) memtable_bytes: usize,
     pub(crate) shape: Shape,
     pub(crate) compaction_threads: usize,
+    pub(crate) manifest_roll_bytes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +68,7 @@ impl Builder {
                 table_bytes: 64 << 20,
             },
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
+            manifest_roll_bytes: ROLL_AFTER_BYTES,
         }
     }
 
@@ -189,6 +192,13 @@ impl Builder {
         self
     }
 
+    /// By how much a MANIFEST grows before it is written anew. Only tests have a reason to change it.
+    #[doc(hidden)]
+    pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
+        self.manifest_roll_bytes = bytes;
+        self
+    }
+
     /// The file system. Default the operating system's; tests use one in memory.
     pub fn fs(mut self, fs: Arc<dyn Fs>) -> Builder {
         self.fs = fs;
@@ -205,6 +215,23 @@ impl Builder {
     pub fn open(self) -> Result<Db> {
         self.check()?;
         Db::open_with(self)
+    }
+
+    /// Opens the database to read it: nothing is written, not even a lock, so it works where the directory
+    /// cannot be written, on a full disk, and while another `Db` or process has the database open.
+    ///
+    /// What it shows is the database at one moment: every write up to a certain one, and none after. It
+    /// does not follow a writer; open it again to see more. What the logs hold is kept in memory, and
+    /// each table keeps its file open, whatever [`Builder`] says of open files: a writer may delete it at
+    /// any time. Writing answers [`Error::OpenedReadOnly`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] where there is no database, or for an option out of its range;
+    /// [`Error::Corruption`] with file and offset when what is on disk cannot be trusted.
+    pub fn open_read_only(self) -> Result<Db> {
+        self.check()?;
+        Db::read_with(self)
     }
 
     fn check(&self) -> Result<()> {

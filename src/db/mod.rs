@@ -20,15 +20,18 @@ mod cover;
 mod cursor;
 mod get;
 mod ingest;
+mod install;
 mod iter;
+mod read_only;
 mod recover;
 mod snapshot;
 mod sources;
 mod stats;
+mod take_over;
 mod verify;
 mod write;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -103,12 +106,18 @@ struct State {
     idle_threads: usize,
     /// A manual compaction has the tree for itself.
     manual: bool,
+    /// The directory is not taken over yet: nothing may be flushed.
+    waits_for_space: bool,
 }
 
-/// How far the tables cover the writes: what the next MANIFEST starts with.
+/// How far the tables cover the writes, and which WALs hold the others: what the next MANIFEST starts
+/// with.
+#[derive(Default)]
 struct Progress {
     flushed_sequence: SequenceNumber,
     oldest_wal: u64,
+    /// WALs of which something is known to be durable, and how many bytes.
+    durable_wals: BTreeMap<u64, u64>,
 }
 
 impl State {
@@ -126,6 +135,7 @@ pub(crate) struct Inner {
     policy: FilterPolicy,
     shape: Shape,
     memtable_bytes: usize,
+    manifest_roll_bytes: u64,
     counters: Arc<Counters>,
 
     view: ArcCell<View>,
@@ -136,9 +146,12 @@ pub(crate) struct Inner {
     writer: Mutex<Writer>,
     queue: Mutex<VecDeque<Arc<Pending>>>,
     sealed_wals: Mutex<SealedWals>,
-    manifest: Mutex<Manifest>,
+    /// `None`: the directory is not taken over.
+    manifest: Mutex<Option<Manifest>>,
     /// Taken while holding the manifest.
     progress: Mutex<Progress>,
+    /// What taking the directory over waits for.
+    pending: Mutex<Option<take_over::Pending>>,
     state: Mutex<State>,
     /// Signalled whenever `state` changes, or `closing` or `latched` is set.
     changed: Condvar,
@@ -168,12 +181,18 @@ impl Inner {
         error
     }
 
+    /// As [`Inner::latch`], but for want of space, after which everything is as before.
+    fn latch_unless_out_of_space(&self, error: Error) -> Error {
+        if error.is_out_of_space() { error } else { self.latch(error) }
+    }
+
     fn check_writable(&self) -> Result<()> {
         if self.closing.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
         match self.latched.get() {
             None => Ok(()),
+            Some(Error::OpenedReadOnly) => Err(Error::OpenedReadOnly),
             Some(error) => Err(Error::ReadOnly(Arc::new(error.clone()))),
         }
     }
@@ -208,8 +227,11 @@ impl Handle {
             let _ = thread.join();
         }
         // Tables that are no longer listed are deleted now, not after the next opening.
-        drain(background::READERS_PATIENCE);
+        drain(install::READERS_PATIENCE);
         let synced = match inner.latched.get() {
+            Some(Error::OpenedReadOnly) => Ok(()),
+            // Nothing was written.
+            None if inner.missing_space().is_some() => Ok(()),
             None => inner.sync_wals(),
             Some(error) => Err(error.clone()),
         };
@@ -264,9 +286,22 @@ impl Db {
 
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
         let threads = options.compaction_threads;
-        let inner = Arc::new(recover::recover(options)?);
+        let inner = Arc::new(take_over::open(options)?);
         let threads = Mutex::new(background::start(&inner, threads)?);
         Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+    }
+
+    pub(crate) fn read_with(options: Builder) -> Result<Db> {
+        let inner = Arc::new(read_only::open(options)?);
+        let threads = Mutex::default();
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+    }
+
+    /// Opens the database in the directory `path` to read it, with default options: see
+    /// [`Builder::open_read_only`].
+    #[doc(alias = "OpenForReadOnly")]
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Db> {
+        Db::builder(path).open_read_only()
     }
 
     /// Waits for the background threads, syncs the WAL and gives up the lock. What writers were

@@ -347,6 +347,10 @@ impl WritableFile for FaultWritableFile {
         self.inner.flush()
     }
 
+    fn discard_unflushed(&mut self) {
+        self.inner.discard_unflushed();
+    }
+
     fn sync(&mut self) -> Result<()> {
         let admitted = self.control.admit(Operation::Sync, self.inner.path());
         self.sync_failed |= admitted.is_err();

@@ -138,6 +138,8 @@ impl WritableFile for Mapped {
         Ok(())
     }
 
+    fn discard_unflushed(&mut self) {}
+
     fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io(&self.path, "sync", error))
     }

@@ -108,6 +108,11 @@ pub trait WritableFile: Send + Sync + fmt::Debug {
     /// Hands everything appended to the operating system.
     fn flush(&mut self) -> Result<()>;
 
+    /// Forgets what was appended and is still in this process: after an `append` or a `flush` for which there
+    /// was no space, so that no later sync brings back what was reported as failed. A part of
+    /// it may be in the file; nothing may be appended behind that.
+    fn discard_unflushed(&mut self);
+
     /// Makes everything appended durable. A failure is final: drop the file, do not retry.
     fn sync(&mut self) -> Result<()>;
 

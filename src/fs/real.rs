@@ -195,6 +195,10 @@ impl WritableFile for RealWritableFile {
         Ok(())
     }
 
+    fn discard_unflushed(&mut self) {
+        self.buffer.clear();
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
         // fdatasync: it covers the length of the file, and spares the journal the time stamps.
