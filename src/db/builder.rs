@@ -199,11 +199,13 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for an option out of its range, before anything is touched;
+    /// [`Error::InvalidArgument`] for an empty path or an option out of its range, before anything is
+    /// touched;
     /// [`Error::Locked`] when it is open elsewhere, also in this process; [`Error::Corruption`]
     /// with file and offset when what is on disk cannot be trusted.
-    pub fn open(self) -> Result<Db> {
+    pub fn open(mut self) -> Result<Db> {
         self.check()?;
+        self.path = lasting(&*self.fs, &self.path)?;
         Db::open_with(self)
     }
 
@@ -224,4 +226,14 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// A path of the caller as it stays valid: the process may change its directory while it is in use.
+pub(super) fn lasting(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::InvalidArgument(
+            "the path is empty; the directory of the process is \".\"".into(),
+        ));
+    }
+    fs.absolute(path)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::background::whole_tree;
+use super::builder::lasting;
 use super::write::lock;
 use super::{Inner, sequence_after};
 use crate::cursor::Cursor;
@@ -29,6 +30,8 @@ impl Inner {
         if files.is_empty() {
             return self.check_writable();
         }
+        let fs = &*self.store.fs;
+        let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
         // Writers wait: the memtable must hold nothing newer than the files.
         let mut writer = lock(&self.writer);
         self.check_writable()?;
@@ -37,7 +40,7 @@ impl Inner {
         }
         let sequence = sequence_after(writer.last_sequence, 1)?;
         let mut copied = Vec::new();
-        for path in files {
+        for path in &files {
             copied.push(self.copy_in(path, sequence)?);
         }
         copied.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
@@ -127,6 +130,7 @@ impl Inner {
 
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let fs = &self.store.fs;
+        let dir = &lasting(&**fs, dir)?;
         if fs.exists(dir)? {
             return Err(Error::InvalidArgument(format!(
                 "{}: exists already; a checkpoint makes a new directory",

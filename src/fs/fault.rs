@@ -23,7 +23,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{FileLock, Fs, RandomAccessFile, WritableFile};
@@ -264,6 +264,10 @@ impl FaultFs {
 }
 
 impl Fs for FaultFs {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.control.admit(Operation::Create, path)?;
         Ok(self.watched(self.inner.create(path)?))

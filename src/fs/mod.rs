@@ -49,6 +49,12 @@ const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system. Every error names the path and the operation.
 pub trait Fs: Send + Sync + fmt::Debug + 'static {
+    /// The path by which `path` is found also when the process has changed its directory. What is
+    /// used more than once is made absolute first.
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_owned())
+    }
+
     /// A new, empty file. One that stood under this name before is unlinked, not truncated: who has
     /// it open, and its other hard links, keep its bytes.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
@@ -161,7 +167,9 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    while !fs.exists(ancestor)? {
+    // The empty path, and `.` where the process's directory was removed, have no ancestor that
+    // exists: the creation below says what is wrong with them.
+    while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);
     }

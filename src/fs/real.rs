@@ -20,6 +20,10 @@ use crate::error::{Error, Result};
 pub struct RealFs;
 
 impl Fs for RealFs {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        std::path::absolute(path).map_err(|error| Error::io(path, "find the directory of", error))
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         Ok(Box::new(RealWritableFile::new(path, create_new(path)?)))
     }

@@ -61,7 +61,7 @@ impl SstWriter {
         path: impl AsRef<Path>,
         options: TableOptions,
     ) -> Result<SstWriter> {
-        let path = path.as_ref().to_owned();
+        let path = fs.absolute(path.as_ref())?;
         let builder = TableBuilder::new(fs.create(&path)?, options, Dialect::External)?;
         Ok(SstWriter { builder, fs, path, internal_key: Vec::new(), ranges: Vec::new() })
     }

@@ -8,6 +8,7 @@ mod edges;
 mod faults;
 mod kill;
 mod model;
+mod paths;
 mod prefix;
 mod range_del;
 mod reads;
