@@ -38,6 +38,7 @@ pub struct Builder {
     pub(crate) memtable_bytes: usize,
     pub(crate) shape: Shape,
     pub(crate) compaction_threads: usize,
+    pub(crate) max_open_files: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +67,7 @@ impl Builder {
                 table_bytes: 64 << 20,
             },
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
+            max_open_files: None,
         }
     }
 
@@ -183,6 +185,24 @@ impl Builder {
         self
     }
 
+    /// How many of its tables the database has open at a time, 1 to 1048576. The others are opened when
+    /// they are read, for a few microseconds more, and checked to be the same files.
+    ///
+    /// Default: all databases of the process that do not set it share half of the descriptors that
+    /// the process may have (the soft limit, asked at each opening). The other half is the
+    /// program's, and that of logs and of tables being written, a handful for each database. So
+    /// raise the limit of the process rather than this; lower this for a program that needs more
+    /// of it. Reads go beyond it rather than wait: by as many tables as are being read at one
+    /// moment.
+    ///
+    /// Iterators and snapshots that outlive the database keep the tables they need open, beyond this,
+    /// up to a quarter of what the process may have. Tables beyond that are opened when they are
+    /// read, and an error names the one that is gone by then.
+    pub fn max_open_files(mut self, files: usize) -> Builder {
+        self.max_open_files = Some(files);
+        self
+    }
+
     /// Whether a missing database is created. Default true.
     pub fn create_if_missing(mut self, create: bool) -> Builder {
         self.create_if_missing = create;
@@ -210,12 +230,13 @@ impl Builder {
     }
 
     fn check(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 5] = [
+        let ranges: [(&str, u64, u64, u64); 6] = [
             ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
             ("memtable_bytes", self.memtable_bytes as u64, 4096, 2 << 30),
             ("table_bytes", self.shape.table_bytes, 4096, 1 << 40),
             ("level_base_bytes", self.shape.level_base_bytes, 4096, 1 << 50),
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
+            ("max_open_files", self.max_open_files.unwrap_or(1) as u64, 1, 1 << 20),
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {

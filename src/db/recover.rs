@@ -26,7 +26,7 @@ use super::{Inner, Progress, State};
 use crate::cache::BlockCache;
 use crate::error::{Damage, Error, Result};
 use crate::flush;
-use crate::fs::{self, Fs};
+use crate::fs::{self, DescriptorPool, Fs};
 use crate::key::SequenceNumber;
 use crate::memtable::Memtable;
 use crate::policy::FilterContext;
@@ -59,6 +59,10 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
     let store = TableStore {
         fs: Arc::clone(&fs),
         dir: dir.clone(),
+        descriptors: match options.max_open_files {
+            Some(files) => DescriptorPool::new(files),
+            None => DescriptorPool::shared(),
+        },
         context: TableContext {
             cache,
             counters: Arc::clone(&counters),
@@ -109,12 +113,14 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
         idle_threads: options.compaction_threads,
         manual: false,
     };
+    let view = Arc::new(state.view());
     Ok(Inner {
         policy: options.filter,
         shape: options.shape,
         memtable_bytes: options.memtable_bytes,
         counters,
-        view: ArcCell::new(Arc::new(state.view())),
+        views: Mutex::new(vec![Arc::downgrade(&view)]),
+        view: ArcCell::new(view),
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
         writer: Mutex::new(Writer {

@@ -26,7 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{FileLock, Fs, RandomAccessFile, WritableFile};
+use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::{Error, Result};
 
 /// A kind of call.
@@ -284,6 +284,16 @@ impl Fs for FaultFs {
         Ok(Arc::new(FaultRandomAccessFile { inner, control: Arc::clone(&self.control) }))
     }
 
+    fn open_pooled(
+        &self,
+        path: &Path,
+        pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        self.control.admit(Operation::Open, path)?;
+        let inner = self.inner.open_pooled(path, pool)?;
+        Ok(Arc::new(FaultRandomAccessFile { inner, control: Arc::clone(&self.control) }))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.control.admit(Operation::Rename, from)?;
         self.inner.rename(from, to)
@@ -386,6 +396,10 @@ impl RandomAccessFile for FaultRandomAccessFile {
 
     fn path(&self) -> &Path {
         self.inner.path()
+    }
+
+    fn keep_open(&self) -> Result<bool> {
+        self.inner.keep_open()
     }
 
     fn drop_page_cache(&self) -> Result<()> {

@@ -10,7 +10,7 @@ use super::{FileMeta, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::error::Result;
 use crate::filter::FilterSpec;
-use crate::fs::Fs;
+use crate::fs::{DescriptorPool, Fs};
 use crate::key::SequenceNumber;
 use crate::range_del::RangeTombstone;
 use crate::stats::Ticker;
@@ -19,6 +19,8 @@ use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
+    /// Where open tables have their descriptors from.
+    pub descriptors: Arc<DescriptorPool>,
     /// What readers of a table need.
     pub context: TableContext,
     /// Of which tables filter and index are pinned.
@@ -57,7 +59,7 @@ impl TableStore {
             PinMetadata::All => true,
         };
         let context = TableContext { assigned_sequence, pin_metadata, ..self.context.clone() };
-        Table::open(self.fs.open(path)?, context)
+        Table::open(self.fs.open_pooled(path, &self.descriptors)?, context)
     }
 
     /// Starts a new table, for `level`.

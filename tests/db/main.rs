@@ -4,6 +4,7 @@ mod budget;
 mod compaction;
 mod concurrent;
 mod crash;
+mod descriptors;
 mod edges;
 mod faults;
 mod kill;
