@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use super::descriptors::{DescriptorPool, PooledFile, with_descriptor};
 use super::limits::check_file_length;
 #[cfg(target_os = "linux")]
-use super::mapped::Mapped;
+use super::mapped::{Mapped, is_safe_to_map};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
 
@@ -34,14 +34,15 @@ impl Fs for RealFs {
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(RealWritableFile::new(path, create_new(path)?)))
+        Ok(Box::new(RealWritableFile::create(path)?))
     }
 
     #[cfg(target_os = "linux")]
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(match Mapped::create(path, create_new(path)?)? {
-            Ok(mapped) => Box::new(mapped),
-            Err(file) => Box::new(RealWritableFile::new(path, file)),
+        let plain = RealWritableFile::create(path)?;
+        Ok(match is_safe_to_map(plain.file()) {
+            true => Box::new(Mapped::new(plain)?),
+            false => Box::new(plain),
         })
     }
 
@@ -130,7 +131,7 @@ impl Fs for RealFs {
 }
 
 #[derive(Debug)]
-struct RealWritableFile {
+pub(super) struct RealWritableFile {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
@@ -181,8 +182,26 @@ fn create_new(path: &Path) -> Result<File> {
 }
 
 impl RealWritableFile {
-    fn new(path: &Path, file: File) -> RealWritableFile {
-        RealWritableFile { path: path.to_owned(), file, buffer: Vec::new(), written_bytes: 0 }
+    /// A new, empty file, in place of any that stood under this name.
+    pub fn create(path: &Path) -> Result<RealWritableFile> {
+        let file = create_new(path)?;
+        let path = path.to_owned();
+        Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0 })
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Bytes handed to the operating system.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Goes on behind `bytes` bytes that reached the file by another way.
+    pub fn skip(&mut self, bytes: u64) {
+        debug_assert!(self.buffer.is_empty());
+        self.written_bytes += bytes;
     }
 
     /// Hands `bytes` on, which follow what was handed on before.
@@ -350,7 +369,7 @@ mod tests {
     fn what_is_handed_on_ends_at_multiples_of_the_buffer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        let mut file = RealWritableFile::new(&path, create_new(&path).unwrap());
+        let mut file = RealWritableFile::create(&path).unwrap();
         let mut all = Vec::new();
         for (i, bytes) in [1000, 300_000, 7, 0, 262_144, 1 << 20, 600_000].into_iter().enumerate() {
             if i == 3 {
