@@ -14,7 +14,7 @@ use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use crate::fs::{DescriptorPool, Fault, FaultFs, Fs, MemFs, Operation, Target};
 use crate::identity::Creator;
 use crate::key::{self, internal_key};
 use crate::range_del::RangeTombstone;
@@ -34,6 +34,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
     TableStore {
         fs,
         dir: PathBuf::from(DIR),
+        descriptors: DescriptorPool::new(1),
         context: TableContext {
             cache: BlockCache::new(1 << 20),
             counters: Arc::new(Counters::new()),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::builder::lasting;
 use super::install::whole_tree;
 use super::write::lock;
 use super::{Inner, Progress, sequence_after};
@@ -30,6 +31,8 @@ impl Inner {
         if files.is_empty() {
             return Ok(());
         }
+        let fs = &*self.store.fs;
+        let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
         let mut copied = Vec::new();
         let ingested = files
             .iter()
@@ -136,6 +139,7 @@ impl Inner {
 
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let fs = &self.store.fs;
+        let dir = &lasting(&**fs, dir)?;
         if fs.exists(dir)? {
             return Err(Error::InvalidArgument(format!(
                 "{}: exists already; a checkpoint makes a new directory",

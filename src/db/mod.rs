@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 pub use batch::WriteBatch;
@@ -55,10 +55,10 @@ use crate::memtable::Memtable;
 use crate::policy::FilterPolicy;
 use crate::slice::Slice;
 use crate::stats::Counters;
-use crate::sync::{ArcCell, drain};
+use crate::sync::{ArcCell, drain, pin};
 use crate::version::{Manifest, TableStore, Version};
 use snapshot::SnapshotList;
-use write::{Pending, SealedWals, Writer};
+use write::{Pending, SealedWals, Writer, lock};
 
 /// What readers see: everything that was written, at one moment. Immutable but for the entries
 /// that writers add to the memtable, which readers tell apart by sequence number.
@@ -139,6 +139,8 @@ pub(crate) struct Inner {
     counters: Arc<Counters>,
 
     view: ArcCell<View>,
+    /// Every view that may still be held, for the closing.
+    views: Mutex<Vec<Weak<View>>>,
     /// The last sequence number that readers may see.
     visible: AtomicU64,
     snapshots: SnapshotList,
@@ -197,6 +199,23 @@ impl Inner {
         }
     }
 
+    /// Tables that somebody can still ask for keep their descriptors from now on: when the lock is
+    /// given up, the next owner of the directory may delete their names.
+    fn keep_held_tables(&self) {
+        let current = self.view.load_arc(&pin());
+        let snapshots_live = !self.snapshots.sequences().is_empty();
+        for view in lock(&self.views).iter().filter_map(Weak::upgrade) {
+            // The database itself holds the current view once; `current` and `view` are two more.
+            let held = !Arc::ptr_eq(&view, &current) || Arc::strong_count(&view) > 3;
+            if held || snapshots_live {
+                for (_, file) in view.version.files() {
+                    // One that cannot be kept is opened when it is read, and says then what is wrong.
+                    let _ = file.table.block_file().file().keep_open();
+                }
+            }
+        }
+    }
+
     fn check_open(&self) -> Result<()> {
         match self.closing.load(Ordering::Acquire) {
             false => Ok(()),
@@ -236,6 +255,7 @@ impl Handle {
             Some(error) => Err(error.clone()),
         };
         inner.store.departed.close();
+        inner.keep_held_tables();
         inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         synced
     }

@@ -23,7 +23,7 @@ use super::builder::{Builder, CacheChoice};
 use crate::cache::BlockCache;
 use crate::error::{Damage, Error, Result};
 use crate::flush;
-use crate::fs::Fs;
+use crate::fs::{DescriptorPool, Fs};
 use crate::identity::{Creator, new_db_identity};
 use crate::key::{SequenceNumber, user_key};
 use crate::memtable::{Memtable, MemtableWriter};
@@ -101,6 +101,10 @@ pub(super) fn table_store(options: &Builder, directory: &Directory) -> TableStor
     TableStore {
         fs: Arc::clone(&options.fs),
         dir: options.path.clone(),
+        descriptors: match options.max_open_files {
+            Some(files) => DescriptorPool::new(files),
+            None => DescriptorPool::shared(),
+        },
         context: TableContext {
             cache,
             counters: Arc::new(Counters::new()),

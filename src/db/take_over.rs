@@ -135,13 +135,15 @@ fn assemble(
         manual: waits,
         waits_for_space: waits,
     };
+    let view = Arc::new(state.view());
     Inner {
         policy: options.filter,
         shape: options.shape,
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
         counters: Arc::clone(&store.context.counters),
-        view: ArcCell::new(Arc::new(state.view())),
+        views: Mutex::new(vec![Arc::downgrade(&view)]),
+        view: ArcCell::new(view),
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
         writer: Mutex::new(Writer {

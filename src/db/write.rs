@@ -332,7 +332,12 @@ impl Inner {
 
     /// Shows readers, writers and background threads what `state` holds now.
     pub(super) fn publish(&self, state: &mut State) {
-        self.view.replace(Arc::new(state.view()));
+        let view = Arc::new(state.view());
+        let mut views = lock(&self.views);
+        views.retain(|view| view.strong_count() > 0);
+        views.push(Arc::downgrade(&view));
+        drop(views);
+        self.view.replace(view);
         state.pressure = Pressure::of_tree(&state.version, &self.shape);
         self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
         self.changed.notify_all();

@@ -62,7 +62,7 @@ impl SstWriter {
         path: impl AsRef<Path>,
         options: TableOptions,
     ) -> Result<SstWriter> {
-        let path = path.as_ref().to_owned();
+        let path = fs.absolute(path.as_ref())?;
         let builder = TableBuilder::new(fs.create(&path)?, options, Dialect::External)?
             .created_by(&Creator::of_lone_table());
         Ok(SstWriter { builder, fs, path, internal_key: Vec::new(), ranges: Vec::new() })

@@ -10,7 +10,7 @@ use super::{FileMeta, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::fs::Fs;
+use crate::fs::{DescriptorPool, Fs};
 use crate::identity::{Creator, TableIdentity};
 use crate::key::SequenceNumber;
 use crate::range_del::RangeTombstone;
@@ -21,6 +21,8 @@ use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
+    /// Where open tables have their descriptors from.
+    pub descriptors: Arc<DescriptorPool>,
     /// What readers of a table need.
     pub context: TableContext,
     /// Of which tables filter and index are pinned.
@@ -71,7 +73,7 @@ impl TableStore {
         };
         let shared = self.context.clone();
         let context = TableContext { assigned_sequence, pin_metadata, tail_bytes, ..shared };
-        Table::open(self.fs.open(path)?, context)
+        Table::open(self.fs.open_pooled(path, &self.descriptors)?, context)
     }
 
     /// Starts a new table, for `level`.
