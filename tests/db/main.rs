@@ -6,6 +6,7 @@ mod concurrent;
 mod crash;
 mod edges;
 mod faults;
+mod history;
 mod kill;
 mod model;
 mod prefix;
