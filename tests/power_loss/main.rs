@@ -42,7 +42,7 @@ use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -62,7 +62,12 @@ const IMAGES_A_LIFE: u64 = 5;
 const LIVES_A_DISK: u64 = 4;
 /// The first image of a life falls into creation or recovery.
 const FIRST_WAIT_MILLIS: u64 = 40;
-const LONGEST_WAIT_MILLIS: u64 = 300;
+const LONGEST_WAIT_MILLIS: u64 = 200;
+/// What the writer has just said when a disk is cloned, or any moment. Right behind a promise is
+/// where a broken one shows: the next sync of another thread would keep it.
+const MOMENTS: [Option<&str>; 5] =
+    [None, Some("syncs"), Some("closes"), Some("checkpoints"), Some("ingests")];
+const LONGEST_WAIT_FOR_A_WORD: Duration = Duration::from_millis(500);
 
 #[test]
 #[ignore = "needs root, loop devices and mkfs.xfs; takes a minute"]
@@ -130,7 +135,7 @@ struct Said {
 /// A writer that runs, and the thread that listens to it.
 struct Writer {
     process: Child,
-    said: Arc<Mutex<Said>>,
+    said: Arc<(Mutex<Said>, Condvar)>,
     listener: JoinHandle<()>,
 }
 
@@ -143,21 +148,33 @@ impl Writer {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = Arc::new(Mutex::new(Said { demand, done: BTreeMap::new() }));
+        let said = Said { demand, done: BTreeMap::new() };
+        let said = Arc::new((Mutex::new(said), Condvar::new()));
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let listener = std::thread::spawn({
             let said = Arc::clone(&said);
             move || {
                 for line in lines {
-                    said.lock().unwrap().hear(&line.unwrap());
+                    said.0.lock().unwrap().hear(&line.unwrap());
+                    said.1.notify_all();
                 }
             }
         });
         Writer { process, said, listener }
     }
 
-    fn demand(&self) -> Demand {
-        self.said.lock().unwrap().demand.clone()
+    /// What was promised, at any moment or when the writer has just said `word`.
+    fn demand(&self, word: Option<&str>) -> Demand {
+        let (said, heard) = &*self.said;
+        let mut said = said.lock().unwrap();
+        if let Some(word) = word {
+            let count = |said: &Said| said.done.get(word).copied();
+            let before = count(&said);
+            let is_silent = |said: &mut Said| count(said) == before;
+            let wait = heard.wait_timeout_while(said, LONGEST_WAIT_FOR_A_WORD, is_silent);
+            said = wait.unwrap().0;
+        }
+        said.demand.clone()
     }
 
     /// Kills it; answers how often it did what.
@@ -166,7 +183,7 @@ impl Writer {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.listener.join().unwrap();
-        std::mem::take(&mut self.said.lock().unwrap().done)
+        std::mem::take(&mut self.said.0.lock().unwrap().done)
     }
 }
 
@@ -176,11 +193,18 @@ impl Said {
         let Some(words) = line.strip_prefix(writer::MARK) else { return };
         let (what, rest) = words.split_once(' ').unwrap();
         let numbers = || rest.split(' ').map(|word| word.parse::<u64>().unwrap());
-        match what {
-            "synced" => self.demand.raise(numbers()),
-            "checkpoint" => self.demand.add_checkpoint(numbers()),
-            _ => *self.done.entry(what.to_owned()).or_default() += numbers().next().unwrap(),
-        }
+        let (done, count) = match what {
+            "synced" => {
+                self.demand.raise(numbers());
+                ("syncs", 1)
+            }
+            "checkpoint" => {
+                self.demand.add_checkpoint(numbers());
+                ("checkpoints", 1)
+            }
+            _ => (what, numbers().next().unwrap()),
+        };
+        *self.done.entry(done.to_owned()).or_default() += count;
     }
 }
 
@@ -245,7 +269,8 @@ impl<'a> Trial<'a> {
         for number in 0..IMAGES_A_LIFE.min(enough - self.images) {
             let longest = if number == 0 { FIRST_WAIT_MILLIS } else { LONGEST_WAIT_MILLIS };
             sleep(Duration::from_millis(self.rng.random_range(0..longest)));
-            let demand = writer.demand();
+            let word = MOMENTS[self.rng.random_range(0..MOMENTS.len())];
+            let demand = writer.demand(if number == 0 { None } else { word });
             disks::clone(disk, &image);
             self.images += 1;
             survived = self.judge(&image, demand);

@@ -29,7 +29,7 @@ pub const DATABASE: &str = "db";
 pub const CHECKPOINTS: &str = "checkpoints";
 
 /// A life ends after so many writes at most.
-const MOST_WRITES: u64 = 6000;
+const MOST_WRITES: u64 = 2000;
 
 fn say(line: &str) {
     // One write, so that threads do not mix their lines.
@@ -182,7 +182,6 @@ impl Life<'_> {
                     let number = next_checkpoint(checkpoints);
                     self.db.checkpoint(checkpoints.join(number.to_string())).unwrap();
                     say(&format!("checkpoint {number} {}", to_words(&before)));
-                    say("checkpoints 1");
                 }
                 _ => std::thread::sleep(Duration::from_millis(rng.random_range(0..40))),
             }
