@@ -8,6 +8,7 @@ mod descriptors;
 mod edges;
 mod faults;
 mod file_systems;
+mod history;
 mod kill;
 mod limits;
 mod model;
