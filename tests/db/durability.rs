@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use maypole::fs::{FaultFs, Fs, MemFs, Operation};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Db, Durability, Error, Ticker, WriteBatch};
 
 /// Power losses that are tried on one moment. Each loses some of what was not synced, by chance.
@@ -44,43 +44,57 @@ fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
     fs.sync_dir(path.parent().unwrap()).unwrap();
 }
 
-/// Three writers, of whom the second asks for a sync. The first is held at its append until the
-/// other two wait in the queue, where one will lead both. `false`: they did not meet this time.
-fn two_writers_met_in_one_group() -> bool {
-    let mem = MemFs::new();
-    let fs = FaultFs::new(Arc::new(mem.clone()));
-    let db = Db::builder("/db").fs(Arc::new(fs.clone())).open().unwrap();
-    let (hold, held) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+/// Three writers. The first is held at its append until the other two wait in the queue, where one
+/// will lead both; their group's append is held until `before_group` has run. What the two were told;
+/// `None`: they did not meet this time.
+fn two_in_one_group(
+    fs: &FaultFs,
+    db: &Db,
+    before_group: impl FnOnce(),
+) -> Option<[maypole::Result<()>; 2]> {
+    let first = Arc::new(OnceLock::new());
+    let (first_goes, all_go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     fs.before_changes({
-        let (hold, held) = (Arc::clone(&hold), Arc::clone(&held));
+        let (first, first_goes, all_go) = (first.clone(), first_goes.clone(), all_go.clone());
         move |_, operation, path| {
-            while operation == Operation::Append && is_wal(path) && hold.load(SeqCst) {
-                held.store(true, SeqCst);
-                thread::sleep(Duration::from_millis(1));
+            if operation == Operation::Append && is_wal(path) {
+                let me = thread::current().id();
+                let goes = if *first.get_or_init(|| me) == me { &first_goes } else { &all_go };
+                wait_for(|| goes.load(SeqCst));
             }
         }
     });
-    thread::scope(|scope| {
-        let db = &db;
-        scope.spawn(move || put(db, "first", Durability::Buffered).unwrap());
-        while !held.load(SeqCst) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        scope.spawn(move || put(db, "second", Durability::Sync).unwrap());
-        scope.spawn(move || put(db, "third", Durability::Buffered).unwrap());
+    let before = db.stats().tickers.get(Ticker::WriteDoneByOther);
+    let told = thread::scope(|scope| {
+        let leader = scope.spawn(move || put(db, "first", Durability::Buffered));
+        wait_for(|| first.get().is_some());
+        let second = scope.spawn(move || put(db, "second", Durability::Sync));
+        let third = scope.spawn(move || put(db, "third", Durability::Buffered));
         thread::sleep(Duration::from_millis(20));
-        hold.store(false, SeqCst);
+        first_goes.store(true, SeqCst);
+        leader.join().unwrap().unwrap();
+        before_group();
+        all_go.store(true, SeqCst);
+        [second.join().unwrap(), third.join().unwrap()]
     });
-    if db.stats().tickers.get(Ticker::WriteDoneByOther) == 0 {
-        return false;
+    (db.stats().tickers.get(Ticker::WriteDoneByOther) > before).then_some(told)
+}
+
+fn wait_for(done: impl Fn() -> bool) {
+    while !done() {
+        thread::sleep(Duration::from_millis(1));
     }
-    for seed in 0..LOSSES {
-        let db = open(&mem.crash(seed)).unwrap();
-        for key in ["first", "second", "third"] {
-            assert!(db.contains_key(key).unwrap(), "{key} is lost, power loss {seed}");
-        }
-    }
-    true
+}
+
+/// Tries until two writers meet.
+fn until_two_meet(attempt: impl Fn() -> Option<()>) {
+    assert!((0..100).any(|_| attempt().is_some()), "no two writers ever met");
+}
+
+fn open_faulty(mem: &MemFs) -> (FaultFs, Db) {
+    let fs = FaultFs::new(Arc::new(mem.clone()));
+    let db = Db::builder("/db").fs(Arc::new(fs.clone())).open().unwrap();
+    (fs, db)
 }
 
 /// The leader of a group looked only at its own wish for a sync, so a synced write that another
@@ -88,7 +102,37 @@ fn two_writers_met_in_one_group() -> bool {
 /// any of its writers asked for it.
 #[test]
 fn a_group_is_synced_when_any_of_its_writers_asked() {
-    assert!((0..100).any(|_| two_writers_met_in_one_group()), "no two writers ever met");
+    until_two_meet(|| {
+        let mem = MemFs::new();
+        let (fs, db) = open_faulty(&mem);
+        two_in_one_group(&fs, &db, || {})?.into_iter().for_each(|told| told.unwrap());
+        for seed in 0..LOSSES {
+            let db = open(&mem.crash(seed)).unwrap();
+            for key in ["first", "second", "third"] {
+                assert!(db.contains_key(key).unwrap(), "{key} is lost, power loss {seed}");
+            }
+        }
+        Some(())
+    });
+}
+
+/// A leader whose append failed told the others of its group that all was well. The failure is
+/// everybody's, and none of their writes is seen, now or after opening again.
+#[test]
+fn a_failed_append_is_told_to_every_writer_of_the_group() {
+    until_two_meet(|| {
+        let mem = MemFs::new();
+        let (fs, db) = open_faulty(&mem);
+        let fail = || fs.fail_once(Target::Only(Operation::Append), 0, Fault::Io);
+        let told = two_in_one_group(&fs, &db, fail)?;
+        assert!(told.iter().all(Result::is_err), "{told:?}");
+        let image = open(&mem.kill()).unwrap();
+        for db in [&db, &image] {
+            let found = ["first", "second", "third"].map(|key| db.contains_key(key).unwrap());
+            assert_eq!(found, [true, false, false]);
+        }
+        Some(())
+    });
 }
 
 /// `close` left the last writes to the operating system: what its callers took for durable went with
