@@ -10,6 +10,7 @@
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
 //! | `MAYPOLE_FAULT_STEP` | 4 | of so many calls one is made to fail; 1: each of them |
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
+//! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
 //! | `MAYPOLE_FILTER_PROBES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
 
@@ -21,6 +22,7 @@ mod durability;
 mod edges;
 mod faults;
 mod kill;
+mod limits;
 mod model;
 mod prefix;
 mod range_del;

@@ -55,8 +55,8 @@ const BASE: Options = Options {
 const FORMS: [Options; 5] = [
     BASE,
     DEEP,
-    // A block for each entry, nothing kept in memory.
-    Options { block_bytes: 1, cache_bytes: 0, keys: 700, ..BASE },
+    // A block for each entry or two, nothing kept in memory.
+    Options { block_bytes: 64, cache_bytes: 0, keys: 700, ..BASE },
     // Few keys with many versions, most of them in memory.
     Options { memtable_bytes: 64 << 10, keys: 100, value_bytes: 300, ..BASE },
     // Many keys in small files, of which the cache holds a few.
@@ -64,7 +64,7 @@ const FORMS: [Options; 5] = [
 ];
 
 const FILTERS: [&str; 6] =
-    ["none", "bloom(10)", "ribbon(7)", "burr(7)", "fpr(0.3, ribbon)", "budget(6/key, bloom)"];
+    ["none", "bloom(10)", "ribbon(7)", "burr(7)", "fpr(0.3, ribbon)", "budget(6/key, burr)"];
 
 fn option_sets() -> Vec<Options> {
     let mut sets = vec![
