@@ -14,6 +14,7 @@
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
 //! | `MAYPOLE_FILTER_PROBES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
 
+mod bounds;
 mod budget;
 mod compaction;
 mod concurrent;
@@ -22,7 +23,6 @@ mod durability;
 mod edges;
 mod faults;
 mod kill;
-mod limits;
 mod model;
 mod prefix;
 mod range_del;

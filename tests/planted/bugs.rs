@@ -243,6 +243,14 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "reads::looking_up_together_answers_in_the_order_asked_as_one_by_one",
     },
+    Bug {
+        name: "memory for a large block is taken without asking whether it is there",
+        file: "src/table/file.rs",
+        old: "if bytes >= LARGE_BLOCK_BYTES",
+        new: "if false && bytes >= LARGE_BLOCK_BYTES",
+        program: "db",
+        test: "bounds::a_block_larger_than_the_memory_is_an_error_of_the_read",
+    },
     // Reads.
     Bug {
         name: "a tombstone is an empty value",
