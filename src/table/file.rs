@@ -3,6 +3,7 @@
 //! Every read of a table file passes here and is counted here. Blocks have passed their checksum
 //! when they leave and are uncompressed. Nothing is cached.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ use super::bytes::BlockBytes;
 use super::compression::{Compressed, Failure};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
 use super::reader::MOST_TAIL_BYTES;
+
+/// From this size on a block's memory is tried before it is taken.
+const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// A table file and its footer.
 pub(crate) struct BlockFile {
@@ -123,9 +127,26 @@ impl BlockFile {
             return Err(self.damaged(damage, handle));
         }
         // `fits` bounds this by the length of the file and by 2^32.
+        self.afford(handle.bytes as usize)?;
         let mut buffer = buffer(handle.bytes as usize + BLOCK_TRAILER_BYTES);
         self.read_bytes(handle.offset, &mut buffer)?;
         Ok(StoredBlock { buffer, handle })
+    }
+
+    /// An error where there is no memory for a large block. Rust ends a program that asks for what is
+    /// not there, and how much is asked for here the file decides.
+    fn afford(&self, bytes: usize) -> Result<()> {
+        let mut probe = Vec::<u8>::new();
+        if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {
+            return Err(Error::io(
+                self.path(),
+                "get memory to read",
+                ErrorKind::OutOfMemory.into(),
+            ));
+        }
+        // The compiler may leave out memory that nobody looks at.
+        std::hint::black_box(&probe);
+        Ok(())
     }
 
     /// Fills `buffer` by one read.
@@ -157,6 +178,7 @@ impl BlockFile {
                 Ok(BlockBytes::new(stored.buffer, length))
             }
             Some(compressed) => {
+                self.afford(compressed.uncompressed_bytes)?;
                 let mut out = buffer(compressed.uncompressed_bytes);
                 compressed
                     .decompress_into(&mut out)
