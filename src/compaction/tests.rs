@@ -35,6 +35,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
         fs,
         dir: PathBuf::from(DIR),
         descriptors: DescriptorPool::new(1),
+        keeps_tables_open: false,
         context: TableContext {
             cache: BlockCache::new(1 << 20),
             counters: Arc::new(Counters::new()),

@@ -24,9 +24,14 @@ use super::builder::Builder;
 use super::recover::{Directory, Replay, table_store};
 use super::take_over::{no_database, only_read};
 use crate::error::{Error, Result};
+use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 
 /// So often the same obstacle must be met, one after the other, before it is believed.
 const BELIEVED_AFTER: u32 = 6;
+/// No writer changes the directory so fast that every look is in vain.
+const MOST_LOOKS: u32 = 1000;
+/// Files that the program has open beside the tables.
+const OTHER_OPEN_FILES: u64 = 32;
 /// The first wait before looking again; each is twice the one before, up to the most.
 const FIRST_WAIT: Duration = Duration::from_micros(500);
 const MOST_WAIT: Duration = Duration::from_millis(20);
@@ -43,7 +48,7 @@ struct Obstacle {
 pub(super) fn open(options: Builder) -> Result<Inner> {
     let mut last: Option<Obstacle> = None;
     let mut met = 0;
-    loop {
+    for look in 1.. {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
@@ -57,13 +62,14 @@ pub(super) fn open(options: Builder) -> Result<Inner> {
         files.sort();
         let obstacle = Obstacle { what, manifest, files };
         met = if last.as_ref() == Some(&obstacle) { met + 1 } else { 1 };
-        if met >= BELIEVED_AFTER {
+        if met >= BELIEVED_AFTER || look >= MOST_LOOKS {
             return otherwise;
         }
         last = Some(obstacle);
         drop(otherwise);
         thread::sleep(MOST_WAIT.min(FIRST_WAIT * 2u32.pow(met)));
     }
+    unreachable!("the last look answers")
 }
 
 struct Attempt {
@@ -77,10 +83,26 @@ fn attempt(options: &Builder, manifest: &mut Option<(u64, u64)>) -> Result<Attem
     directory.refuse_lost_current(&options.path)?;
     let Some(recovered) = &directory.recovered else { return Err(no_database(&options.path)) };
     *manifest = Some(recovered.manifest);
-    let store = table_store(options, &directory);
+    allow_open_files(recovered.files.len() as u64)?;
+    let store = table_store(options, &directory, true);
     let (replayed, gap) = Replay::run(&store, options, &directory, false)?;
     let gap = gap.map(|gap| gap.to_string());
     Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
+}
+
+/// Every table keeps its file open: raises the limit of the process where it must.
+fn allow_open_files(tables: u64) -> Result<()> {
+    let needed = tables.saturating_add(OTHER_OPEN_FILES);
+    let allows = |limit: OpenFilesLimit| needed <= limit.soft;
+    if allows(open_files_limit()) || allows(raise_open_files_limit()) {
+        return Ok(());
+    }
+    let limit = open_files_limit();
+    Err(Error::InvalidArgument(format!(
+        "to read it beside a writer the database keeps its {tables} tables open, with {OTHER_OPEN_FILES} files \
+         of the program: {needed} files, and the process may open {} (ulimit -n); raise the limit",
+        limit.soft
+    )))
 }
 
 /// Whether a writer beside us can be the reason.

@@ -91,8 +91,12 @@ impl Directory {
     }
 }
 
-/// The part of a database that makes and opens tables.
-pub(super) fn table_store(options: &Builder, directory: &Directory) -> TableStore {
+/// The part of a database that makes and opens tables. `keeps_tables_open`: see [`TableStore`].
+pub(super) fn table_store(
+    options: &Builder,
+    directory: &Directory,
+    keeps_tables_open: bool,
+) -> TableStore {
     let cache = match &options.cache {
         CacheChoice::Own(bytes) => BlockCache::new(*bytes),
         CacheChoice::Shared(cache) => Arc::clone(cache),
@@ -105,6 +109,7 @@ pub(super) fn table_store(options: &Builder, directory: &Directory) -> TableStor
             Some(files) => DescriptorPool::new(files),
             None => DescriptorPool::shared(),
         },
+        keeps_tables_open,
         context: TableContext {
             cache,
             counters: Arc::new(Counters::new()),

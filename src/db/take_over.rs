@@ -65,7 +65,7 @@ pub(super) fn open(options: Builder) -> Result<Inner> {
     let lock = fs.lock(&names::lock_path(&dir))?;
     let directory = Directory::read(&*fs, &dir)?;
     directory.refuse_lost_current(&dir)?;
-    let store = table_store(&options, &directory);
+    let store = table_store(&options, &directory, false);
     let (mut replayed, _) = Replay::run(&store, &options, &directory, true)?;
     let taking = Options {
         policy: &options.filter,

@@ -23,6 +23,8 @@ pub(crate) struct TableStore {
     pub dir: PathBuf,
     /// Where open tables have their descriptors from.
     pub descriptors: Arc<DescriptorPool>,
+    /// They keep a descriptor of their own instead, each of them: somebody else may delete their names.
+    pub keeps_tables_open: bool,
     /// What readers of a table need.
     pub context: TableContext,
     /// Of which tables filter and index are pinned.
@@ -73,7 +75,11 @@ impl TableStore {
         };
         let shared = self.context.clone();
         let context = TableContext { assigned_sequence, pin_metadata, tail_bytes, ..shared };
-        Table::open(self.fs.open_pooled(path, &self.descriptors)?, context)
+        let file = match self.keeps_tables_open {
+            true => self.fs.open(path)?,
+            false => self.fs.open_pooled(path, &self.descriptors)?,
+        };
+        Table::open(file, context)
     }
 
     /// Starts a new table, for `level`.

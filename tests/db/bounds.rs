@@ -351,8 +351,8 @@ fn with_little_memory_nothing_is_wrong_or_lost() {
     for mib in [48, 80, 200, 2000] {
         let dir = tempfile::tempdir().unwrap();
         let (told, errors) = limited("bounds::worker_with_little_memory", mib, dir.path());
-        let acknowledged = told.lines().filter_map(|line| line.strip_prefix("acknowledged "));
-        let acknowledged = acknowledged.last().map(|n| n.parse::<u32>().unwrap());
+        let mut acknowledged = told.lines().filter_map(|line| line.strip_prefix("acknowledged "));
+        let acknowledged = acknowledged.next_back().map(|n| n.parse::<u32>().unwrap());
         assert!(!told.contains("WRONG"), "{mib} MiB: {told}");
         let ended = if told.contains("all done") {
             done += 1;

@@ -9,6 +9,8 @@ use maypole::{Db, Durability, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::history::{model, write_under};
+
 fn open(fs: &MemFs) -> maypole::Result<Db> {
     open_on(Arc::new(fs.clone()))
 }
@@ -23,56 +25,9 @@ pub fn open_on(fs: Arc<dyn Fs>) -> maypole::Result<Db> {
         .open()
 }
 
-/// One write of a batch.
-#[derive(Debug)]
-enum Change {
-    Put(String, String),
-    Delete(String),
-    /// From the first key to before the second.
-    DeleteRange(String, String),
-}
-
-fn changes(n: u64) -> Vec<Change> {
-    let key = |number: u64| format!("key{:04}", number % 700);
-    let mut changes = vec![Change::Put("number".to_owned(), n.to_string())];
-    if n.is_multiple_of(7) {
-        let first = n * 53 % 700;
-        changes.push(Change::DeleteRange(key(first), format!("key{:04}", first + 1 + n % 40)));
-    }
-    for part in 0..=(n % 3) {
-        let key = key(n * 31 + part * 977);
-        changes.push(match (n + part).is_multiple_of(5) {
-            true => Change::Delete(key),
-            false => Change::Put(key, format!("{n}:{}", "v".repeat((n % 90) as usize))),
-        });
-    }
-    changes
-}
-
-/// What write number `n` does: a batch, so that half of one would be seen.
+/// What write number `n` does.
 pub fn write(n: u64) -> WriteBatch {
-    let mut batch = WriteBatch::new();
-    for change in changes(n) {
-        match change {
-            Change::Put(key, value) => batch.put(key, value),
-            Change::Delete(key) => batch.delete(key),
-            Change::DeleteRange(begin, end) => batch.delete_range(begin, end),
-        }
-    }
-    batch
-}
-
-/// What the database must hold after the writes 1 to `last`.
-fn model(last: u64) -> BTreeMap<String, String> {
-    let mut map = BTreeMap::new();
-    for change in (1..=last).flat_map(changes) {
-        match change {
-            Change::Put(key, value) => drop(map.insert(key, value)),
-            Change::Delete(key) => drop(map.remove(&key)),
-            Change::DeleteRange(begin, end) => map.retain(|key, _| *key < begin || *key >= end),
-        }
-    }
-    map
+    write_under("", n)
 }
 
 /// Opens what a power loss left and checks it; answers the number of the last write that survived.

@@ -24,13 +24,16 @@ mod durability;
 mod edges;
 mod faults;
 mod file_systems;
+mod history;
 mod kill;
 mod limits;
 mod model;
 mod paths;
 mod prefix;
 mod range_del;
+mod read_only;
 mod reads;
+mod recovery;
 mod soak;
 mod writers;
 

@@ -1,0 +1,128 @@
+//! What an image must hold, and whether it does.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use maypole::Db;
+
+use super::history::model;
+use super::streams::{Last, STREAMS, from_words, last_of, prefix, seen_key};
+use super::writer::{CHECKPOINTS, DATABASE};
+
+/// Checkpoints looked at in one image, the newest first.
+const MOST_CHECKPOINTS: usize = 2;
+
+/// What was promised by some moment.
+#[derive(Debug, Clone, Default)]
+pub struct Demand {
+    /// The last write of each stream that is durable.
+    synced: Last,
+    /// Complete checkpoints, and what was acknowledged when they were begun.
+    checkpoints: BTreeMap<u64, Last>,
+    checkpoints_seen: u64,
+}
+
+impl Demand {
+    pub fn raise(&mut self, numbers: impl Iterator<Item = u64>) {
+        for (synced, number) in self.synced.iter_mut().zip(numbers) {
+            *synced = number.max(*synced);
+        }
+    }
+
+    pub fn add_checkpoint(&mut self, mut numbers: impl Iterator<Item = u64>) {
+        let checkpoint = numbers.next().unwrap();
+        let least: Vec<u64> = numbers.collect();
+        self.checkpoints.insert(checkpoint, least.try_into().unwrap());
+    }
+
+    pub fn checkpoints_seen(&self) -> u64 {
+        self.checkpoints_seen
+    }
+}
+
+/// How an image breaks a promise.
+pub enum Finding {
+    /// A synced write is not there.
+    Lost(String),
+    /// What is there is no prefix of what was written.
+    Hole(String),
+    /// It cannot be opened or read.
+    Broken(String),
+}
+
+impl From<maypole::Error> for Finding {
+    fn from(error: maypole::Error) -> Finding {
+        Finding::Broken(error.to_string())
+    }
+}
+
+/// Checks the file system mounted at `root`; answers what it must hold from now on.
+pub fn check(root: &Path, demand: &Demand) -> Result<Demand, Finding> {
+    let mut survived = demand.clone();
+    survived.synced = check_database(&root.join(DATABASE), &demand.synced)?;
+    survived.checkpoints_seen = 0;
+    for (number, least) in demand.checkpoints.iter().rev().take(MOST_CHECKPOINTS) {
+        check_database(&root.join(CHECKPOINTS).join(number.to_string()), least)?;
+        survived.checkpoints_seen += 1;
+    }
+    Ok(survived)
+}
+
+fn check_database(dir: &Path, least: &Last) -> Result<Last, Finding> {
+    // Before the first promise there may be no database yet.
+    let may_be_missing = *least == Last::default();
+    let db = Db::builder(dir).create_if_missing(may_be_missing).open()?;
+    let mut last = Last::default();
+    for (stream, last) in last.iter_mut().enumerate() {
+        *last = last_of(&db, stream)?;
+    }
+    let story = format!("{}: {least:?} were promised, {last:?} survived", dir.display());
+    if last.iter().zip(least).any(|(last, least)| last < least) {
+        return Err(Finding::Lost(story));
+    }
+    for (stream, &number) in last.iter().enumerate() {
+        check_stream(&db, stream, number, &last, &story)?;
+    }
+    let report = db.verify()?;
+    if report.filter_misses > 0 {
+        return Err(Finding::Hole(format!("{story}: filters deny keys: {report:?}")));
+    }
+    db.close()?;
+    Ok(last)
+}
+
+/// Whether the stream holds its first `number` writes, and nothing is missing that they had seen.
+fn check_stream(
+    db: &Db,
+    stream: usize,
+    number: u64,
+    last: &Last,
+    story: &str,
+) -> Result<(), Finding> {
+    let prefix = prefix(stream);
+    let mut found = BTreeMap::new();
+    for item in db.prefix(&prefix) {
+        let (key, value) = item?;
+        let key = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        found.insert(key, String::from_utf8_lossy(&value).into_owned());
+    }
+    let hole = |what: String| Err(Finding::Hole(format!("{story}: stream {stream}: {what}")));
+    match (found.remove("seen").map(|seen| from_words(&seen)), number) {
+        (None, 0) => {}
+        (Some(Some(seen)), 1..) => {
+            if let Some(other) = (0..STREAMS).find(|&other| seen[other] > last[other]) {
+                let before = seen[other];
+                return hole(format!("its last came after write {before} of stream {other}"));
+            }
+        }
+        (seen, _) => return hole(format!("{}: {seen:?}", seen_key(stream))),
+    }
+    let expected = model(number);
+    if found != expected {
+        let differs = |key: &&String| found.get(*key) != expected.get(*key);
+        let key = found.keys().chain(expected.keys()).find(differs).unwrap();
+        let (found, expected) = (found.get(key), expected.get(key));
+        return hole(format!("{key} is {found:?}, expected {expected:?}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,340 @@
+//! Power loss on real file systems: ext4, XFS and btrfs, cloned from under a running writer.
+//!
+//! ```text
+//!   an image file
+//!   └─ XFS with reflinks, by a loop device
+//!      ├─ the disk: an image file ── ext4, XFS or btrfs, by a loop device ◄── the writer, a process
+//!      │     │                                                                   │ what it was told
+//!      │     │ clone (FICLONE), again and again                                  ▼ is synced
+//!      └─ an image ── mounted: the file system replays its journal ──► opened, compared, verified
+//! ```
+//!
+//! Cloning the disk takes what its file system has submitted up to one moment and nothing else:
+//! what stands in the writer's page cache is lost, as in a power loss. In each image
+//!
+//! * every write that was acknowledged as synced before the clone was begun is there, and so is
+//!   every checkpoint that was complete by then;
+//! * what is there is a prefix of what was written, without a hole, in each stream of writes and
+//!   across them ([`streams`]);
+//! * `verify` finds nothing.
+//!
+//! The last image of a life becomes the disk of the next one, so recovery, and the power loss after
+//! it, is a part of most histories. What is not shown: a device that loses or reorders what it was
+//! sent and not yet asked to flush. The file system in memory does that (`tests/db/crash.rs`).
+//!
+//! ```sh
+//! cargo test --release --test power_loss -- --ignored --nocapture                 # a minute
+//! MAYPOLE_POWER_LOSS_IMAGES=1000 MAYPOLE_POWER_LOSS_SEED=7 cargo test --release … # an hour
+//! ```
+//!
+//! All of it happens in namespaces of its own and on image files without a name: whatever ends
+//! the test, also SIGKILL, the kernel unmounts, detaches the loop devices and frees the space.
+
+mod check;
+mod disks;
+#[path = "../db/history.rs"]
+mod history;
+mod streams;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use check::{Demand, Finding};
+use disks::{FileSystem, Mount};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const IMAGES: &str = "MAYPOLE_POWER_LOSS_IMAGES";
+const SEED: &str = "MAYPOLE_POWER_LOSS_SEED";
+/// Set for the processes that the test starts: which part of it they are.
+const INSIDE: &str = "MAYPOLE_POWER_LOSS_INSIDE";
+const WRITER: &str = "MAYPOLE_POWER_LOSS_WRITER";
+
+const IMAGES_A_LIFE: u64 = 5;
+/// After so many lives the disk is made anew, so that creation is hit too.
+const LIVES_A_DISK: u64 = 4;
+/// The first image of a life falls into creation or recovery.
+const FIRST_WAIT_MILLIS: u64 = 40;
+const LONGEST_WAIT_MILLIS: u64 = 200;
+/// What the writer has just said when a disk is cloned, or any moment. Right behind a promise is
+/// where a broken one shows: the next sync of another thread would keep it.
+const MOMENTS: [Option<&str>; 5] =
+    [None, Some("syncs"), Some("closes"), Some("checkpoints"), Some("ingests")];
+const LONGEST_WAIT_FOR_A_WORD: Duration = Duration::from_millis(500);
+
+#[test]
+#[ignore = "needs root, loop devices and mkfs.xfs; takes a minute"]
+fn power_loss_on_real_file_systems_leaves_a_prefix_that_holds_every_synced_write() {
+    if let Some(what) = disks::missing() {
+        println!("power loss on real file systems: skipped, {what}");
+        return;
+    }
+    let status = disks::in_own_namespaces()
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "inside", "--ignored", "--nocapture"])
+        .env(INSIDE, "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable}: \"{value}\" is not a number")))
+}
+
+/// Not a test of its own: what happens in the namespaces.
+#[test]
+#[ignore = "the other half of another test, which starts it"]
+fn inside() {
+    if std::env::var(INSIDE).is_err() {
+        return;
+    }
+    let images = number_of(IMAGES).unwrap_or(10);
+    let seed = number_of(SEED)
+        .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs());
+    let outer = disks::Outer::new();
+    let mut bad = 0;
+    for (number, file_system) in FileSystem::ALL.into_iter().enumerate() {
+        if !file_system.can_be_made() {
+            println!("power loss on {file_system}: skipped, there is no {}", file_system.mkfs());
+            continue;
+        }
+        let mut trial = Trial::new(file_system, &outer, seed + number as u64);
+        trial.run(images);
+        trial.print();
+        bad += trial.lost + trial.holes + trial.broken;
+    }
+    assert_eq!(bad, 0, "images that broke a promise");
+}
+
+/// Not a test of its own: the process that loses its power.
+#[test]
+#[ignore = "the other half of another test, which starts it"]
+fn write_until_killed() {
+    if let Some(seed) = number_of(WRITER) {
+        writer::run(&disks::disk_point(), &disks::incoming(), seed);
+    }
+}
+
+/// What a writer has said so far.
+#[derive(Default)]
+struct Said {
+    demand: Demand,
+    /// How often it did what.
+    done: BTreeMap<String, u64>,
+}
+
+/// A writer that runs, and the thread that listens to it.
+struct Writer {
+    process: Child,
+    said: Arc<(Mutex<Said>, Condvar)>,
+    listener: JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(seed: u64, demand: Demand) -> Writer {
+        // The kernel's name for this program: what is mounted may hide its path.
+        let mut process = Command::new("/proc/self/exe")
+            .args(["--exact", "write_until_killed", "--ignored", "--nocapture"])
+            .env(WRITER, seed.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = Said { demand, done: BTreeMap::new() };
+        let said = Arc::new((Mutex::new(said), Condvar::new()));
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let listener = std::thread::spawn({
+            let said = Arc::clone(&said);
+            move || {
+                for line in lines {
+                    said.0.lock().unwrap().hear(&line.unwrap());
+                    said.1.notify_all();
+                }
+            }
+        });
+        Writer { process, said, listener }
+    }
+
+    /// What was promised, at any moment or when the writer has just said `word`.
+    fn demand(&self, word: Option<&str>) -> Demand {
+        let (said, heard) = &*self.said;
+        let mut said = said.lock().unwrap();
+        if let Some(word) = word {
+            let count = |said: &Said| said.done.get(word).copied();
+            let before = count(&said);
+            let is_silent = |said: &mut Said| count(said) == before;
+            let wait = heard.wait_timeout_while(said, LONGEST_WAIT_FOR_A_WORD, is_silent);
+            said = wait.unwrap().0;
+        }
+        said.demand.clone()
+    }
+
+    /// Kills it; answers how often it did what.
+    fn kill(mut self) -> BTreeMap<String, u64> {
+        assert!(self.process.try_wait().unwrap().is_none(), "the writer ended by itself");
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.listener.join().unwrap();
+        std::mem::take(&mut self.said.0.lock().unwrap().done)
+    }
+}
+
+impl Said {
+    fn hear(&mut self, line: &str) {
+        // The test harness speaks on the same pipe.
+        let Some(words) = line.strip_prefix(writer::MARK) else { return };
+        let (what, rest) = words.split_once(' ').unwrap();
+        let numbers = || rest.split(' ').map(|word| word.parse::<u64>().unwrap());
+        let (done, count) = match what {
+            "synced" => {
+                self.demand.raise(numbers());
+                ("syncs", 1)
+            }
+            "checkpoint" => {
+                self.demand.add_checkpoint(numbers());
+                ("checkpoints", 1)
+            }
+            _ => (what, numbers().next().unwrap()),
+        };
+        *self.done.entry(done.to_owned()).or_default() += count;
+    }
+}
+
+/// All images of one file system.
+struct Trial<'a> {
+    file_system: FileSystem,
+    outer: &'a disks::Outer,
+    seed: u64,
+    rng: StdRng,
+    start: Instant,
+    images: u64,
+    lives: u64,
+    /// Images that lack a synced write, that have a hole, that do not mount, open or verify.
+    lost: u64,
+    holes: u64,
+    broken: u64,
+    checkpoints: u64,
+    done: BTreeMap<String, u64>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(file_system: FileSystem, outer: &'a disks::Outer, seed: u64) -> Trial<'a> {
+        Trial {
+            file_system,
+            outer,
+            seed,
+            rng: StdRng::seed_from_u64(seed),
+            start: Instant::now(),
+            images: 0,
+            lives: 0,
+            lost: 0,
+            holes: 0,
+            broken: 0,
+            checkpoints: 0,
+            done: BTreeMap::new(),
+        }
+    }
+
+    fn run(&mut self, images: u64) {
+        while self.images < images {
+            let disk = self.outer.file("disk");
+            self.file_system.make(&disk);
+            let mut demand = Demand::default();
+            for _ in 0..LIVES_A_DISK {
+                let Some(survived) = self.live(&disk, demand, images) else { break };
+                demand = survived;
+            }
+        }
+    }
+
+    /// One life of a writer. The last image takes the place of `disk`; answers what it must hold
+    /// from now on, or nothing when that image is no disk to go on with, or there are enough.
+    fn live(&mut self, disk: &Path, demand: Demand, enough: u64) -> Option<Demand> {
+        if self.images >= enough {
+            return None;
+        }
+        self.lives += 1;
+        let mount = Mount::disk(self.file_system, disk);
+        let writer = Writer::start(self.rng.random(), demand);
+        let image = self.outer.file("image");
+        let mut survived = None;
+        for number in 0..IMAGES_A_LIFE.min(enough - self.images) {
+            let longest = if number == 0 { FIRST_WAIT_MILLIS } else { LONGEST_WAIT_MILLIS };
+            sleep(Duration::from_millis(self.rng.random_range(0..longest)));
+            let word = MOMENTS[self.rng.random_range(0..MOMENTS.len())];
+            let demand = writer.demand(if number == 0 { None } else { word });
+            disks::clone(disk, &image);
+            self.images += 1;
+            survived = self.judge(&image, demand);
+        }
+        for (what, count) in writer.kill() {
+            *self.done.entry(what).or_default() += count;
+        }
+        drop(mount);
+        std::fs::rename(&image, disk).unwrap();
+        survived
+    }
+
+    /// Mounts the image and looks whether it holds what it must.
+    fn judge(&mut self, image: &Path, demand: Demand) -> Option<Demand> {
+        let untouched = self.outer.file("untouched");
+        disks::clone(image, &untouched);
+        let found = catch_unwind(AssertUnwindSafe(|| {
+            let mount = Mount::image(self.file_system, image);
+            check::check(mount.path(), &demand)
+        }));
+        let found = found.unwrap_or_else(|_| Err(Finding::Broken("a panic, see above".to_owned())));
+        let (count, story) = match found {
+            Ok(survived) => {
+                self.checkpoints += survived.checkpoints_seen();
+                return Some(survived);
+            }
+            Err(Finding::Lost(story)) => (&mut self.lost, story),
+            Err(Finding::Hole(story)) => (&mut self.holes, story),
+            Err(Finding::Broken(story)) => (&mut self.broken, story),
+        };
+        *count += 1;
+        println!("{}, image {}, seed {}: {story}", self.file_system, self.images, self.seed);
+        if self.lost + self.holes + self.broken == 1 {
+            println!("as it was found: {}", self.keep(&untouched).display());
+        }
+        None
+    }
+
+    /// Copies what an image holds to where it outlives this test.
+    fn keep(&self, image: &Path) -> PathBuf {
+        let name = format!("maypole-power-loss-{}-{}", self.file_system, std::process::id());
+        let kept = std::env::temp_dir().join(format!("{name}-{}", self.seed));
+        let mount = Mount::image(self.file_system, image);
+        let _ = std::fs::remove_dir_all(&kept);
+        disks::run(Command::new("cp").arg("-a").arg(mount.path()).arg(&kept));
+        kept
+    }
+
+    fn print(&self) {
+        let done: Vec<String> =
+            self.done.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        println!(
+            "power loss on {}: {} images of {} lives in {} s: {} lost, {} with holes, {} broken; {} \
+             checkpoints in them whole; under way: {}; seed {}",
+            self.file_system,
+            self.images,
+            self.lives,
+            self.start.elapsed().as_secs(),
+            self.lost,
+            self.holes,
+            self.broken,
+            self.checkpoints,
+            done.join(", "),
+            self.seed,
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! Several histories at once, one for each thread that writes, and what each knew of the others.
+//!
+//! Thread `s` writes the [`history`](super::history) under the prefix `s` + its number. Every write
+//! carries under the key `seen` which write of each stream was acknowledged when it began: those
+//! came before it, so where it survives they must survive too.
+
+use maypole::Db;
+
+pub const STREAMS: usize = 3;
+
+/// The last write of each stream.
+pub type Last = [u64; STREAMS];
+
+pub fn prefix(stream: usize) -> String {
+    format!("s{stream}/")
+}
+
+pub fn seen_key(stream: usize) -> String {
+    format!("{}seen", prefix(stream))
+}
+
+/// Numbers as a line of words, and back.
+pub fn to_words(last: &Last) -> String {
+    last.map(|n| n.to_string()).join(" ")
+}
+
+pub fn from_words(words: &str) -> Option<Last> {
+    let numbers: Vec<u64> = words.split(' ').map_while(|word| word.parse().ok()).collect();
+    numbers.try_into().ok()
+}
+
+/// The last write of a stream that the database holds; 0 without any.
+pub fn last_of(db: &Db, stream: usize) -> maypole::Result<u64> {
+    let value = db.get(format!("{}number", prefix(stream)))?;
+    Ok(value.map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap()))
+}

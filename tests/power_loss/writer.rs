@@ -1,0 +1,206 @@
+//! The writer: some threads that write, one that flushes, compacts, checkpoints and persists, life
+//! after life, until it is killed.
+//!
+//! It says on standard output, each on a line behind [`MARK`]:
+//!
+//! ```text
+//! synced A B C            the first A, B, C writes of the streams survive a power loss from now on
+//! checkpoint N A B C      checkpoint N is complete, and holds at least these
+//! <what> N                N more of it were done; for the report
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use maypole::{Db, Durability, FilterPolicy, SstWriter, TableOptions, Ticker};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::disks::make_dir;
+use super::history::{Change, changes, write_under};
+use super::streams::{Last, STREAMS, last_of, prefix, seen_key, to_words};
+
+pub const MARK: &str = "maypole: ";
+/// Directories on the disk.
+pub const DATABASE: &str = "db";
+pub const CHECKPOINTS: &str = "checkpoints";
+
+/// A life ends after so many writes at most.
+const MOST_WRITES: u64 = 2000;
+
+fn say(line: &str) {
+    // One write, so that threads do not mix their lines.
+    std::io::stdout().lock().write_all(format!("{MARK}{line}\n").as_bytes()).unwrap();
+}
+
+/// Writes to the disk mounted at `root`; tables to ingest are made in `incoming`.
+pub fn run(root: &Path, incoming: &Path, seed: u64) {
+    // The harness may have begun a line.
+    println!();
+    make_dir(&root.join(CHECKPOINTS));
+    let mut rng = StdRng::seed_from_u64(seed);
+    loop {
+        live(root, incoming, &mut rng);
+    }
+}
+
+struct Life<'a> {
+    db: Db,
+    incoming: &'a Path,
+    /// The last write of each stream that was acknowledged.
+    acknowledged: [AtomicU64; STREAMS],
+    writes: AtomicU64,
+    over: AtomicBool,
+}
+
+/// From an opening to an orderly close.
+fn live(root: &Path, incoming: &Path, rng: &mut StdRng) {
+    // Another filter in each life: compaction rewrites the filters of those before.
+    let policies = ["bloom(10)", "ribbon(12)", "none", "bloom(4)"];
+    let policy = policies[rng.random_range(0..policies.len())].parse::<FilterPolicy>().unwrap();
+    let table_bytes = 1 << rng.random_range(12..16);
+    let db = Db::builder(root.join(DATABASE))
+        .filter(policy)
+        .memtable_bytes(1 << rng.random_range(12..18))
+        .table_bytes(table_bytes)
+        .level_base_bytes(4 * table_bytes)
+        .block_bytes(512)
+        .open()
+        .unwrap();
+    let life = Life {
+        incoming,
+        acknowledged: std::array::from_fn(|stream| last_of(&db, stream).unwrap().into()),
+        writes: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+        db,
+    };
+    let enough = rng.random_range(1..MOST_WRITES);
+    std::thread::scope(|scope| {
+        let life = &life;
+        for stream in 0..STREAMS {
+            let rng = StdRng::seed_from_u64(rng.random());
+            scope.spawn(move || life.write_stream(stream, rng, enough));
+        }
+        let rng = StdRng::seed_from_u64(rng.random());
+        scope.spawn(move || life.keep_house(&root.join(CHECKPOINTS), rng));
+    });
+    let all = life.acknowledged();
+    life.db.close().unwrap();
+    say(&format!("synced {}", to_words(&all)));
+    say("closes 1");
+}
+
+impl Life<'_> {
+    fn acknowledged(&self) -> Last {
+        self.acknowledged.each_ref().map(|last| last.load(SeqCst))
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(SeqCst)
+    }
+
+    fn write_stream(&self, stream: usize, mut rng: StdRng, enough: u64) {
+        let first = self.acknowledged[stream].load(SeqCst) + 1;
+        for n in first.. {
+            if self.is_over() {
+                return;
+            }
+            // All of these come before it.
+            let mut seen = self.acknowledged();
+            let chance = rng.random_range(0..1000);
+            let is_durable = chance < 20;
+            if chance < 3 {
+                self.ingest(stream, n, &seen);
+            } else {
+                let mut batch = write_under(&prefix(stream), n);
+                batch.put(seen_key(stream), to_words(&seen));
+                let durability = if is_durable { Durability::Sync } else { Durability::Buffered };
+                self.db.write_opt(batch, durability).unwrap();
+            }
+            self.acknowledged[stream].store(n, SeqCst);
+            if is_durable {
+                seen[stream] = n;
+                say(&format!("synced {}", to_words(&seen)));
+            }
+            if self.writes.fetch_add(1, SeqCst) >= enough {
+                self.over.store(true, SeqCst);
+            }
+        }
+    }
+
+    /// Write `n` as a table.
+    fn ingest(&self, stream: usize, n: u64, seen: &Last) {
+        let path = self.incoming.join(format!("{stream}.sst"));
+        let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
+        let key = |key: &str| format!("{}{key}", prefix(stream));
+        // The last change of a key counts. A range comes before what is put into it; a table's
+        // ranges hide nothing of the table.
+        let mut entries = BTreeMap::from([(seen_key(stream), Some(to_words(seen)))]);
+        for change in changes(n) {
+            match change {
+                Change::Put(name, value) => drop(entries.insert(key(&name), Some(value))),
+                Change::Delete(name) => drop(entries.insert(key(&name), None)),
+                Change::DeleteRange(begin, end) => {
+                    writer.delete_range(key(&begin).as_bytes(), key(&end).as_bytes()).unwrap();
+                }
+            }
+        }
+        for (key, value) in entries {
+            match value {
+                Some(value) => writer.put(key.as_bytes(), value.as_bytes()).unwrap(),
+                None => writer.delete(key.as_bytes()).unwrap(),
+            }
+        }
+        writer.finish().unwrap();
+        self.db.ingest(&[&path]).unwrap();
+        say("ingests 1");
+    }
+
+    /// All that is not writing.
+    fn keep_house(&self, checkpoints: &Path, mut rng: StdRng) {
+        let mut counted = self.tickers();
+        while !self.is_over() {
+            let before = self.acknowledged();
+            match rng.random_range(0..10) {
+                0 => self.db.flush().unwrap(),
+                1 => self.db.compact_range::<&str>(..).unwrap(),
+                2 => {
+                    let stream = prefix(rng.random_range(0..STREAMS));
+                    self.db
+                        .compact_range(format!("{stream}key02")..format!("{stream}key05"))
+                        .unwrap();
+                }
+                3 | 4 => {
+                    self.db.persist().unwrap();
+                    say(&format!("synced {}", to_words(&before)));
+                    say("persists 1");
+                }
+                5 | 6 => {
+                    let number = next_checkpoint(checkpoints);
+                    self.db.checkpoint(checkpoints.join(number.to_string())).unwrap();
+                    say(&format!("checkpoint {number} {}", to_words(&before)));
+                }
+                _ => std::thread::sleep(Duration::from_millis(rng.random_range(0..40))),
+            }
+            let now = self.tickers();
+            say(&format!("flushes {}", now[0] - counted[0]));
+            say(&format!("compactions {}", now[1] - counted[1]));
+            counted = now;
+        }
+    }
+
+    fn tickers(&self) -> [u64; 2] {
+        let tickers = self.db.stats().tickers;
+        [Ticker::FlushCount, Ticker::CompactionCount].map(|ticker| tickers.get(ticker))
+    }
+}
+
+/// A number that no directory has.
+fn next_checkpoint(dir: &Path) -> u64 {
+    let names = std::fs::read_dir(dir).unwrap();
+    let numbers = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    numbers.map(|name| name.parse::<u64>().unwrap() + 1).max().unwrap_or(0)
+}
