@@ -60,6 +60,9 @@ pub enum Error {
     /// An earlier failure made the database read-only. What was durable stays readable.
     #[error("the database is read-only after an earlier failure: {0}")]
     ReadOnly(Arc<Error>),
+    /// The database was opened to be read only, by [`Builder::open_read_only`](crate::Builder::open_read_only).
+    #[error("the database was opened read-only")]
+    OpenedReadOnly,
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
@@ -69,6 +72,25 @@ impl Error {
     /// An operating system error with the path and what was being done to it.
     pub(crate) fn io(path: &Path, operation: &'static str, source: io::Error) -> Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
+    }
+
+    /// The same, about the file `known` where it is about `own`, a copy of it that is gone.
+    pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
+        match &mut self {
+            Error::Io { path: file, .. }
+            | Error::Corruption { file, .. }
+            | Error::Unsupported { file, .. }
+                if file == own =>
+            {
+                *file = known.to_owned();
+            }
+            Error::InvalidArgument(message) => {
+                let (own, known) = (own.display().to_string(), known.display().to_string());
+                *message = message.replace(&own, &known);
+            }
+            _ => {}
+        }
+        self
     }
 
     /// Whether room was missing: on the device, in a quota, or under the limit of a file's size.
@@ -101,6 +123,11 @@ pub(crate) struct Damage {
 impl Damage {
     pub fn new(offset: usize, expected: impl fmt::Display, found: impl fmt::Display) -> Damage {
         Damage { offset: offset as u64, expected: expected.to_string(), found: found.to_string() }
+    }
+
+    /// The same, in a buffer in which the decoded one begins at `start`.
+    pub fn moved_by(self, start: usize) -> Damage {
+        Damage { offset: self.offset.saturating_add(start as u64), ..self }
     }
 
     /// Names the file, and where in it the decoded buffer began.

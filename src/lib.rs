@@ -34,6 +34,7 @@ pub mod fs;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hash;
+mod identity;
 mod key;
 mod memtable;
 mod merge;

@@ -4,7 +4,7 @@
 //! ```text
 //! 4  db/            3  flush, compaction/, version/, merge, policy
 //! 2  table/ memtable/ wal/      1  fs/ cache/
-//! 0  filter/ (imports nothing of the crate)   sync/ pages key coding cursor hash range_del slice stats error
+//! 0  filter/ (imports nothing of the crate)   sync/ pages key coding cursor hash identity range_del slice stats error
 //! ```
 
 use std::collections::BTreeSet;
@@ -19,6 +19,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("coding", 0),
     ("cursor", 0),
     ("hash", 0),
+    ("identity", 0),
     ("range_del", 0),
     ("slice", 0),
     ("stats", 0),

@@ -255,6 +255,7 @@ mod tests {
             global_sequence: None,
             smallest: internal_key(&[smallest], 1, 1),
             largest: internal_key(&[largest], 1, 1),
+            ..FileMeta::default()
         }
     }
 

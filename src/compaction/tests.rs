@@ -14,7 +14,8 @@ use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use crate::fs::{DescriptorPool, Fault, FaultFs, Fs, MemFs, Operation, Target};
+use crate::identity::Creator;
 use crate::key::{self, internal_key};
 use crate::range_del::RangeTombstone;
 use crate::stats::Counters;
@@ -33,11 +34,14 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
     TableStore {
         fs,
         dir: PathBuf::from(DIR),
+        descriptors: DescriptorPool::new(1),
+        keeps_tables_open: false,
         context: TableContext {
             cache: BlockCache::new(1 << 20),
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
             assigned_sequence: None,
+            tail_bytes: 0,
         },
         pin_metadata: PinMetadata::None,
         options: TableOptions {
@@ -45,6 +49,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             compression: Compression::None,
             ..TableOptions::default()
         },
+        creator: Creator::of_lone_table(),
         next_file: AtomicU64::new(1),
         departed: Arc::default(),
     }

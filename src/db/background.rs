@@ -4,16 +4,11 @@
 //! that could bring the tree nearer to its shape: if it is large it is split over the threads that
 //! are idle, as a manual one is, and until it ends they start nothing else.
 //!
-//! Every change of the tree takes the same way ([`Inner::install`]): new tables are synced, then
-//! their names, then the MANIFEST says so and is synced, then readers see it, then what is no longer
-//! needed is deleted. A crash between two of these steps leaves files that nobody lists, which the
-//! next opening deletes.
+//! Every change of the tree takes the same way: [`Inner::install`].
 
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::write::lock;
@@ -25,12 +20,7 @@ use crate::error::{Error, Result};
 use crate::flush;
 use crate::policy::FilterContext;
 use crate::stats::Ticker;
-use crate::sync::drain;
-use crate::version::{LEVELS, TableFile, Version, VersionEdit, names};
-
-/// How long a replaced view waits for lookups under way. One that takes longer keeps the view until
-/// the next is replaced.
-pub(super) const READERS_PATIENCE: Duration = Duration::from_millis(100);
+use crate::version::{LEVELS, Version, VersionEdit, names};
 
 pub(super) fn start(inner: &Arc<Inner>, compaction_threads: usize) -> Result<Vec<JoinHandle<()>>> {
     let mut threads = Vec::new();
@@ -69,7 +59,7 @@ impl Inner {
         loop {
             {
                 let mut state = self.lock_state();
-                while state.frozen.is_empty() && !self.is_stopping() {
+                while (state.frozen.is_empty() || state.waits_for_space) && !self.is_stopping() {
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
                 if self.is_stopping() {
@@ -123,52 +113,6 @@ impl Inner {
                 self.store.fs.remove(&self.store.dir.join(name))?;
             }
         }
-        Ok(())
-    }
-
-    /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit`
-    /// adds; `also` changes the rest of the state in the same step.
-    pub(super) fn install(
-        &self,
-        mut edit: VersionEdit,
-        opened: Vec<Arc<TableFile>>,
-        also: impl FnOnce(&mut State),
-    ) -> Result<()> {
-        if !opened.is_empty() {
-            self.store.fs.sync_dir(&self.store.dir)?;
-        }
-        let opened: HashMap<u64, Arc<TableFile>> =
-            opened.into_iter().map(|file| (file.meta.number, file)).collect();
-        // Only the holder of the manifest changes the version.
-        let mut manifest = lock(&self.manifest);
-        let old = Arc::clone(&self.lock_state().version);
-        let new = Arc::new(old.apply(&edit, &opened));
-        edit.next_file = Some(self.store.next_file.load(Ordering::Relaxed));
-        manifest.append(&edit)?;
-        let (flushed_sequence, oldest_wal) = {
-            let mut progress = lock(&self.progress);
-            progress.flushed_sequence = edit.flushed_sequence.unwrap_or(progress.flushed_sequence);
-            progress.oldest_wal = edit.oldest_wal.unwrap_or(progress.oldest_wal);
-            (progress.flushed_sequence, progress.oldest_wal)
-        };
-        {
-            let mut state = self.lock_state();
-            state.version = Arc::clone(&new);
-            also(&mut state);
-            self.publish(&mut state);
-        }
-        let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
-        for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
-            file.mark_obsolete(level);
-        }
-        if manifest.is_large() {
-            let number = self.store.new_number();
-            let tree = whole_tree(&new, flushed_sequence, oldest_wal, number + 1);
-            manifest.roll(number, &tree)?;
-        }
-        drop((manifest, old));
-        // The replaced view goes, and with it a flushed memtable and tables that it alone listed.
-        drain(READERS_PATIENCE);
         Ok(())
     }
 
@@ -302,10 +246,11 @@ impl Inner {
         self.check_writable()?;
         let memtable = {
             let mut writer = lock(&self.writer);
+            self.begin_writing(&mut writer)?;
             if writer.memtable.is_empty() {
                 None
             } else {
-                self.rotate(&mut writer).map_err(|error| self.latch(error))?;
+                self.rotate(&mut writer)?;
                 self.lock_state().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
         };
@@ -318,6 +263,7 @@ impl Inner {
     }
 
     pub(super) fn wait_for_compaction(&self) -> Result<()> {
+        self.begin_writing(&mut lock(&self.writer))?;
         drop(self.wait_until(|state| {
             state.frozen.is_empty()
                 && !state.flushing
@@ -394,21 +340,5 @@ impl State {
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
         self.idle_threads -= threads;
         Running { version: Arc::clone(&self.version), threads }
-    }
-}
-
-/// The edit that makes `version` from an empty tree.
-pub(super) fn whole_tree(
-    version: &Version,
-    flushed_sequence: u64,
-    oldest_wal: u64,
-    next_file: u64,
-) -> VersionEdit {
-    VersionEdit {
-        next_file: Some(next_file),
-        flushed_sequence: Some(flushed_sequence),
-        oldest_wal: Some(oldest_wal),
-        removed: Vec::new(),
-        added: version.files().map(|(level, file)| (level, file.meta.clone())).collect(),
     }
 }

@@ -28,6 +28,10 @@ const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
 /// Bytes of a varint below [`MAX_FIELD_BYTES`], at most.
 const MOST_LENGTH_BYTES: usize = 5;
 
+/// The most bytes of a batch, and of a group: with its header it is one record of the WAL, whose length
+/// has 32 bits.
+pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
+
 /// Writes that happen together or not at all, in the order given.
 ///
 /// ```
@@ -106,6 +110,15 @@ impl WriteBatch {
             self.refused.get_or_insert_with(|| {
                 Error::InvalidArgument(format!(
                     "a write of {bytes} bytes: key and value may have {MAX_WRITE_BYTES} together"
+                ))
+            });
+            return;
+        }
+        let batch_bytes = self.operations.len() + bytes + 1 + 2 * MOST_LENGTH_BYTES;
+        if batch_bytes > MAX_BATCH_BYTES {
+            self.refused.get_or_insert_with(|| {
+                Error::InvalidArgument(format!(
+                    "a batch of {batch_bytes} bytes: one may have {MAX_BATCH_BYTES}; write it as several"
                 ))
             });
             return;

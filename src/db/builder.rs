@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::fs::{Fs, RealFs};
 use crate::policy::FilterPolicy;
 use crate::table::{Compression, FilterKeys};
+use crate::version::ROLL_AFTER_BYTES;
 
 /// Options of a database, all with defaults: `Db::builder(path).open()`.
 ///
@@ -38,6 +39,8 @@ pub struct Builder {
     pub(crate) memtable_bytes: usize,
     pub(crate) shape: Shape,
     pub(crate) compaction_threads: usize,
+    pub(crate) manifest_roll_bytes: u64,
+    pub(crate) max_open_files: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +69,8 @@ impl Builder {
                 table_bytes: 64 << 20,
             },
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
+            manifest_roll_bytes: ROLL_AFTER_BYTES,
+            max_open_files: None,
         }
     }
 
@@ -183,9 +188,34 @@ impl Builder {
         self
     }
 
+    /// How many of its tables the database has open at a time, 1 to 1048576. The others are opened when
+    /// they are read, for a few microseconds more, and checked to be the same files.
+    ///
+    /// Default: all databases of the process that do not set it share half of the descriptors that
+    /// the process may have (the soft limit, asked at each opening). The other half is the
+    /// program's, and that of logs and of tables being written, a handful for each database. So
+    /// raise the limit of the process rather than this; lower this for a program that needs more
+    /// of it. Reads go beyond it rather than wait: by as many tables as are being read at one
+    /// moment.
+    ///
+    /// Iterators and snapshots that outlive the database keep the tables they need open, beyond this,
+    /// up to a quarter of what the process may have. Tables beyond that are opened when they are
+    /// read, and an error names the one that is gone by then.
+    pub fn max_open_files(mut self, files: usize) -> Builder {
+        self.max_open_files = Some(files);
+        self
+    }
+
     /// Whether a missing database is created. Default true.
     pub fn create_if_missing(mut self, create: bool) -> Builder {
         self.create_if_missing = create;
+        self
+    }
+
+    /// By how much a MANIFEST grows before it is written anew. Only tests have a reason to change it.
+    #[doc(hidden)]
+    pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
+        self.manifest_roll_bytes = bytes;
         self
     }
 
@@ -199,21 +229,42 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for an option out of its range, before anything is touched;
+    /// [`Error::InvalidArgument`] for an empty path or an option out of its range, before anything is
+    /// touched;
     /// [`Error::Locked`] when it is open elsewhere, also in this process; [`Error::Corruption`]
     /// with file and offset when what is on disk cannot be trusted.
-    pub fn open(self) -> Result<Db> {
+    pub fn open(mut self) -> Result<Db> {
         self.check()?;
+        self.path = lasting(&*self.fs, &self.path)?;
         Db::open_with(self)
     }
 
+    /// Opens the database to read it: nothing is written, not even a lock, so it works where the directory
+    /// cannot be written, on a full disk, and while another `Db` or process has the database open.
+    ///
+    /// What it shows is the database at one moment: every write up to a certain one, and none after. It
+    /// does not follow a writer; open it again to see more. What the logs hold is kept in memory, and
+    /// each table keeps its file open, whatever [`Builder`] says of open files: a writer may delete it at
+    /// any time. Writing answers [`Error::OpenedReadOnly`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] where there is no database, or for an option out of its range;
+    /// [`Error::Corruption`] with file and offset when what is on disk cannot be trusted.
+    pub fn open_read_only(mut self) -> Result<Db> {
+        self.check()?;
+        self.path = lasting(&*self.fs, &self.path)?;
+        Db::read_with(self)
+    }
+
     fn check(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 5] = [
+        let ranges: [(&str, u64, u64, u64); 6] = [
             ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
             ("memtable_bytes", self.memtable_bytes as u64, 4096, 2 << 30),
             ("table_bytes", self.shape.table_bytes, 4096, 1 << 40),
             ("level_base_bytes", self.shape.level_base_bytes, 4096, 1 << 50),
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
+            ("max_open_files", self.max_open_files.unwrap_or(1) as u64, 1, 1 << 20),
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
@@ -224,4 +275,14 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// A path of the caller as it stays valid: the process may change its directory while it is in use.
+pub(super) fn lasting(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::InvalidArgument(
+            "the path is empty; the directory of the process is \".\"".into(),
+        ));
+    }
+    fs.absolute(path)
 }

@@ -4,18 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::background::whole_tree;
+use super::builder::lasting;
+use super::install::whole_tree;
 use super::write::lock;
-use super::{Inner, sequence_after};
+use super::{Inner, Progress, sequence_after};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::fs::{self, Fs};
-use crate::key::{self, EntryKind, SequenceNumber, user_key};
+use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::sync::pin;
 use crate::table::{Table, TableCursor};
-use crate::version::{
-    COMPACTION_SCAN, FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names,
-};
+use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -25,50 +24,70 @@ const DEEPEST: usize = LEVELS - 1;
 
 impl Inner {
     /// Copies `files` in and makes their entries one write, newer than all before.
+    ///
+    /// Writers go on while the files are copied and read whole; they wait while the tables enter the tree.
     pub(super) fn ingest(&self, files: &[&Path]) -> Result<()> {
+        self.check_writable()?;
         if files.is_empty() {
-            return self.check_writable();
+            return Ok(());
+        }
+        let fs = &*self.store.fs;
+        let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
+        let mut copied = Vec::new();
+        let ingested = files
+            .iter()
+            .try_for_each(|path| self.copy_in(path).map(|meta| copied.push(meta)))
+            .and_then(|()| self.enter(&mut copied));
+        // What the MANIFEST may list stays, whatever became of the rest.
+        for meta in copied {
+            // One that cannot be removed goes when the database is next opened.
+            let _ = self.store.fs.remove(&names::table_path(&self.store.dir, meta.number));
+        }
+        ingested
+    }
+
+    /// Makes the copied tables part of the tree. `copied` holds them until the MANIFEST may list them.
+    fn enter(&self, copied: &mut Vec<FileMeta>) -> Result<()> {
+        copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
+        if copied.windows(2).any(|pair| !pair[1].begins_behind(&pair[0].largest)) {
+            return Err(Error::InvalidArgument(
+                "the files to ingest overlap each other: one key would have two values".into(),
+            ));
         }
         // Writers wait: the memtable must hold nothing newer than the files.
         let mut writer = lock(&self.writer);
         self.check_writable()?;
+        self.begin_writing(&mut writer)?;
         if !writer.memtable.is_empty() {
-            self.rotate(&mut writer).map_err(|error| self.latch(error))?;
+            self.rotate(&mut writer)?;
         }
         let sequence = sequence_after(writer.last_sequence, 1)?;
-        let mut copied = Vec::new();
-        for path in files {
-            copied.push(self.copy_in(path, sequence)?);
-        }
-        copied.sort_by(|a, b| key::compare(&a.meta.smallest, &b.meta.smallest));
-        for pair in copied.windows(2) {
-            if !pair[1].meta.begins_behind(&pair[0].meta.largest) {
-                discard(&copied);
-                return Err(Error::InvalidArgument(
-                    "the files to ingest overlap each other: one key would have two values".into(),
-                ));
-            }
-        }
-        let installed = self.exclusively(|| {
+        let opened = copied
+            .iter()
+            .map(|meta| self.store.open(at_sequence(meta, sequence), DEEPEST))
+            .collect::<Result<Vec<_>>>()?;
+        self.exclusively(|| {
             let version = Arc::clone(&self.lock_state().version);
             let edit = VersionEdit {
                 flushed_sequence: Some(sequence),
                 oldest_wal: Some(writer.wal_number),
-                added: copied
+                added: opened
                     .iter()
                     .map(|file| (deepest_free_level(&version, &file.meta), file.meta.clone()))
                     .collect(),
                 ..VersionEdit::default()
             };
-            self.install(edit, copied.clone(), |_| {}).map_err(|error| self.latch(error))?;
+            let unlisted = std::mem::take(copied);
+            self.install(edit, opened.clone(), |_| {}).map_err(|error| {
+                if error.is_out_of_space() {
+                    *copied = unlisted;
+                }
+                self.latch_unless_out_of_space(error)
+            })?;
             // Before a compaction may drop what the files hide: readers must see them by then.
             self.visible.store(sequence, Ordering::Release);
             Ok(())
-        });
-        if installed.is_err() {
-            discard(&copied);
-        }
-        installed?;
+        })?;
         writer.last_sequence = sequence;
         Ok(())
     }
@@ -85,48 +104,42 @@ impl Inner {
         result
     }
 
-    /// A synced copy of the table at `path` under a number of ours, checked and opened.
-    fn copy_in(&self, path: &Path, sequence: SequenceNumber) -> Result<Arc<TableFile>> {
+    /// A synced copy of the table at `path` under a number of ours, read whole and checked. Its sequence
+    /// number is not known yet.
+    fn copy_in(&self, path: &Path) -> Result<FileMeta> {
         let number = self.store.new_number();
         let own = names::table_path(&self.store.dir, number);
-        let opened = copy(&*self.store.fs, path, &own)
-            .and_then(|bytes| self.open_ingested(&own, number, bytes, sequence));
-        if opened.is_err() {
+        let checked = copy(&*self.store.fs, path, &own)
+            .and_then(|file_bytes| self.check_ingested(&own, number, file_bytes));
+        checked.map_err(|error| {
             let _ = self.store.fs.remove(&own);
-        }
-        opened
+            // The copy is gone: the file that its owner knows is the one to name.
+            error.in_place_of(&own, path)
+        })
     }
 
-    fn open_ingested(
-        &self,
-        path: &Path,
-        number: u64,
-        file_bytes: u64,
-        sequence: SequenceNumber,
-    ) -> Result<Arc<TableFile>> {
-        let table = self.store.open_table(path, Some(sequence), DEEPEST)?;
+    fn check_ingested(&self, path: &Path, number: u64, file_bytes: u64) -> Result<FileMeta> {
+        let table = self.store.open_table(path, None, DEEPEST, 0)?;
         table.check_external()?;
         table.verify()?;
-        let Some((smallest, largest)) = bounds(&table, sequence)? else {
+        let Some((smallest, largest)) = bounds(&table)? else {
             return Err(Error::InvalidArgument(format!("{}: a table of nothing", path.display())));
         };
         let properties = table.properties();
-        let meta = FileMeta {
+        Ok(FileMeta {
             number,
             file_bytes,
             entries: properties.entries(),
             tombstones: properties.number("rocksdb.deleted.keys").unwrap_or(0),
-            least_sequence: sequence,
-            largest_sequence: sequence,
-            global_sequence: Some(sequence),
             smallest,
             largest,
-        };
-        self.store.open(meta, DEEPEST)
+            ..FileMeta::default()
+        })
     }
 
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let fs = &self.store.fs;
+        let dir = &lasting(&**fs, dir)?;
         if fs.exists(dir)? {
             return Err(Error::InvalidArgument(format!(
                 "{}: exists already; a checkpoint makes a new directory",
@@ -149,15 +162,15 @@ impl Inner {
             }
         }
         let number = self.store.new_number();
-        let tree = whole_tree(&view.version, flushed_sequence, number + 1, number + 1);
-        Manifest::create(fs, dir, number, &tree)?;
-        Ok(())
+        let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
+        let tree = whole_tree(&self.store, &view.version, &progress, number + 1);
+        Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes).map(drop)
     }
 }
 
-/// The smallest and the largest internal key of a table, all of it seen at `sequence`; `None` when
+/// The smallest and the largest internal key of a table, all of it at sequence number 0; `None` when
 /// it is empty.
-fn bounds(table: &Arc<Table>, sequence: SequenceNumber) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+fn bounds(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut bounds = Vec::new();
     let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);
     cursor.seek_to_first()?;
@@ -167,7 +180,7 @@ fn bounds(table: &Arc<Table>, sequence: SequenceNumber) -> Result<Option<(Vec<u8
         bounds.push(cursor.key().to_vec());
     }
     if let Some((begin, end)) = table.ranges().and_then(|ranges| ranges.span()) {
-        bounds.push(key::internal_key(begin, sequence, EntryKind::RangeDeletion as u8));
+        bounds.push(key::internal_key(begin, 0, EntryKind::RangeDeletion as u8));
         bounds.push(key::range_end(end));
     }
     bounds.sort_by(|a, b| key::compare(a, b));
@@ -175,15 +188,28 @@ fn bounds(table: &Arc<Table>, sequence: SequenceNumber) -> Result<Option<(Vec<u8
     Ok(bounds.next().zip(bounds.next_back()))
 }
 
+/// The table with `sequence` as the sequence number of all its entries.
+fn at_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
+    // The end of a range deletion is no entry's key, and has the largest sequence number.
+    let moved = |internal_key: &[u8]| match key::sequence(internal_key) {
+        MAX_SEQUENCE => internal_key.to_vec(),
+        _ => key::internal_key(user_key(internal_key), sequence, key::kind_byte(internal_key)),
+    };
+    FileMeta {
+        least_sequence: sequence,
+        largest_sequence: sequence,
+        global_sequence: Some(sequence),
+        smallest: moved(&meta.smallest),
+        largest: moved(&meta.largest),
+        ..meta.clone()
+    }
+}
+
 /// The deepest level that has nothing in the file's range, nor any level above it.
 fn deepest_free_level(version: &Version, meta: &FileMeta) -> usize {
     let range = (Some(user_key(&meta.smallest)), Some(user_key(&meta.largest)));
     let taken = (0..LEVELS).find(|&l| version.overlapping(l, range.0, range.1).next().is_some());
     taken.unwrap_or(LEVELS).saturating_sub(1)
-}
-
-fn discard(files: &[Arc<TableFile>]) {
-    files.iter().for_each(|file| file.mark_obsolete(0));
 }
 
 /// Copies a file, synced; answers its length in bytes.

@@ -20,19 +20,22 @@ mod cover;
 mod cursor;
 mod get;
 mod ingest;
+mod install;
 mod iter;
+mod read_only;
 mod recover;
 mod snapshot;
 mod sources;
 mod stats;
+mod take_over;
 mod verify;
 mod write;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 pub use batch::WriteBatch;
@@ -52,10 +55,10 @@ use crate::memtable::Memtable;
 use crate::policy::FilterPolicy;
 use crate::slice::Slice;
 use crate::stats::Counters;
-use crate::sync::{ArcCell, drain};
+use crate::sync::{ArcCell, drain, pin};
 use crate::version::{Manifest, TableStore, Version};
 use snapshot::SnapshotList;
-use write::{Pending, SealedWals, Writer};
+use write::{Pending, SealedWals, Writer, lock};
 
 /// What readers see: everything that was written, at one moment. Immutable but for the entries
 /// that writers add to the memtable, which readers tell apart by sequence number.
@@ -103,12 +106,18 @@ struct State {
     idle_threads: usize,
     /// A manual compaction has the tree for itself.
     manual: bool,
+    /// The directory is not taken over yet: nothing may be flushed.
+    waits_for_space: bool,
 }
 
-/// How far the tables cover the writes: what the next MANIFEST starts with.
+/// How far the tables cover the writes, and which WALs hold the others: what the next MANIFEST starts
+/// with.
+#[derive(Default)]
 struct Progress {
     flushed_sequence: SequenceNumber,
     oldest_wal: u64,
+    /// WALs of which something is known to be durable, and how many bytes.
+    durable_wals: BTreeMap<u64, u64>,
 }
 
 impl State {
@@ -126,9 +135,12 @@ pub(crate) struct Inner {
     policy: FilterPolicy,
     shape: Shape,
     memtable_bytes: usize,
+    manifest_roll_bytes: u64,
     counters: Arc<Counters>,
 
     view: ArcCell<View>,
+    /// Every view that may still be held, for the closing.
+    views: Mutex<Vec<Weak<View>>>,
     /// The last sequence number that readers may see.
     visible: AtomicU64,
     snapshots: SnapshotList,
@@ -136,9 +148,12 @@ pub(crate) struct Inner {
     writer: Mutex<Writer>,
     queue: Mutex<VecDeque<Arc<Pending>>>,
     sealed_wals: Mutex<SealedWals>,
-    manifest: Mutex<Manifest>,
+    /// `None`: the directory is not taken over.
+    manifest: Mutex<Option<Manifest>>,
     /// Taken while holding the manifest.
     progress: Mutex<Progress>,
+    /// What taking the directory over waits for.
+    pending: Mutex<Option<take_over::Pending>>,
     state: Mutex<State>,
     /// Signalled whenever `state` changes, or `closing` or `latched` is set.
     changed: Condvar,
@@ -168,13 +183,36 @@ impl Inner {
         error
     }
 
+    /// As [`Inner::latch`], but for want of space, after which everything is as before.
+    fn latch_unless_out_of_space(&self, error: Error) -> Error {
+        if error.is_out_of_space() { error } else { self.latch(error) }
+    }
+
     fn check_writable(&self) -> Result<()> {
         if self.closing.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
         match self.latched.get() {
             None => Ok(()),
+            Some(Error::OpenedReadOnly) => Err(Error::OpenedReadOnly),
             Some(error) => Err(Error::ReadOnly(Arc::new(error.clone()))),
+        }
+    }
+
+    /// Tables that somebody can still ask for keep their descriptors from now on: when the lock is
+    /// given up, the next owner of the directory may delete their names.
+    fn keep_held_tables(&self) {
+        let current = self.view.load_arc(&pin());
+        let snapshots_live = !self.snapshots.sequences().is_empty();
+        for view in lock(&self.views).iter().filter_map(Weak::upgrade) {
+            // The database itself holds the current view once; `current` and `view` are two more.
+            let held = !Arc::ptr_eq(&view, &current) || Arc::strong_count(&view) > 3;
+            if held || snapshots_live {
+                for (_, file) in view.version.files() {
+                    // One that cannot be kept is opened when it is read, and says then what is wrong.
+                    let _ = file.table.block_file().file().keep_open();
+                }
+            }
         }
     }
 
@@ -208,12 +246,16 @@ impl Handle {
             let _ = thread.join();
         }
         // Tables that are no longer listed are deleted now, not after the next opening.
-        drain(background::READERS_PATIENCE);
+        drain(install::READERS_PATIENCE);
         let synced = match inner.latched.get() {
+            Some(Error::OpenedReadOnly) => Ok(()),
+            // Nothing was written.
+            None if inner.missing_space().is_some() => Ok(()),
             None => inner.sync_wals(),
             Some(error) => Err(error.clone()),
         };
         inner.store.departed.close();
+        inner.keep_held_tables();
         inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         synced
     }
@@ -264,9 +306,22 @@ impl Db {
 
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
         let threads = options.compaction_threads;
-        let inner = Arc::new(recover::recover(options)?);
+        let inner = Arc::new(take_over::open(options)?);
         let threads = Mutex::new(background::start(&inner, threads)?);
         Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+    }
+
+    pub(crate) fn read_with(options: Builder) -> Result<Db> {
+        let inner = Arc::new(read_only::open(options)?);
+        let threads = Mutex::default();
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+    }
+
+    /// Opens the database in the directory `path` to read it, with default options: see
+    /// [`Builder::open_read_only`].
+    #[doc(alias = "OpenForReadOnly")]
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Db> {
+        Db::builder(path).open_read_only()
     }
 
     /// Waits for the background threads, syncs the WAL and gives up the lock. What writers were

@@ -27,6 +27,13 @@ pub struct Stats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
+    /// Tables that are open; of all databases that share the bound, and without those that outlived
+    /// theirs.
+    pub open_files: usize,
+    /// The most tables open at a time, see [`Builder::max_open_files`](crate::Builder::max_open_files).
+    pub max_open_files: usize,
+    /// How often one of them had to be opened again.
+    pub file_reopens: u64,
     /// Bytes of all memtables, frozen ones included.
     pub memtable_bytes: usize,
     /// Entries in all memtables.
@@ -139,6 +146,9 @@ impl Inner {
                 .map(|&kind| (kind, cache.usage_of(kind)))
                 .collect(),
             cache_capacity_bytes: cache.capacity(),
+            open_files: self.store.descriptors.open_files(),
+            max_open_files: self.store.descriptors.capacity(),
+            file_reopens: self.store.descriptors.reopened(),
             memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: view.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
@@ -226,6 +236,10 @@ impl fmt::Display for Stats {
             let size = bytes(usage.bytes as u64);
             writeln!(f, "    {kind:<11} {size:>10}   {} entries", usage.entries)?;
         }
+
+        writeln!(f, "\nFiles")?;
+        writeln!(f, "  open          {:>10}   of {}", self.open_files, self.max_open_files)?;
+        writeln!(f, "  opened again  {:>10}", self.file_reopens)?;
 
         writeln!(f, "\nCounters")?;
         for (ticker, count) in self.tickers.iter().filter(|&(_, count)| count > 0) {

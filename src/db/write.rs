@@ -11,6 +11,10 @@
 //!                        the others find their batch done when they get the lock
 //! ```
 //!
+//! Where there is no space for a record, the caller gets that error and nothing else happens: the log has
+//! ended before the record, and the next write begins another. Any other failure makes the database
+//! read-only.
+//!
 //! A full memtable is frozen together with its WAL; the next write goes to a new pair. The old WAL
 //! may not be synced yet: a later synced write syncs it first, so that what is durable never has a
 //! hole. Recovery checks that sequence numbers follow each other without a gap.
@@ -19,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::batch::{WriteBatch, record_header};
+use super::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
 use super::brake::{self, BrakeCause, Pressure, WriteBrake, write_brake};
 use super::{Frozen, Inner, State, sequence_after};
 use crate::error::{Error, Result};
@@ -53,7 +57,8 @@ const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What the leader owns.
 pub(super) struct Writer {
-    pub wal: LogWriter,
+    /// `None`: the directory is not taken over; see [`super::take_over`].
+    pub wal: Option<LogWriter>,
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
@@ -67,6 +72,13 @@ pub(super) struct SealedWals {
     logs: Vec<(u64, LogWriter)>,
     /// The newest WAL whose name is durable.
     named: u64,
+}
+
+impl SealedWals {
+    /// None yet; the names up to that of the WAL `named` are durable.
+    pub fn named(named: u64) -> SealedWals {
+        SealedWals { logs: Vec::new(), named }
+    }
 }
 
 /// What one caller asked for.
@@ -119,11 +131,13 @@ impl Inner {
         let mut bytes = 0;
         {
             let mut queue = lock(&self.queue);
+            // The first always has room: no batch is larger than a record.
             while bytes < GROUP_BYTES
-                && let Some(pending) = queue.pop_front()
+                && let Some(next) = queue.front()
+                && bytes + next.write.batch.size_bytes() <= MAX_BATCH_BYTES
             {
-                bytes += pending.write.batch.size_bytes();
-                group.push(pending);
+                bytes += next.write.batch.size_bytes();
+                group.extend(queue.pop_front());
             }
         }
         if !group.is_empty() {
@@ -145,17 +159,18 @@ impl Inner {
         let last = sequence_after(writer.last_sequence, count)?;
 
         let header = record_header(first, count);
-        let before = writer.wal.len();
+        let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
+        let before = wal.len();
         let logged = match group {
-            [write] => writer.wal.append(&[&header, write.batch.encoded()]),
+            [write] => wal.append(&[&header, write.batch.encoded()]),
             _ => {
                 let mut parts = vec![&header[..]];
                 parts.extend(group.iter().map(|write| write.batch.encoded()));
-                writer.wal.append(&parts)
+                wal.append(&parts)
             }
         };
-        logged.map_err(|error| self.latch(error))?;
-        let logged_bytes = writer.wal.len() - before;
+        logged.map_err(|error| self.latch_unless_out_of_space(error))?;
+        let logged_bytes = wal.len() - before;
         if group.iter().any(|write| write.durability == Durability::Sync) {
             self.sync_with(writer).map_err(|error| self.latch(error))?;
         }
@@ -186,19 +201,35 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes all WALs durable, oldest first.
+    /// Makes all WALs durable, oldest first, and tells the MANIFEST of those it does not know yet: once one
+    /// is synced, its loss is to be noticed.
     fn sync_with(&self, writer: &mut Writer) -> Result<()> {
+        let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);
-        for (_, log) in &mut sealed.logs {
+        if sealed.logs.is_empty() && wal.is_empty() {
+            return Ok(());
+        }
+        let mut durable = Vec::new();
+        for (number, log) in &mut sealed.logs {
             log.sync()?;
+            durable.push((*number, log.synced_to()));
         }
         sealed.logs.clear();
         if sealed.named < writer.wal_number {
             self.store.fs.sync_dir(&self.store.dir)?;
             sealed.named = writer.wal_number;
         }
+        drop(sealed);
         self.counters.add(Ticker::WalFileSynced, 1);
-        writer.wal.sync()
+        let is_first = wal.synced_to() == 0;
+        wal.sync()?;
+        if is_first {
+            durable.push((writer.wal_number, wal.synced_to()));
+        }
+        match durable.is_empty() {
+            true => Ok(()),
+            false => self.enter_durable_wals(durable),
+        }
     }
 
     pub(super) fn sync_wals(&self) -> Result<()> {
@@ -206,6 +237,7 @@ impl Inner {
         if let Some(error) = self.latched.get() {
             return Err(Error::ReadOnly(Arc::new(error.clone())));
         }
+        self.begin_writing(&mut writer)?;
         self.sync_with(&mut writer).map_err(|error| self.latch(error))
     }
 
@@ -216,8 +248,12 @@ impl Inner {
 
     /// Returns when the memtable can take a group, and how hard that group's writers must brake.
     fn make_room(&self, writer: &mut Writer) -> Result<WriteBrake> {
+        self.begin_writing(writer)?;
         loop {
             self.check_writable()?;
+            if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
+                self.next_wal(writer).map_err(|error| self.latch_unless_out_of_space(error))?;
+            }
             let memtable_is_full = writer.memtable.bytes() >= self.memtable_bytes;
             if !memtable_is_full && !self.tree_brakes.load(Ordering::Acquire) {
                 writer.owed_wait = Duration::ZERO;
@@ -253,7 +289,7 @@ impl Inner {
                 }
                 _ if memtable_is_full => {
                     drop(state);
-                    self.rotate(writer).map_err(|error| self.latch(error))?;
+                    self.rotate(writer)?;
                 }
                 _ => return Ok(brake),
             }
@@ -269,27 +305,39 @@ impl Inner {
         self.counters.add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
 
-    /// Freezes the memtable and its WAL; the next write goes to new ones.
-    pub(super) fn rotate(&self, writer: &mut Writer) -> Result<()> {
+    /// Seals the WAL; the next write goes to a new one. The memtable stays, and has entries in both.
+    fn next_wal(&self, writer: &mut Writer) -> Result<()> {
         let number = self.store.new_number();
         let path = names::wal_path(&self.store.dir, number);
         let wal = LogWriter::create(&*self.store.fs, &path, LogKind::Wal, number)?;
-        let (memtable, writing) = Memtable::new(self.memtable_bytes);
-        let old_wal = std::mem::replace(&mut writer.wal, wal);
-        lock(&self.sealed_wals).logs.push((writer.wal_number, old_wal));
+        if let Some(old) = writer.wal.replace(wal) {
+            lock(&self.sealed_wals).logs.push((writer.wal_number, old));
+        }
         writer.wal_number = number;
+        Ok(())
+    }
+
+    /// Freezes the memtable and its WAL; the next write goes to new ones.
+    pub(super) fn rotate(&self, writer: &mut Writer) -> Result<()> {
+        self.next_wal(writer).map_err(|error| self.latch_unless_out_of_space(error))?;
+        let (memtable, writing) = Memtable::new(self.memtable_bytes);
         writer.memtable = writing;
 
         let mut state = self.lock_state();
         let full = std::mem::replace(&mut state.memtable, memtable);
-        state.frozen.push_back(Frozen { memtable: full, next_wal: number });
+        state.frozen.push_back(Frozen { memtable: full, next_wal: writer.wal_number });
         self.publish(&mut state);
         Ok(())
     }
 
     /// Shows readers, writers and background threads what `state` holds now.
     pub(super) fn publish(&self, state: &mut State) {
-        self.view.replace(Arc::new(state.view()));
+        let view = Arc::new(state.view());
+        let mut views = lock(&self.views);
+        views.retain(|view| view.strong_count() > 0);
+        views.push(Arc::downgrade(&view));
+        drop(views);
+        self.view.replace(view);
         state.pressure = Pressure::of_tree(&state.version, &self.shape);
         self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
         self.changed.notify_all();

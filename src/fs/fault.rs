@@ -23,10 +23,10 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{FileLock, Fs, RandomAccessFile, WritableFile};
+use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::{Error, Result};
 
 /// A kind of call.
@@ -264,6 +264,10 @@ impl FaultFs {
 }
 
 impl Fs for FaultFs {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.control.admit(Operation::Create, path)?;
         Ok(self.watched(self.inner.create(path)?))
@@ -277,6 +281,16 @@ impl Fs for FaultFs {
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
         self.control.admit(Operation::Open, path)?;
         let inner = self.inner.open(path)?;
+        Ok(Arc::new(FaultRandomAccessFile { inner, control: Arc::clone(&self.control) }))
+    }
+
+    fn open_pooled(
+        &self,
+        path: &Path,
+        pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        self.control.admit(Operation::Open, path)?;
+        let inner = self.inner.open_pooled(path, pool)?;
         Ok(Arc::new(FaultRandomAccessFile { inner, control: Arc::clone(&self.control) }))
     }
 
@@ -347,6 +361,10 @@ impl WritableFile for FaultWritableFile {
         self.inner.flush()
     }
 
+    fn discard_unflushed(&mut self) {
+        self.inner.discard_unflushed();
+    }
+
     fn sync(&mut self) -> Result<()> {
         let admitted = self.control.admit(Operation::Sync, self.inner.path());
         self.sync_failed |= admitted.is_err();
@@ -382,6 +400,10 @@ impl RandomAccessFile for FaultRandomAccessFile {
 
     fn path(&self) -> &Path {
         self.inner.path()
+    }
+
+    fn keep_open(&self) -> Result<bool> {
+        self.inner.keep_open()
     }
 
     fn drop_page_cache(&self) -> Result<()> {

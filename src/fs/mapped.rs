@@ -14,22 +14,38 @@
 //!   full disk is an error of `append`, not a signal at the copy.
 //! * Behind what was written the file holds zeros, to the end of the window. They are cut off when
 //!   the file is dropped; after a kill the reader of the log takes them for a torn tail.
+//! * Where a window cannot be had the file goes on as the plain one of [`super::real`], which is the
+//!   oracle in the tests too: the file system allocates nothing ahead, memory for the mapping is
+//!   short (`ulimit -v`), or the file may not become so long (`ulimit -f`).
 //!
-//! [`Mapped::create`] declines where the file system cannot allocate ahead; the plain file of
-//! [`super::real`] does then, and is the oracle in the tests.
+//! # Where it is safe
+//!
+//! A page that was written back is written again by the next record that ends in it. The file system
+//! is asked for its space a second time then, at the copy, where the only way to refuse is SIGBUS.
+//! So this is for file systems that write an allocated block in its place, whatever else is done to
+//! the file ([`is_safe_to_map`]):
+//!
+//! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
+//! * **not btrfs**: it writes changed blocks elsewhere; when it is full, the copy is a SIGBUS.
+//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares its blocks, and from then on
+//!   they are written elsewhere, too. Anybody may make one at any time.
+//! * **not anything else**: overlays, network file systems, file systems in user space, unknown ones.
 //!
 //! What can still raise SIGBUS: a device that fails to read back a page that was written out and
-//! evicted within the window's short life, and another process that truncates the file.
+//! evicted within the window's short life, a file system that turned read-only after an error of its
+//! device, and another process that truncates the file.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::NonNull;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::WritableFile;
+use super::limits::longest_file_bytes;
+use super::real::RealWritableFile;
 use crate::error::{Error, Result};
 
 /// Bytes of the first window, a multiple of every page size; the next ones double.
@@ -54,21 +70,31 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Allocates and maps `bytes` bytes of `file` from `offset` on.
-    fn new(file: &File, offset: u64, bytes: usize) -> rustix::io::Result<Window> {
-        retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, bytes as u64))?;
+    /// Allocates and maps `bytes` bytes of `file` from `offset` on. `None`: they cannot be mapped; a
+    /// plain write may do, or says what is wrong.
+    fn new(file: &File, offset: u64, bytes: usize) -> rustix::io::Result<Option<Window>> {
+        if longest_file_bytes().is_some_and(|most| offset + bytes as u64 > most) {
+            return Ok(None);
+        }
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, bytes as u64)) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL) => return Ok(None),
+            Err(errno) => return Err(errno),
+        }
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
-        let start =
-            unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, offset) }?;
-        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        let mapped =
+            unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, offset) };
+        let Some(start) = mapped.ok().and_then(|start| NonNull::new(start.cast())) else {
+            return Ok(None);
+        };
         let window = Window { start, bytes, filled: 0 };
         // SAFETY: the mapping made above. The advice changes no byte.
-        match unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
+        Ok(match unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
             // Before Linux 5.14 the copy touches the pages.
-            Ok(()) | Err(Errno::INVAL) => Ok(window),
-            Err(errno) => Err(errno),
-        }
+            Ok(()) | Err(Errno::INVAL) => Some(window),
+            Err(_) => None,
+        })
     }
 
     /// Copies as much of `from` as has room; answers the rest.
@@ -93,68 +119,86 @@ impl Drop for Window {
     }
 }
 
+/// The types that `statfs` knows them by: ext2, ext3 and ext4 have one.
+const EXT_MAGIC: u32 = 0xef53;
+const TMPFS_MAGIC: u32 = 0x0102_1994;
+
+/// Whether a page of `file` that is allocated can be written again without further space.
+pub(super) fn is_safe_to_map(file: &File) -> bool {
+    // The types are of 32 bits, in a field that is wider on some systems.
+    fstatfs(file).is_ok_and(|system| matches!(system.f_type as u32, EXT_MAGIC | TMPFS_MAGIC))
+}
+
 #[derive(Debug)]
 pub(super) struct Mapped {
-    path: PathBuf,
-    file: File,
-    window: Window,
-    /// Where the window begins in the file.
-    window_offset: u64,
+    /// What was written before the window.
+    plain: RealWritableFile,
+    /// `None`: what follows is written plainly.
+    window: Option<Window>,
 }
 
 impl Mapped {
-    /// Takes over `file`, which is empty and open for reading and writing; gives it back where it
-    /// cannot be mapped.
-    pub fn create(path: &Path, file: File) -> Result<std::result::Result<Mapped, File>> {
-        match Window::new(&file, 0, FIRST_WINDOW_BYTES) {
-            Ok(window) => Ok(Ok(Mapped { path: path.to_owned(), file, window, window_offset: 0 })),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL) => Ok(Err(file)),
-            Err(errno) => Err(Error::io(path, "write", errno.into())),
-        }
+    /// Takes over a file that is empty and open for reading and writing.
+    pub fn new(plain: RealWritableFile) -> Result<Mapped> {
+        let window = Window::new(plain.file(), 0, FIRST_WINDOW_BYTES);
+        let window = window.map_err(|errno| Error::io(plain.path(), "write", errno.into()))?;
+        Ok(Mapped { plain, window })
     }
 
-    fn next_window(&mut self) -> Result<()> {
-        let offset = self.window_offset + self.window.bytes as u64;
-        let bytes = (2 * self.window.bytes).min(MOST_WINDOW_BYTES);
-        let window = Window::new(&self.file, offset, bytes);
-        self.window = window.map_err(|errno| Error::io(&self.path, "write", errno.into()))?;
-        self.window_offset = offset;
+    /// Replaces a full window.
+    fn next_window(&mut self, full_bytes: usize) -> Result<()> {
+        let offset = self.plain.written_bytes() + full_bytes as u64;
+        let bytes = (2 * full_bytes).min(MOST_WINDOW_BYTES);
+        let window = Window::new(self.plain.file(), offset, bytes);
+        self.window = window.map_err(|errno| Error::io(self.path(), "write", errno.into()))?;
+        self.plain.skip(full_bytes as u64);
         Ok(())
+    }
+
+    /// Bytes in the window.
+    fn filled(&self) -> u64 {
+        self.window.as_ref().map_or(0, |window| window.filled as u64)
     }
 }
 
 impl WritableFile for Mapped {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut rest = self.window.fill(bytes);
-        while !rest.is_empty() {
-            self.next_window()?;
-            rest = self.window.fill(rest);
+        let mut rest = bytes;
+        while let Some(window) = &mut self.window {
+            rest = window.fill(rest);
+            if rest.is_empty() {
+                return Ok(());
+            }
+            let full_bytes = window.bytes;
+            self.next_window(full_bytes)?;
         }
-        Ok(())
+        self.plain.append(rest)
     }
 
-    /// The operating system has what was appended.
+    /// The operating system has what is in a window.
     fn flush(&mut self) -> Result<()> {
-        Ok(())
+        self.plain.flush()
     }
+
+    fn discard_unflushed(&mut self) {}
 
     fn sync(&mut self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io(&self.path, "sync", error))
+        self.plain.sync()
     }
 
     fn len(&self) -> u64 {
-        self.window_offset + self.window.filled as u64
+        self.plain.len() + self.filled()
     }
 
     fn path(&self) -> &Path {
-        &self.path
+        self.plain.path()
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
         // A longer file costs space and nothing else.
-        let _ = self.file.set_len(self.len());
+        let _ = self.plain.file().set_len(self.plain.written_bytes() + self.filled());
     }
 }
 
@@ -163,13 +207,15 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
     use super::super::{Fs, RealFs};
     use super::*;
 
     fn create(path: &Path) -> Mapped {
-        let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).open(path).unwrap();
-        Mapped::create(path, file).unwrap().expect("the file system allocates ahead")
+        let file = Mapped::new(RealWritableFile::create(path).unwrap()).unwrap();
+        assert!(file.window.is_some(), "the file system allocates ahead");
+        file
     }
 
     #[test]
@@ -216,5 +262,48 @@ mod tests {
             reader.read_exact_at(6 + u64::from(n), &mut last).unwrap();
             assert_eq!(last, [n]);
         }
+    }
+
+    /// A log that could not be mapped, for want of memory, made the database read-only.
+    #[test]
+    fn without_memory_for_a_window_the_log_is_written_plainly() {
+        let dir = tempfile::tempdir().unwrap();
+        // The limit is that of a process.
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "fs::mapped::tests::child_without_memory", "--ignored"])
+            .env("MAYPOLE_MAPPED_TEST_DIRECTORY", dir.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let expected: Vec<u8> = (0..400u32).flat_map(|n| [n as u8; 1000]).collect();
+        for name in ["from the start", "from the second window"] {
+            let found = std::fs::read(dir.path().join(name)).unwrap();
+            assert!(found == expected, "{name}: {} bytes", found.len());
+        }
+    }
+
+    #[test]
+    #[ignore = "the other half of another test, which starts it"]
+    fn child_without_memory() {
+        let Some(dir) = std::env::var_os("MAYPOLE_MAPPED_TEST_DIRECTORY") else { return };
+        let append = |file: &mut Mapped| {
+            for n in 0..400u32 {
+                file.append(&[n as u8; 1000]).unwrap();
+                file.flush().unwrap();
+            }
+        };
+        let path = |name: &str| Path::new(&dir).join(name);
+        let empty = RealWritableFile::create(&path("from the start")).unwrap();
+        let mut begun = create(&path("from the second window"));
+        // Below what the process has: no mapping is granted any more.
+        let limit = getrlimit(Resource::As);
+        setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
+        let mut plain = Mapped::new(empty).unwrap();
+        let was_mapped = plain.window.is_some();
+        append(&mut plain);
+        append(&mut begun);
+        setrlimit(Resource::As, limit).unwrap();
+        assert!(!was_mapped && begun.window.is_none(), "the limit had no effect");
+        plain.sync().unwrap();
     }
 }

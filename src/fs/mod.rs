@@ -25,7 +25,9 @@
 //! Absent on purpose: overwriting, truncating, seeking, asynchronous I/O; memory mapping but for
 //! logs, whose `flush` it makes cheap ([`Fs::create_log`]).
 
+mod descriptors;
 mod fault;
+mod limits;
 #[cfg(target_os = "linux")]
 mod mapped;
 mod mem;
@@ -38,7 +40,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
+pub use descriptors::DescriptorPool;
 pub use fault::{Fault, FaultFs, Operation, Target};
+pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use mem::MemFs;
 pub use real::RealFs;
 
@@ -49,6 +53,12 @@ const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system. Every error names the path and the operation.
 pub trait Fs: Send + Sync + fmt::Debug + 'static {
+    /// The path by which `path` is found also when the process has changed its directory. What is
+    /// used more than once is made absolute first.
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_owned())
+    }
+
     /// A new, empty file. One that stood under this name before is unlinked, not truncated: who has
     /// it open, and its other hard links, keep its bytes.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
@@ -59,8 +69,19 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
         self.create(path)
     }
 
-    /// Opens an existing file for reading.
+    /// Opens an existing file for reading. What is open stays readable when its name is gone.
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+
+    /// As [`Fs::open`], for a file that keeps its name and its bytes for as long as it is read. Where
+    /// open files cost descriptors, it takes one of `pool` when it is read, and may lose it to
+    /// another file afterwards.
+    fn open_pooled(
+        &self,
+        path: &Path,
+        _pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        self.open(path)
+    }
 
     /// The whole of a small file.
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
@@ -108,6 +129,11 @@ pub trait WritableFile: Send + Sync + fmt::Debug {
     /// Hands everything appended to the operating system.
     fn flush(&mut self) -> Result<()>;
 
+    /// Forgets what was appended and is still in this process: after an `append` or a `flush` for which there
+    /// was no space, so that no later sync brings back what was reported as failed. A part of
+    /// it may be in the file; nothing may be appended behind that.
+    fn discard_unflushed(&mut self);
+
     /// Makes everything appended durable. A failure is final: drop the file, do not retry.
     fn sync(&mut self) -> Result<()>;
 
@@ -129,6 +155,13 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
 
     /// The path the file was opened under.
     fn path(&self) -> &Path;
+
+    /// For a file of [`Fs::open_pooled`] whose name may soon be gone: it keeps its descriptor from now
+    /// on, and no pool counts it. `false`: a quarter of the descriptors that the process may have
+    /// are kept so already; the file stays in its pool.
+    fn keep_open(&self) -> Result<bool> {
+        Ok(true)
+    }
 
     /// Asks the operating system to forget its cached pages of this file, so that the next reads
     /// reach the device. A hint: it works on Linux, for pages that were synced, and does nothing
@@ -161,7 +194,9 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    while !fs.exists(ancestor)? {
+    // The empty path, and `.` where the process's directory was removed, have no ancestor that
+    // exists: the creation below says what is wrong with them.
+    while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);
     }

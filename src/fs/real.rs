@@ -1,17 +1,26 @@
 //! The operating system's files.
 //!
 //! Writes are gathered in a buffer, so that a table builder's blocks and a log record's parts cost
-//! one system call together. Reads are positioned (`pread`), so that threads share a descriptor.
+//! one system call together. Reads are positioned (`pread`), so that threads share a descriptor; which
+//! tables have one at the moment is decided in [`super::descriptors`].
+//!
+//! A write that would make a file longer than the process may (RLIMIT_FSIZE) is refused before it
+//! is made: the system would send SIGXFSZ.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
+
+use super::descriptors::{DescriptorPool, PooledFile, with_descriptor};
+use super::limits::check_file_length;
 #[cfg(target_os = "linux")]
-use super::mapped::Mapped;
+use super::mapped::{Mapped, is_safe_to_map};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
 
@@ -20,30 +29,36 @@ use crate::error::{Error, Result};
 pub struct RealFs;
 
 impl Fs for RealFs {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        std::path::absolute(path).map_err(|error| Error::io(path, "find the directory of", error))
+    }
+
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(RealWritableFile::new(path, create_new(path)?)))
+        Ok(Box::new(RealWritableFile::create(path)?))
     }
 
     #[cfg(target_os = "linux")]
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(match Mapped::create(path, create_new(path)?)? {
-            Ok(mapped) => Box::new(mapped),
-            Err(file) => Box::new(RealWritableFile::new(path, file)),
+        let plain = RealWritableFile::create(path)?;
+        Ok(match is_safe_to_map(plain.file()) {
+            true => Box::new(Mapped::new(plain)?),
+            false => Box::new(plain),
         })
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        let open = || {
-            let file = open_to_read(path)?;
-            let metadata = file.metadata()?;
-            // Opening a directory succeeds on Unix; reading from it would not.
-            if metadata.is_dir() {
-                return Err(ErrorKind::IsADirectory.into());
-            }
-            Ok((file, metadata.len()))
-        };
-        let (file, len) = open().map_err(|error| Error::io(path, "open", error))?;
-        Ok(Arc::new(RealRandomAccessFile { path: path.to_owned(), file, len }))
+        let (descriptor, metadata) =
+            open_to_read(path).map_err(|error| Error::io(path, "open", error))?;
+        let len = metadata.len();
+        Ok(Arc::new(RealRandomAccessFile { path: path.to_owned(), descriptor, len }))
+    }
+
+    fn open_pooled(
+        &self,
+        path: &Path,
+        pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        Ok(Arc::new(PooledFile::open(path, pool)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -65,7 +80,7 @@ impl Fs for RealFs {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let list = || {
             let mut names = Vec::new();
-            for entry in fs::read_dir(dir)? {
+            for entry in with_descriptor(|| fs::read_dir(dir))? {
                 names.extend(entry?.file_name().into_string());
             }
             Ok(names)
@@ -85,7 +100,7 @@ impl Fs for RealFs {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        File::open(dir)
+        with_descriptor(|| File::open(dir))
             .and_then(|file| file.sync_all())
             .map_err(|error| Error::io(dir, "sync the directory", error))
     }
@@ -104,7 +119,7 @@ impl Fs for RealFs {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(io_error)?;
+        let file = with_descriptor(|| options.open(path)).map_err(io_error)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
@@ -116,7 +131,7 @@ impl Fs for RealFs {
 }
 
 #[derive(Debug)]
-struct RealWritableFile {
+pub(super) struct RealWritableFile {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
@@ -124,10 +139,20 @@ struct RealWritableFile {
     written_bytes: u64,
 }
 
-/// A new, empty file, in place of any that stood under this name.
+/// Opens a file for reading, with what the system knows of it.
+pub(super) fn open_to_read(path: &Path) -> io::Result<(OwnedFd, Metadata)> {
+    let file = with_descriptor(|| open_unnoted(path))?;
+    let metadata = file.metadata()?;
+    // Opening a directory succeeds on Unix; reading from it would not.
+    if metadata.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    Ok((file.into(), metadata))
+}
+
 /// Opens a file for reading. On Linux its time of last access is left as it is, where the owner asks:
 /// noting it at every read takes a tenth of a read of 4 KiB.
-fn open_to_read(path: &Path) -> io::Result<File> {
+fn open_unnoted(path: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::OFlags;
@@ -141,9 +166,12 @@ fn open_to_read(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// A new, empty file, in place of any that stood under this name.
 fn create_new(path: &Path) -> Result<File> {
     // Also for reading: a file that is written through memory must be.
-    let create_new = || OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    let create_new = || with_descriptor(|| options.open(path));
     let file = match create_new() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             fs::remove_file(path).and_then(|()| create_new())
@@ -154,13 +182,35 @@ fn create_new(path: &Path) -> Result<File> {
 }
 
 impl RealWritableFile {
-    fn new(path: &Path, file: File) -> RealWritableFile {
-        RealWritableFile { path: path.to_owned(), file, buffer: Vec::new(), written_bytes: 0 }
+    /// A new, empty file, in place of any that stood under this name.
+    pub fn create(path: &Path) -> Result<RealWritableFile> {
+        let file = create_new(path)?;
+        let path = path.to_owned();
+        Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0 })
     }
 
-    fn write(file: &mut File, bytes: &[u8], path: &Path) -> Result<()> {
-        // `write_all` goes on after short writes and interruptions.
-        file.write_all(bytes).map_err(|error| Error::io(path, "write", error))
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Bytes handed to the operating system.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Goes on behind `bytes` bytes that reached the file by another way.
+    pub fn skip(&mut self, bytes: u64) {
+        debug_assert!(self.buffer.is_empty());
+        self.written_bytes += bytes;
+    }
+
+    /// Hands `bytes` on, which follow what was handed on before.
+    fn write(&self, bytes: &[u8]) -> Result<()> {
+        check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
+        // `write_all_at` goes on after short writes and interruptions.
+        self.file
+            .write_all_at(bytes, self.written_bytes)
+            .map_err(|error| Error::io(&self.path, "write", error))
     }
 }
 
@@ -175,7 +225,7 @@ impl WritableFile for RealWritableFile {
             }
             let (front, rest) = bytes.split_at(room);
             if self.buffer.is_empty() {
-                Self::write(&mut self.file, front, &self.path)?;
+                self.write(front)?;
                 self.written_bytes += front.len() as u64;
             } else {
                 self.buffer.extend_from_slice(front);
@@ -189,10 +239,14 @@ impl WritableFile for RealWritableFile {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        Self::write(&mut self.file, &self.buffer, &self.path)?;
+        self.write(&self.buffer)?;
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
+    }
+
+    fn discard_unflushed(&mut self) {
+        self.buffer.clear();
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -213,26 +267,13 @@ impl WritableFile for RealWritableFile {
 #[derive(Debug)]
 struct RealRandomAccessFile {
     path: PathBuf,
-    file: File,
+    descriptor: OwnedFd,
     len: u64,
 }
 
 impl RandomAccessFile for RealRandomAccessFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.file.read_at(&mut buffer[filled..], offset.saturating_add(filled as u64)) {
-                Ok(0) => return Err(past_end(&self.path, offset, buffer.len(), filled as u64)),
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Offsets come from disk, too: one that no file can have is past the end.
-                Err(error) if offset >= self.len && error.kind() == ErrorKind::InvalidInput => {
-                    return Err(past_end(&self.path, offset, buffer.len(), 0));
-                }
-                Err(error) => return Err(Error::io(&self.path, "read", error)),
-            }
-        }
-        Ok(())
+        read_exact_at(&self.descriptor, self, offset, buffer)
     }
 
     fn len(&self) -> u64 {
@@ -243,11 +284,43 @@ impl RandomAccessFile for RealRandomAccessFile {
         &self.path
     }
 
-    #[cfg(target_os = "linux")]
     fn drop_page_cache(&self) -> Result<()> {
-        rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)
-            .map_err(|errno| Error::io(&self.path, "drop the cached pages", io::Error::from(errno)))
+        drop_page_cache(&self.descriptor, &self.path)
     }
+}
+
+/// Reads of `file`, whose descriptor this is.
+pub(super) fn read_exact_at(
+    descriptor: impl AsFd,
+    file: &impl RandomAccessFile,
+    offset: u64,
+    buffer: &mut [u8],
+) -> Result<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let at = offset.saturating_add(filled as u64);
+        match rustix::io::pread(&descriptor, &mut buffer[filled..], at) {
+            Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            // Offsets come from disk, too: one that no file can have is past the end.
+            Err(Errno::INVAL) if offset >= file.len() => {
+                return Err(past_end(file.path(), offset, buffer.len(), 0));
+            }
+            Err(errno) => return Err(Error::io(file.path(), "read", errno.into())),
+        }
+    }
+    Ok(())
+}
+
+/// See [`RandomAccessFile::drop_page_cache`].
+pub(super) fn drop_page_cache(descriptor: impl AsFd, path: &Path) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed)
+        .map_err(|errno| Error::io(path, "drop the cached pages", errno.into()))?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = (descriptor, path);
+    Ok(())
 }
 
 /// The locks of this process, by canonical path. The operating system's lock excludes other
@@ -300,7 +373,7 @@ mod tests {
     fn what_is_handed_on_ends_at_multiples_of_the_buffer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        let mut file = RealWritableFile::new(&path, create_new(&path).unwrap());
+        let mut file = RealWritableFile::create(&path).unwrap();
         let mut all = Vec::new();
         for (i, bytes) in [1000, 300_000, 7, 0, 262_144, 1 << 20, 600_000].into_iter().enumerate() {
             if i == 3 {

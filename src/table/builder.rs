@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
 use crate::hash::hash64;
+use crate::identity::Creator;
 use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
 use crate::range_del::RangeTombstone;
 
@@ -52,6 +53,7 @@ pub(crate) struct TableBuilder {
     file: Box<dyn WritableFile>,
     options: TableOptions,
     dialect: Dialect,
+    creator: Option<Creator>,
     compressor: Compressor,
     /// The compressed form of the block being written; kept for its memory.
     compressed: Vec<u8>,
@@ -105,7 +107,13 @@ impl TableBuilder {
             file,
             options,
             dialect,
+            creator: None,
         })
+    }
+
+    /// Who writes the table: with it the table has an identity.
+    pub fn created_by(self, creator: &Creator) -> TableBuilder {
+        TableBuilder { creator: Some(creator.clone()), ..self }
     }
 
     /// Adds an entry. Internal keys must be strictly ascending.
@@ -338,6 +346,10 @@ impl TableBuilder {
                 text(names::FILTER_FALLBACK, filter.family.name());
             }
         }
+        if let Some(creator) = &self.creator {
+            text(names::DB_IDENTITY, &creator.db);
+            text(names::SESSION_IDENTITY, &creator.session);
+        }
         let mut number = |name, value| {
             let mut out = Vec::new();
             put_varint(&mut out, value);
@@ -363,8 +375,13 @@ impl TableBuilder {
         number(names::SMALLEST_SEQUENCE, summary.smallest_sequence);
         number(names::LARGEST_SEQUENCE, summary.largest_sequence);
         number(names::TAIL_START, data_bytes);
-        if let Dialect::Database { file_number } = self.dialect {
-            number(names::ORIGINAL_FILE_NUMBER, file_number);
+        match (self.dialect, &self.creator) {
+            (Dialect::Database { file_number }, _) => {
+                number(names::ORIGINAL_FILE_NUMBER, file_number);
+            }
+            // The session is the writer's, which writes one file.
+            (Dialect::External, Some(_)) => number(names::ORIGINAL_FILE_NUMBER, 1),
+            (Dialect::External, None) => {}
         }
         let mut out = Vec::new();
         put_fixed32(&mut out, 0);

@@ -3,6 +3,7 @@
 //! Every read of a table file passes here and is counted here. Blocks have passed their checksum
 //! when they leave and are uncompressed. Nothing is cached.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ use super::block::Block;
 use super::bytes::BlockBytes;
 use super::compression::{Compressed, Failure};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
+use super::reader::MOST_TAIL_BYTES;
+
+/// From this size on a block's memory is tried before it is taken.
+const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// A table file and its footer.
 pub(crate) struct BlockFile {
@@ -23,6 +28,8 @@ pub(crate) struct BlockFile {
     footer: Footer,
     counters: Arc<Counters>,
     file_counters: FileCounters,
+    /// The end of the file, while the table is being opened.
+    tail: Vec<u8>,
 }
 
 /// Makes a buffer of a length, whatever it holds: `LineBuf::zeroed`, or a cache's own memory.
@@ -37,16 +44,26 @@ pub(crate) struct StoredBlock {
 }
 
 impl BlockFile {
-    /// Reads the footer.
-    pub fn open(file: Arc<dyn RandomAccessFile>, counters: Arc<Counters>) -> Result<BlockFile> {
+    /// Reads the footer, and what stands before it: `tail_bytes` in all, if there are so many.
+    pub fn open(
+        file: Arc<dyn RandomAccessFile>,
+        counters: Arc<Counters>,
+        tail_bytes: u64,
+    ) -> Result<BlockFile> {
         let length = file.len();
-        let tail_bytes = length.min(FOOTER_BYTES as u64);
+        let tail_bytes = tail_bytes.clamp(FOOTER_BYTES as u64, MOST_TAIL_BYTES).min(length);
         let mut tail = vec![0; tail_bytes as usize];
         let file_counters = FileCounters::new();
         count_read(&counters, &file_counters, tail.len());
         file.read_exact_at(length - tail_bytes, &mut tail)?;
-        let footer = Footer::decode(&tail, length, file.path())?;
-        Ok(BlockFile { file, footer, counters, file_counters })
+        let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
+        let footer = Footer::decode(footer, length, file.path())?;
+        Ok(BlockFile { file, footer, counters, file_counters, tail })
+    }
+
+    /// Gives back the memory of the tail: the table is open.
+    pub fn forget_tail(&mut self) {
+        self.tail = Vec::new();
     }
 
     pub fn footer(&self) -> &Footer {
@@ -110,13 +127,38 @@ impl BlockFile {
             return Err(self.damaged(damage, handle));
         }
         // `fits` bounds this by the length of the file and by 2^32.
+        self.afford(handle.bytes as usize)?;
         let mut buffer = buffer(handle.bytes as usize + BLOCK_TRAILER_BYTES);
         self.read_bytes(handle.offset, &mut buffer)?;
         Ok(StoredBlock { buffer, handle })
     }
 
+    /// An error where there is no memory for a large block. Rust ends a program that asks for what is
+    /// not there, and how much is asked for here the file decides.
+    fn afford(&self, bytes: usize) -> Result<()> {
+        let mut probe = Vec::<u8>::new();
+        if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {
+            return Err(Error::io(
+                self.path(),
+                "get memory to read",
+                ErrorKind::OutOfMemory.into(),
+            ));
+        }
+        // The compiler may leave out memory that nobody looks at.
+        std::hint::black_box(&probe);
+        Ok(())
+    }
+
     /// Fills `buffer` by one read.
     pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let tail_offset = self.file.len() - self.tail.len() as u64;
+        if offset >= tail_offset {
+            let in_tail = self.tail.get((offset - tail_offset) as usize..);
+            if let Some(bytes) = in_tail.and_then(|bytes| bytes.get(..buffer.len())) {
+                buffer.copy_from_slice(bytes);
+                return Ok(());
+            }
+        }
         count_read(&self.counters, &self.file_counters, buffer.len());
         self.file.read_exact_at(offset, buffer)
     }
@@ -136,6 +178,7 @@ impl BlockFile {
                 Ok(BlockBytes::new(stored.buffer, length))
             }
             Some(compressed) => {
+                self.afford(compressed.uncompressed_bytes)?;
                 let mut out = buffer(compressed.uncompressed_bytes);
                 compressed
                     .decompress_into(&mut out)

@@ -58,6 +58,7 @@ pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use lookup::{BlockPlace, Found};
 pub(crate) use options::Dialect;
+pub(crate) use properties::names as property_names;
 pub(crate) use reader::{Table, TableContext};
 
 pub use checksum::ChecksumKind;

@@ -14,6 +14,7 @@ use std::ops::Range;
 use crate::coding::{fixed32, fixed64, varint};
 use crate::error::Damage;
 use crate::filter::LineBuf;
+use crate::identity::{TableIdentity, table_identity};
 
 use super::block::Block;
 use super::bytes::BlockBytes;
@@ -177,6 +178,13 @@ impl TableProperties {
         (0..self.ends.len())
             .map(|i| self.entry(i))
             .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))
+    }
+
+    /// What tells this table from every other: made of who created it.
+    pub(crate) fn identity(&self) -> Option<TableIdentity> {
+        let db = self.text(names::DB_IDENTITY)?;
+        let session = self.text(names::SESSION_IDENTITY)?;
+        table_identity(db, session, self.number(names::ORIGINAL_FILE_NUMBER)?)
     }
 
     /// Number of entries, range deletions included.

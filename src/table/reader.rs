@@ -32,7 +32,7 @@ use super::info::TableFilterInfo;
 use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
 use super::prefix_filter::PrefixFilter;
 use super::properties::{IndexForm, TableProperties, names};
-use super::range_del::read_ranges;
+use super::range_del::{RANGE_DEL_BLOCK, read_ranges};
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -43,11 +43,17 @@ pub(crate) struct TableContext {
     pub pin_metadata: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub assigned_sequence: Option<SequenceNumber>,
+    /// Bytes at the end of the file that opening will read, where that is known; else 0. They are read at
+    /// once.
+    pub tail_bytes: u64,
 }
 
 /// What an open table has in memory beside [`Table`]: its file, the counters of eight threads, and what a
 /// tree knows of it. Measured, with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1200;
+
+/// The most that opening a table reads at once.
+pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
 
 /// An open table. Shared between threads.
 pub(crate) struct Table {
@@ -85,7 +91,8 @@ unsafe impl StableBytes for Block {
 impl Table {
     /// Opens a table: reads its footer, metaindex, properties and range deletions.
     pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
-        let file = BlockFile::open(file, Arc::clone(&context.counters))?;
+        let counters = Arc::clone(&context.counters);
+        let mut file = BlockFile::open(file, counters, context.tail_bytes)?;
         file.counters().add(Ticker::FileOpens, 1);
         let footer = *file.footer();
         let metaindex = read_metaindex(&file, footer.metaindex)?;
@@ -108,6 +115,7 @@ impl Table {
         let overlay = overlay(&properties, context.assigned_sequence).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
         let ranges = read_ranges(&file, &metaindex, &properties, overlay)?;
+        file.forget_tail();
         let found = StoredFilter::find(&metaindex);
         let stored_filter = found.filter(|_| properties.whole_key_filtering());
         let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
@@ -147,6 +155,16 @@ impl Table {
 
     pub fn metaindex_handle(&self, wanted: &str) -> Option<BlockHandle> {
         self.metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
+    }
+
+    /// Bytes at the end of the file that opening it reads; 0 where they hold much else.
+    pub fn tail_bytes(&self) -> u64 {
+        let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
+        let read =
+            self.metaindex.iter().filter(|(name, _)| is_read(name)).map(|&(_, handle)| handle);
+        let first = read.chain([self.footer().metaindex]).map(|handle| handle.offset).min();
+        let bytes = first.map_or(0, |first| self.file.file().len().saturating_sub(first));
+        if bytes <= MOST_TAIL_BYTES { bytes } else { 0 }
     }
 
     pub fn file_counters(&self) -> &FileCounters {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::filter::LineBuf;
 use crate::filter::{Family, FilterReader};
 use crate::fs::{Fs, RealFs};
+use crate::identity::Creator;
 use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::range_del::{RangeTombstone, reversed_range};
 use crate::stats::Counters;
@@ -61,8 +62,9 @@ impl SstWriter {
         path: impl AsRef<Path>,
         options: TableOptions,
     ) -> Result<SstWriter> {
-        let path = path.as_ref().to_owned();
-        let builder = TableBuilder::new(fs.create(&path)?, options, Dialect::External)?;
+        let path = fs.absolute(path.as_ref())?;
+        let builder = TableBuilder::new(fs.create(&path)?, options, Dialect::External)?
+            .created_by(&Creator::of_lone_table());
         Ok(SstWriter { builder, fs, path, internal_key: Vec::new(), ranges: Vec::new() })
     }
 
@@ -155,6 +157,7 @@ impl SstReader {
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
             assigned_sequence: None,
+            tail_bytes: 0,
         };
         let table = Table::open(fs.open(path.as_ref())?, context)?;
         Ok(SstReader { table })

@@ -10,18 +10,29 @@
 //! 2    varint sequence                                   every write up to it is in tables
 //! 3    varint number                                     WALs below this number are obsolete
 //! 4    varint level, varint number                       a table leaves the tree
-//! 5    varint level, varint number, varint file bytes,   a table enters the tree
-//!      varint entries, varint tombstones,
-//!      varint least sequence, varint largest sequence,
-//!      varint global sequence + 1 (0 = none),
-//!      length-prefixed smallest internal key,
-//!      length-prefixed largest internal key
+//! 5    table                                             a table enters the tree (log version 1)
+//! 6    table, extra fields                               a table enters the tree
+//! 64   length-prefixed text                              identity of the database
+//! 65   length-prefixed: varint number, varint bytes      so many bytes of this WAL are durable
+//!
+//! table        varint level, varint number, varint file bytes,
+//!              varint entries, varint tombstones,
+//!              varint least sequence, varint largest sequence,
+//!              varint global sequence + 1 (0 = none),
+//!              length-prefixed smallest internal key,
+//!              length-prefixed largest internal key
+//! extra field  varint tag (0 = no more), length-prefixed value
+//! 2            fixed64, fixed64                          identity of the table
+//! 4            varint bytes                              the file's tail: all that opening reads
 //! ```
 //!
-//! An unknown tag is refused: its meaning could change what the tree holds.
+//! Tags from 64 on, and those of extra fields, are followed by a length. So a later version may add to
+//! them: an unknown tag that is even is passed over, one that is odd is refused, as its meaning
+//! could change what the tree holds. Any other unknown tag is refused.
 
-use crate::coding::{Decoder, put_length_prefixed, put_varint};
+use crate::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
 use crate::error::Damage;
+use crate::identity::TableIdentity;
 use crate::key::{self, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
 
 /// How many levels a tree has: 0 to 6, as in RocksDB.
@@ -31,7 +42,20 @@ const NEXT_FILE: u64 = 1;
 const FLUSHED_SEQUENCE: u64 = 2;
 const OLDEST_WAL: u64 = 3;
 const REMOVED: u64 = 4;
-const ADDED: u64 = 5;
+const ADDED_V1: u64 = 5;
+const ADDED: u64 = 6;
+/// From here on tags are followed by a length.
+const FIRST_WITH_LENGTH: u64 = 64;
+const DB_IDENTITY: u64 = 64;
+const DURABLE_WAL: u64 = 65;
+
+/// Tags of a table's extra fields.
+const NO_MORE: u64 = 0;
+const TABLE_IDENTITY: u64 = 2;
+const TAIL_BYTES: u64 = 4;
+
+/// The largest number that a file may have.
+pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 62;
 
 /// What the tree knows of a table without opening it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,6 +73,10 @@ pub(crate) struct FileMeta {
     /// [`key::range_end`], whose user key the file does not hold.
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
+    /// `None`: the table does not say who made it, or a MANIFEST of log version 1 listed it.
+    pub identity: Option<TableIdentity>,
+    /// Bytes at the file's end that opening it reads; 0 where that is not known.
+    pub tail_bytes: u64,
 }
 
 impl FileMeta {
@@ -72,6 +100,9 @@ pub(crate) struct VersionEdit {
     /// Level and file number.
     pub removed: Vec<(usize, u64)>,
     pub added: Vec<(usize, FileMeta)>,
+    pub db_identity: Option<String>,
+    /// WAL number, and how many of its bytes, from the start, are known to be durable.
+    pub durable_wals: Vec<(u64, u64)>,
 }
 
 impl VersionEdit {
@@ -108,6 +139,30 @@ impl VersionEdit {
             }
             put_length_prefixed(&mut out, &file.smallest);
             put_length_prefixed(&mut out, &file.largest);
+            if let Some(identity) = file.identity {
+                let mut value = Vec::new();
+                identity.iter().for_each(|&half| put_fixed64(&mut value, half));
+                put_varint(&mut out, TABLE_IDENTITY);
+                put_length_prefixed(&mut out, &value);
+            }
+            if file.tail_bytes > 0 {
+                let mut value = Vec::new();
+                put_varint(&mut value, file.tail_bytes);
+                put_varint(&mut out, TAIL_BYTES);
+                put_length_prefixed(&mut out, &value);
+            }
+            put_varint(&mut out, NO_MORE);
+        }
+        if let Some(identity) = &self.db_identity {
+            put_varint(&mut out, DB_IDENTITY);
+            put_length_prefixed(&mut out, identity.as_bytes());
+        }
+        for &(number, bytes) in &self.durable_wals {
+            let mut value = Vec::new();
+            put_varint(&mut value, number);
+            put_varint(&mut value, bytes);
+            put_varint(&mut out, DURABLE_WAL);
+            put_length_prefixed(&mut out, &value);
         }
         out
     }
@@ -118,14 +173,35 @@ impl VersionEdit {
         while !decoder.is_empty() {
             let start = decoder.position();
             match decoder.varint("tag")? {
-                NEXT_FILE => edit.next_file = Some(decoder.varint("next file number")?),
+                NEXT_FILE => edit.next_file = Some(file_number(&mut decoder)?),
                 FLUSHED_SEQUENCE => edit.flushed_sequence = Some(sequence(&mut decoder)?),
                 OLDEST_WAL => edit.oldest_wal = Some(decoder.varint("oldest WAL number")?),
                 REMOVED => {
-                    edit.removed.push((level(&mut decoder)?, decoder.varint("file number")?));
+                    edit.removed.push((level(&mut decoder)?, file_number(&mut decoder)?));
                 }
-                ADDED => edit.added.push((level(&mut decoder)?, file_meta(&mut decoder)?)),
-                tag => return Err(Damage::new(start, "a version edit tag from 1 to 5", tag)),
+                ADDED_V1 => edit.added.push((level(&mut decoder)?, file_meta(&mut decoder)?)),
+                ADDED => {
+                    let level = level(&mut decoder)?;
+                    let mut meta = file_meta(&mut decoder)?;
+                    extra_fields(&mut decoder, &mut meta)?;
+                    edit.added.push((level, meta));
+                }
+                DB_IDENTITY => {
+                    let value = decoder.length_prefixed("identity of the database")?;
+                    let text = std::str::from_utf8(value)
+                        .map_err(|_| Damage::new(start, "a database identity as text", "bytes"))?;
+                    edit.db_identity = Some(text.to_owned());
+                }
+                DURABLE_WAL => {
+                    let value = decoder.length_prefixed("durable WAL")?;
+                    let value_start = decoder.position() - value.len();
+                    edit.durable_wals
+                        .push(durable_wal(value).map_err(|damage| damage.moved_by(value_start))?);
+                }
+                tag if tag >= FIRST_WITH_LENGTH && tag.is_multiple_of(2) => {
+                    decoder.length_prefixed("field of a later version")?;
+                }
+                tag => return Err(Damage::new(start, "a version edit tag known here", tag)),
             }
         }
         Ok(edit)
@@ -141,6 +217,51 @@ fn level(decoder: &mut Decoder) -> Result<usize, Damage> {
     Ok(level as usize)
 }
 
+/// A file's number. Files are numbered from 1 on, one by one: so many there cannot be.
+fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
+    let start = decoder.position();
+    let number = decoder.varint("file number")?;
+    if number > MAX_FILE_NUMBER {
+        return Err(Damage::new(
+            start,
+            format_args!("a file number up to {MAX_FILE_NUMBER}"),
+            number,
+        ));
+    }
+    Ok(number)
+}
+
+fn durable_wal(value: &[u8]) -> Result<(u64, u64), Damage> {
+    let mut decoder = Decoder::new(value);
+    let wal = (file_number(&mut decoder)?, decoder.varint("durable bytes of a WAL")?);
+    match decoder.is_empty() {
+        true => Ok(wal),
+        false => Err(Damage::new(decoder.position(), "two numbers", "more")),
+    }
+}
+
+fn extra_fields(decoder: &mut Decoder, meta: &mut FileMeta) -> Result<(), Damage> {
+    loop {
+        let start = decoder.position();
+        let tag = decoder.varint("tag of a table's field")?;
+        if tag == NO_MORE {
+            return Ok(());
+        }
+        let value = decoder.length_prefixed("field of a table")?;
+        match tag {
+            TABLE_IDENTITY if value.len() == 16 => {
+                meta.identity = Some([fixed64(value), fixed64(&value[8..])]);
+            }
+            TABLE_IDENTITY => {
+                return Err(Damage::new(start, "a table identity of 16 bytes", value.len()));
+            }
+            TAIL_BYTES => meta.tail_bytes = Decoder::new(value).varint("bytes of a tail")?,
+            tag if tag.is_multiple_of(2) => {}
+            tag => return Err(Damage::new(start, "a table's field known here", tag)),
+        }
+    }
+}
+
 fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
     let start = decoder.position();
     let sequence = decoder.varint("sequence number")?;
@@ -151,7 +272,7 @@ fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
 }
 
 fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
-    let number = decoder.varint("file number")?;
+    let number = file_number(decoder)?;
     let file_bytes = decoder.varint("file size")?;
     let entries = decoder.varint("number of entries")?;
     let tombstones = decoder.varint("number of tombstones")?;
@@ -182,6 +303,8 @@ fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
         global_sequence,
         smallest: smallest.to_vec(),
         largest: largest.to_vec(),
+        identity: None,
+        tail_bytes: 0,
     })
 }
 
@@ -201,13 +324,17 @@ mod tests {
             global_sequence,
             smallest: internal_key(b"", 9, 1),
             largest: internal_key(&[0xff; 300], 7, 0),
+            identity: global_sequence.map(|sequence| [sequence + 3, u64::MAX]),
+            tail_bytes: number * 100,
         };
         VersionEdit {
             next_file: Some(12),
             flushed_sequence: Some(MAX_SEQUENCE),
             oldest_wal: Some(11),
-            removed: vec![(0, 3), (6, u64::MAX)],
+            removed: vec![(0, 3), (6, MAX_FILE_NUMBER)],
             added: vec![(1, file(9, None)), (6, file(10, Some(0)))],
+            db_identity: Some("a database".into()),
+            durable_wals: vec![(11, 28), (12, u64::MAX)],
         }
     }
 
@@ -237,5 +364,31 @@ mod tests {
     fn an_unknown_tag_and_a_level_too_deep_are_refused() {
         assert!(VersionEdit::decode(&[9, 0]).is_err());
         assert!(VersionEdit::decode(&[4, LEVELS as u8, 1]).is_err());
+    }
+
+    #[test]
+    fn what_a_later_version_adds_is_passed_over_or_refused() {
+        let with = |field: &[u8]| VersionEdit::decode(&[&edit().encode()[..], field].concat());
+        assert_eq!(with(&[66, 2, 7, 7]).unwrap(), edit());
+        assert!(with(&[67, 2, 7, 7]).is_err());
+        // In a table's extra fields, too: they stand before the 0 that ends the table.
+        let table = VersionEdit { added: edit().added.split_off(1), ..VersionEdit::default() };
+        let mut bytes = table.encode();
+        assert_eq!(bytes.pop(), Some(0));
+        let with = |field: &[u8]| VersionEdit::decode(&[&bytes[..], field, &[0]].concat());
+        assert_eq!(with(&[8, 1, 7]).unwrap(), table);
+        assert!(with(&[9, 1, 7]).is_err());
+    }
+
+    #[test]
+    fn a_file_number_that_would_wrap_is_refused() {
+        for tag in [NEXT_FILE, REMOVED] {
+            let mut bytes = vec![tag as u8];
+            if tag == REMOVED {
+                bytes.push(0);
+            }
+            put_varint(&mut bytes, u64::MAX - 1);
+            assert!(VersionEdit::decode(&bytes).is_err(), "tag {tag}");
+        }
     }
 }

@@ -6,12 +6,17 @@
 //!
 //! Order of a change: tables synced, their names synced, edit appended, MANIFEST synced; only then
 //! may inputs and WALs go. A MANIFEST that has grown is replaced by one whose first edit is the
-//! whole tree; `CURRENT` switches to it by an atomic rename.
+//! whole tree; `CURRENT` switches to it by an atomic rename. The same replaces one that has a torn record
+//! at its end, since there was no space for it.
+//!
+//! What an error of [`Manifest::append`] means: one that is out of space was met before the edit could
+//! be whole, so the edit is not recorded. After any other nobody knows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::edit::MAX_FILE_NUMBER;
 use super::names;
 use super::{FileMeta, VersionEdit};
 use crate::error::{Error, Result};
@@ -20,45 +25,66 @@ use crate::key::SequenceNumber;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is rewritten when it has grown past its first edit by this much.
-const ROLL_AFTER_BYTES: u64 = 4 << 20;
+pub(crate) const ROLL_AFTER_BYTES: u64 = 4 << 20;
 
 /// The MANIFEST being written.
 pub(crate) struct Manifest {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
+    roll_after_bytes: u64,
     number: u64,
     log: LogWriter,
     first_edit_bytes: u64,
 }
 
 impl Manifest {
-    /// A new MANIFEST whose first edit is `tree`, durable and in force when this returns.
-    pub fn create(fs: &Arc<dyn Fs>, dir: &Path, number: u64, tree: &VersionEdit) -> Result<Self> {
+    /// A new MANIFEST whose first edit is `tree`, durable and in force when this returns. All names in the
+    /// directory are durable by then, too.
+    pub fn create(
+        fs: &Arc<dyn Fs>,
+        dir: &Path,
+        number: u64,
+        tree: &VersionEdit,
+        roll_after_bytes: u64,
+    ) -> Result<Self> {
         let name = names::manifest_name(number);
-        let mut log = LogWriter::create(&**fs, &dir.join(&name), LogKind::Manifest, number)?;
-        log.append(&[&tree.encode()])?;
-        log.sync()?;
-        fs.sync_dir(dir)?;
-        fs::write_atomic(&**fs, &names::current_path(dir), format!("{name}\n").as_bytes())?;
+        let path = dir.join(&name);
+        let begin = || {
+            let mut log = LogWriter::create(&**fs, &path, LogKind::Manifest, number)?;
+            log.append(&[&tree.encode()])?;
+            log.sync()?;
+            fs.sync_dir(dir)?;
+            fs::write_atomic(&**fs, &names::current_path(dir), format!("{name}\n").as_bytes())?;
+            Ok(log)
+        };
+        let log = begin().inspect_err(|error: &Error| {
+            if error.is_out_of_space() {
+                // It is not in force. One that cannot be removed goes when the database is next opened.
+                let _ = fs.remove(&path);
+            }
+        })?;
         let first_edit_bytes = log.len();
-        Ok(Manifest { fs: Arc::clone(fs), dir: dir.to_owned(), number, log, first_edit_bytes })
+        let (fs, dir) = (Arc::clone(fs), dir.to_owned());
+        Ok(Manifest { fs, dir, roll_after_bytes, number, log, first_edit_bytes })
     }
 
-    /// Makes `edit` durable.
-    pub fn append(&mut self, edit: &VersionEdit) -> Result<()> {
-        self.log.append(&[&edit.encode()])?;
-        self.log.sync()
-    }
-
-    /// Whether [`Manifest::roll`] would pay.
-    pub fn is_large(&self) -> bool {
-        self.log.len() > self.first_edit_bytes + ROLL_AFTER_BYTES
-    }
-
-    /// Replaces this MANIFEST by one that starts with `tree`.
-    pub fn roll(&mut self, number: u64, tree: &VersionEdit) -> Result<()> {
+    /// Makes `edit` durable, in this MANIFEST or in a new one with the number that `number` answers, whose
+    /// first edit is `tree` of that number: all that holds after `edit`.
+    pub fn append(
+        &mut self,
+        edit: &VersionEdit,
+        number: impl FnOnce() -> u64,
+        tree: impl FnOnce(u64) -> VersionEdit,
+    ) -> Result<()> {
+        let is_large = self.log.len() > self.first_edit_bytes + self.roll_after_bytes;
+        if !is_large && !self.log.has_ended() {
+            self.log.append(&[&edit.encode()])?;
+            return self.log.sync();
+        }
+        let number = number();
         let old = self.dir.join(names::manifest_name(self.number));
-        *self = Manifest::create(&self.fs, &self.dir, number, tree)?;
+        let roll_after = self.roll_after_bytes;
+        *self = Manifest::create(&self.fs, &self.dir, number, &tree(number), roll_after)?;
         // One that cannot be deleted now goes when the database is next opened.
         let _ = self.fs.remove(&old);
         Ok(())
@@ -68,13 +94,26 @@ impl Manifest {
 /// What a MANIFEST says of the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
+    /// Its number, and how many of its bytes were read.
+    pub manifest: (u64, u64),
     pub next_file: u64,
     /// Every write up to it is in tables.
     pub flushed_sequence: SequenceNumber,
     /// WALs below this number are obsolete.
     pub oldest_wal: u64,
+    /// WALs that must be there, by number, and how many bytes of each are durable.
+    pub durable_wals: BTreeMap<u64, u64>,
     /// File number to level and table.
     pub files: BTreeMap<u64, (usize, FileMeta)>,
+    pub db_identity: Option<String>,
+}
+
+impl Recovered {
+    /// The highest number that a file of ours may have. Between two edits numbers are given out that no
+    /// edit tells yet, but not so many.
+    pub fn most_file_number(&self) -> u64 {
+        self.next_file.saturating_add(1 << 32).min(MAX_FILE_NUMBER)
+    }
 }
 
 /// Reads `CURRENT` and the MANIFEST it names; `None` when there is no `CURRENT`.
@@ -111,6 +150,8 @@ fn replay(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
         tree.next_file = edit.next_file.unwrap_or(tree.next_file);
         tree.flushed_sequence = edit.flushed_sequence.unwrap_or(tree.flushed_sequence);
         tree.oldest_wal = edit.oldest_wal.unwrap_or(tree.oldest_wal);
+        tree.db_identity = edit.db_identity.or(tree.db_identity);
+        tree.durable_wals.extend(edit.durable_wals);
         for (level, file) in edit.removed {
             match tree.files.remove(&file) {
                 Some((found, _)) if found == level => {}
@@ -125,10 +166,21 @@ fn replay(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
             }
         }
         for (level, file) in edit.added {
-            tree.files.insert(file.number, (level, file));
+            let number = file.number;
+            if let Some((other, _)) = tree.files.insert(number, (level, file)) {
+                return Err(Error::Corruption {
+                    file: path.to_owned(),
+                    offset,
+                    expected: format!("table {number} to enter the tree once"),
+                    found: format!("it in level {level}, while it is in level {other}"),
+                });
+            }
+            tree.next_file = tree.next_file.max(number + 1);
         }
         edits += 1;
     }
+    tree.durable_wals.retain(|&number, _| number >= tree.oldest_wal);
+    tree.manifest = (number, log.end());
     // The first edit is durable before CURRENT names the file.
     if edits == 0 {
         return Err(Error::Corruption {

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
 pub(crate) use level_cursor::{COMPACTION_SCAN, LevelCursor};
-pub(crate) use manifest::{Manifest, Recovered, read_current};
+pub(crate) use manifest::{Manifest, ROLL_AFTER_BYTES, Recovered, read_current};
 pub(crate) use store::{NewTable, TableStore};
 pub(crate) use table_file::TableFile;
 
@@ -125,6 +125,17 @@ impl Version {
     #[inline(always)]
     pub fn runs(&self) -> &[Run<Arc<TableFile>>] {
         self.ranges.runs()
+    }
+
+    /// Two files of a level from 1 on whose ranges meet, if there are such: then this is no version of a
+    /// tree, and a lookup would ask the wrong one of them.
+    pub fn overlap(&self) -> Option<(usize, &FileMeta, &FileMeta)> {
+        (1..LEVELS).find_map(|level| {
+            let pair = self.levels[level]
+                .windows(2)
+                .find(|pair| !pair[1].meta.begins_behind(&pair[0].meta.largest))?;
+            Some((level, &pair[0].meta, &pair[1].meta))
+        })
     }
 
     /// The files of `level` whose user-key range meets `smallest ..= largest` (`None` = open).

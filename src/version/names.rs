@@ -6,12 +6,15 @@
 //! MANIFEST-000011   record log of version edits
 //! 000013.wal        record log of writes that are in no table yet
 //! 000012.sst        table
-//! *.tmp             being written; worth nothing after a crash
+//! CURRENT.tmp       the next CURRENT, being written; worth nothing after a crash
 //! ```
 //!
-//! Numbers are unique over all kinds and never used again.
+//! Numbers are unique over all kinds and never used again. A name is one of ours only if it is spelled as
+//! we spell it: `7.wal` is a stranger, and strangers are left alone.
 
 use std::path::{Path, PathBuf};
+
+use super::edit::MAX_FILE_NUMBER;
 
 /// What a file name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,30 @@ pub(crate) enum FileKind {
     Wal(u64),
     Manifest(u64),
     Temporary,
+}
+
+impl FileKind {
+    /// The number in the name.
+    pub fn number(self) -> Option<u64> {
+        match self {
+            FileKind::Table(number) | FileKind::Wal(number) | FileKind::Manifest(number) => {
+                Some(number)
+            }
+            FileKind::Temporary => None,
+        }
+    }
+}
+
+/// Of the names in a directory those that somebody may take for ours, and that are not: they are spelled
+/// in another way, or have a number above `most`, which no file of the database has had. In order.
+pub(crate) fn strays(names: &[String], most: u64) -> Vec<String> {
+    let is_stray = |name: &&String| match parse(name) {
+        Some(kind) => kind.number() > Some(most),
+        None => name.ends_with(".sst") || name.ends_with(".wal") || name.starts_with("MANIFEST-"),
+    };
+    let mut strays: Vec<String> = names.iter().filter(is_stray).cloned().collect();
+    strays.sort();
+    strays
 }
 
 pub(crate) fn table_path(dir: &Path, number: u64) -> PathBuf {
@@ -44,11 +71,12 @@ pub(crate) fn lock_path(dir: &Path) -> PathBuf {
 
 /// `None` for `CURRENT`, `LOCK` and every file that is not ours.
 pub(crate) fn parse(name: &str) -> Option<FileKind> {
-    if name.ends_with(".tmp") {
-        return Some(FileKind::Temporary);
+    if let Some(target) = name.strip_suffix(".tmp") {
+        return (target == "CURRENT").then_some(FileKind::Temporary);
     }
     let number = |digits: &str| {
-        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+        let number = digits.parse().ok().filter(|&number| number <= MAX_FILE_NUMBER)?;
+        (format!("{number:06}") == digits).then_some(number)
     };
     if let Some(digits) = name.strip_prefix("MANIFEST-") {
         return number(digits).map(FileKind::Manifest);
@@ -74,8 +102,23 @@ mod tests {
             assert_eq!(parse(&file_name(wal_path(dir, number))), Some(FileKind::Wal(number)));
             assert_eq!(parse(&manifest_name(number)), Some(FileKind::Manifest(number)));
         }
-        for stranger in ["CURRENT", "LOCK", "notes.txt", "x1.sst", "-1.sst", "MANIFEST-", "+5.wal"]
-        {
+        let strangers = [
+            "CURRENT",
+            "LOCK",
+            "notes.txt",
+            "x1.sst",
+            "-1.sst",
+            "MANIFEST-",
+            "+5.wal",
+            "7.wal",
+            "0000007.wal",
+            "MANIFEST-7",
+            "notes.tmp",
+            "18446744073709551614.wal",
+            "000007.sst.wal",
+            "٠٠٠٠٠٧.wal",
+        ];
+        for stranger in strangers {
             assert_eq!(parse(stranger), None, "{stranger}");
         }
         assert_eq!(parse("CURRENT.tmp"), Some(FileKind::Temporary));

@@ -8,23 +8,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::table_file::Departed;
 use super::{FileMeta, TableFile, names};
 use crate::cache::PinMetadata;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::fs::Fs;
+use crate::fs::{DescriptorPool, Fs};
+use crate::identity::{Creator, TableIdentity};
 use crate::key::SequenceNumber;
 use crate::range_del::RangeTombstone;
 use crate::stats::Ticker;
+use crate::table::property_names as property;
 use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
 
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
+    /// Where open tables have their descriptors from.
+    pub descriptors: Arc<DescriptorPool>,
+    /// They keep a descriptor of their own instead, each of them: somebody else may delete their names.
+    pub keeps_tables_open: bool,
     /// What readers of a table need.
     pub context: TableContext,
     /// Of which tables filter and index are pinned.
     pub pin_metadata: PinMetadata,
     /// How tables are written; the filter is chosen for each.
     pub options: TableOptions,
+    /// What new tables say of who made them.
+    pub creator: Creator,
     pub next_file: AtomicU64,
     /// What becomes of tables that leave the tree.
     pub departed: Arc<Departed>,
@@ -36,28 +44,42 @@ impl TableStore {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Opens a table that is or will be in `level`.
-    pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
+    /// Opens a table that is or will be in `level`. What `meta` says must be true of the file; what it
+    /// leaves open is filled in.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when the file is another one than `meta` describes.
+    pub fn open(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
-        let table = self.open_table(&path, meta.global_sequence, level)?;
+        let table = self.open_table(&path, meta.global_sequence, level, meta.tail_bytes)?;
+        check_listed(&path, &meta, &table)?;
+        meta.identity = meta.identity.or_else(|| table.properties().identity());
+        meta.tail_bytes = table.tail_bytes();
         let departed = Arc::clone(&self.departed);
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed)))
     }
 
-    /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one.
+    /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one. Opening will
+    /// read `tail_bytes` of its end, where that is known.
     pub fn open_table(
         &self,
         path: &Path,
         assigned_sequence: Option<SequenceNumber>,
         level: usize,
+        tail_bytes: u64,
     ) -> Result<Arc<Table>> {
         let pin_metadata = match self.pin_metadata {
             PinMetadata::None => false,
             PinMetadata::Level0 => level == 0,
             PinMetadata::All => true,
         };
-        let context = TableContext { assigned_sequence, pin_metadata, ..self.context.clone() };
-        Table::open(self.fs.open(path)?, context)
+        let shared = self.context.clone();
+        let context = TableContext { assigned_sequence, pin_metadata, tail_bytes, ..shared };
+        let file = match self.keeps_tables_open {
+            true => self.fs.open(path)?,
+            false => self.fs.open_pooled(path, &self.descriptors)?,
+        };
+        Table::open(file, context)
     }
 
     /// Starts a new table, for `level`.
@@ -67,8 +89,55 @@ impl TableStore {
         let file = self.fs.create(&path)?;
         let options = TableOptions { filter, ..self.options.clone() };
         let dialect = Dialect::Database { file_number: number };
-        let builder = Some(TableBuilder::new(file, options, dialect)?);
+        let builder = TableBuilder::new(file, options, dialect)?.created_by(&self.creator);
+        let builder = Some(builder);
         Ok(NewTable { store: self, level, number, path, builder })
+    }
+}
+
+/// Compares a file with what the MANIFEST says of it: it may have changed places with another, or an
+/// older one may have been put back under its name.
+fn check_listed(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
+    let properties = table.properties();
+    let stored_file_bytes = table.block_file().file().len();
+    let sequences = [
+        (property::SMALLEST_SEQUENCE, meta.least_sequence),
+        (property::LARGEST_SEQUENCE, meta.largest_sequence),
+    ];
+    // An ingested table's own sequence numbers mean nothing here.
+    let sequences = sequences.into_iter().filter(|_| meta.global_sequence.is_none());
+    let mut facts = vec![
+        ("bytes", meta.file_bytes, Some(stored_file_bytes)),
+        ("entries", meta.entries, Some(properties.entries())),
+        ("tombstones", meta.tombstones, properties.number(property::DELETIONS)),
+    ];
+    facts.extend(sequences.map(|(name, listed)| (name, listed, properties.number(name))));
+    for (what, listed, found) in facts {
+        if found.is_some_and(|found| found != listed) {
+            let found = found.unwrap_or_default();
+            return Err(another_table(path, format!("{what}: {listed}"), format!("{found}")));
+        }
+    }
+    let identity = properties.identity();
+    if meta.identity.is_some() && meta.identity != identity {
+        let text = |identity: Option<TableIdentity>| {
+            identity.map_or("none".into(), |[a, b]| format!("{a:016x}{b:016x}"))
+        };
+        return Err(another_table(
+            path,
+            format!("identity: {}", text(meta.identity)),
+            text(identity),
+        ));
+    }
+    Ok(())
+}
+
+fn another_table(path: &Path, listed: String, found: String) -> Error {
+    Error::Corruption {
+        file: path.to_owned(),
+        offset: 0,
+        expected: format!("the table that the MANIFEST lists ({listed})"),
+        found: format!("another one ({found}): were files exchanged, or put back from a copy?"),
     }
 }
 
@@ -117,6 +186,7 @@ impl NewTable<'_> {
                 global_sequence: None,
                 smallest: summary.smallest,
                 largest: summary.largest,
+                ..FileMeta::default()
             };
             self.store.open(meta, self.level)
         });

@@ -5,8 +5,8 @@
 //!
 //! OFFSET  SIZE  MEANING (file header, 28 bytes; all integers little-endian)
 //!      0     8  magic: 8d "Maypole"
-//!      8     4  format version: 1
-//!     12     4  kind: 1 = WAL, 2 = MANIFEST
+//!      8     4  format version: 2; 1 is read, too
+//!     12     4  kind: 1 = WAL, 2 = MANIFEST, 3 = recovered WAL
 //!     16     8  file number, as in the file's name
 //!     24     4  CRC-32 of bytes 0 to 23
 //!
@@ -36,6 +36,11 @@
 //! * The mark makes the last sync of a log its own witness: without it, rot in the last synced
 //!   records would be taken for a torn tail, until some later append.
 //!
+//! A **recovered WAL** holds what a recovery found in older ones, written anew. It counts only where the
+//! MANIFEST lists it: one that a crash left behind repeats what the older ones still say.
+//!
+//! Version 2 differs from 1 by that kind, and by what a MANIFEST's records may say (`version/edit.rs`).
+//!
 //! Records are not cut into blocks as LevelDB's are: blocks let a reader skip damage and go on, and
 //! going on after a hole is what recovery must not do.
 
@@ -57,7 +62,8 @@ use reader::Tail;
 pub(crate) use writer::LogWriter;
 
 const MAGIC: [u8; 8] = *b"\x8dMaypole";
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
+const OLDEST_VERSION: u32 = 1;
 
 /// Bytes of a log without any record.
 pub(crate) const FILE_HEADER_BYTES: usize = 28;
@@ -73,6 +79,21 @@ pub(crate) enum LogKind {
     Wal = 1,
     /// Version edits.
     Manifest = 2,
+    /// Write batches that a recovery found in older WALs.
+    RecoveredWal = 3,
+}
+
+impl LogKind {
+    /// Whether a log of the kind `found` can be read as one of this kind.
+    fn includes(self, found: LogKind) -> bool {
+        self == found || (self == LogKind::Wal && found == LogKind::RecoveredWal)
+    }
+
+    fn from_number(number: u32) -> Option<LogKind> {
+        [LogKind::Wal, LogKind::Manifest, LogKind::RecoveredWal]
+            .into_iter()
+            .find(|&kind| kind as u32 == number)
+    }
 }
 
 fn encode_file_header(kind: LogKind, number: u64) -> [u8; FILE_HEADER_BYTES] {
@@ -86,13 +107,13 @@ fn encode_file_header(kind: LogKind, number: u64) -> [u8; FILE_HEADER_BYTES] {
     bytes
 }
 
-/// Checks that `bytes` begin a log of this kind and number.
+/// Checks that `bytes` begin a log of this kind and number; answers the kind that stands there.
 fn check_file_header(
     path: &Path,
     bytes: &[u8; FILE_HEADER_BYTES],
     kind: LogKind,
     number: u64,
-) -> Result<(), Error> {
+) -> Result<LogKind, Error> {
     let damage = |offset, expected: String, found: String| {
         Err(Damage::new(offset, expected, found).in_file(path, 0))
     };
@@ -106,22 +127,22 @@ fn check_file_header(
         return damage(0, format!("file header checksum {crc32:#010x}"), format!("{found:#010x}"));
     }
     let version = fixed32(&bytes[8..]);
-    if version != FORMAT_VERSION {
+    if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
         let what = format!(
-            "log format version {version}; this build reads version {FORMAT_VERSION}: \
+            "log format version {version}; this build reads {OLDEST_VERSION} to {FORMAT_VERSION}: \
              open the database with the version of Maypole that wrote it"
         );
         return Err(Error::Unsupported { file: path.to_owned(), what });
     }
     let found = fixed32(&bytes[12..]);
-    if found != kind as u32 {
+    let Some(stored) = LogKind::from_number(found).filter(|&stored| kind.includes(stored)) else {
         return damage(12, format!("log kind {} ({kind:?})", kind as u32), found.to_string());
-    }
+    };
     let found = fixed64(&bytes[16..]);
     if found != number {
         return damage(16, format!("file number {number}"), found.to_string());
     }
-    Ok(())
+    Ok(stored)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

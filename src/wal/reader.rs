@@ -44,6 +44,7 @@ pub(crate) enum Tail {
 pub(crate) struct LogReader {
     window: Window,
     number: u64,
+    kind: LogKind,
     /// Where the next record is expected.
     position: u64,
     synced_to: u64,
@@ -57,13 +58,14 @@ impl LogReader {
         let mut reader = LogReader {
             window: Window::new(fs.open(path)?),
             number,
+            kind,
             position: FILE_HEADER_BYTES as u64,
             synced_to: 0,
             tail: None,
         };
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {
             Some(header) if header != [0; FILE_HEADER_BYTES] => {
-                check_file_header(path, &header, kind, number)?;
+                reader.kind = check_file_header(path, &header, kind, number)?;
             }
             _ => reader.end_at(0, FILE_HEADER_BYTES as u64, "no file header".into())?,
         }
@@ -110,6 +112,20 @@ impl LogReader {
             }
         }
         Ok(None)
+    }
+
+    /// What stands in the file header; what was asked for where there is none.
+    pub fn kind(&self) -> LogKind {
+        self.kind
+    }
+
+    /// Where the records end that were read so far, marks included; 0 for a log whose file header
+    /// was torn.
+    pub fn end(&self) -> u64 {
+        match self.tail {
+            Some(Tail::Torn { offset: 0 }) => 0,
+            _ => self.position,
+        }
     }
 
     /// How the log ends; `None` before `next` has returned `None`. Recovery does not

@@ -61,10 +61,10 @@ fn the_bytes_are_those_of_the_description() {
     let golden: &[u8] = &[
         // file header
         0x8d, b'M', b'a', b'y', b'p', b'o', b'l', b'e', // magic
-        1, 0, 0, 0,                                     // format version
+        2, 0, 0, 0,                                     // format version
         1, 0, 0, 0,                                     // kind: WAL
         13, 0, 0, 0, 0, 0, 0, 0,                        // file number
-        0x09, 0x59, 0x76, 0xb8,                         // CRC-32 of the 24 bytes before
+        0xfb, 0xed, 0xbe, 0x91,                         // CRC-32 of the 24 bytes before
         // record at 28
         0x52, 0x46, 0x0d, 0x81,                         // CRC-32 of number, offset, next 16 bytes
         0xc2, 0x41, 0x24, 0x35,                         // CRC-32 of "abc"
@@ -271,7 +271,8 @@ fn a_foreign_file_header_is_a_clear_error() {
         read(&log).unwrap_err().to_string()
     };
     assert!(message(&|log| log[0] = b'x').contains("offset 0: expected a Maypole log"));
-    assert!(message(&|log| log[8] = 2).contains("not supported: log format version 2"));
+    assert!(message(&|log| log[8] = 3).contains("not supported: log format version 3"));
+    assert!(message(&|log| log[8] = 0).contains("not supported: log format version 0"));
     let kind = message(&|log| log[12] = 2);
     assert!(kind.contains("offset 12: expected log kind 1 (Wal), found 2"), "{kind}");
     let number = message(&|log| log[16] = 12);
@@ -298,24 +299,58 @@ fn an_error_says_what_is_wrong_and_who_knows() {
 }
 
 #[test]
-fn a_short_write_poisons_the_writer_and_cuts_the_log() {
-    for fault in [Fault::Io, Fault::NoSpace, Fault::ShortWrite] {
-        // The second append of the third record: its header is written, its payload not.
-        let memory = Arc::new(MemFs::new());
-        let fs = FaultFs::new(memory.clone());
-        let mut writer = LogWriter::create(&fs, path(), LogKind::Wal, NUMBER).unwrap();
-        writer.append(&[b"first"]).unwrap();
-        writer.append(&[b"second"]).unwrap();
-        fs.fail_once(Target::Only(Operation::Append), 1, fault);
-        let first = writer.append(&[b"third"]).unwrap_err().to_string();
-        let changes = fs.calls(Target::Changes);
-        assert_eq!(writer.append(&[b"fourth"]).unwrap_err().to_string(), first);
-        assert_eq!(writer.sync().unwrap_err().to_string(), first);
-        assert_eq!(fs.calls(Target::Changes), changes, "a poisoned writer touched the file");
-        drop(writer);
-        let (payloads, _, _) = read_fs(&*memory).unwrap();
-        assert_eq!(payloads, [&b"first"[..], b"second"]);
+fn a_log_of_version_1_is_read() {
+    let mut log = log_of(&[b"one", SYNC]);
+    log[8] = 1;
+    let crc32 = crc32fast::hash(&log[..24]);
+    LittleEndian::write_u32(&mut log[24..], crc32);
+    assert_eq!(read(&log).unwrap().0, [b"one".to_vec()]);
+}
+
+#[test]
+fn a_log_ends_where_there_is_no_space() {
+    // A record for which there is no space may stand in part behind the last one. A record behind that
+    // would never be read; one that came whole after all would have been denied to its writer.
+    for fault in [Fault::NoSpace, Fault::ShortWrite] {
+        for operation in [Operation::Append, Operation::Flush] {
+            let memory = Arc::new(MemFs::new());
+            let fs = FaultFs::new(memory.clone());
+            let mut writer = LogWriter::create(&fs, path(), LogKind::Wal, NUMBER).unwrap();
+            writer.append(&[b"first"]).unwrap();
+            let end = writer.len();
+            fs.fail_once(Target::Only(operation), 0, fault);
+            let first = writer.append(&[b"second"]).unwrap_err();
+            assert!(first.is_out_of_space() && writer.has_ended(), "{first}");
+            let error = writer.append(&[b"third"]).unwrap_err();
+            assert_eq!(error.to_string(), first.to_string());
+            // What came before is whole, and can be made durable.
+            writer.sync().unwrap();
+            assert_eq!((writer.len(), writer.synced_to()), (end, end));
+            drop(writer);
+            for image in [memory.kill(), memory.crash(7)] {
+                assert_eq!(read_fs(&image).unwrap().0, [b"first".to_vec()], "{fault:?}");
+            }
+        }
     }
+}
+
+#[test]
+fn a_failed_write_poisons_the_writer_and_cuts_the_log() {
+    // The second append of the third record: its header is written, its payload not.
+    let memory = Arc::new(MemFs::new());
+    let fs = FaultFs::new(memory.clone());
+    let mut writer = LogWriter::create(&fs, path(), LogKind::Wal, NUMBER).unwrap();
+    writer.append(&[b"first"]).unwrap();
+    writer.append(&[b"second"]).unwrap();
+    fs.fail_once(Target::Only(Operation::Append), 1, Fault::Io);
+    let first = writer.append(&[b"third"]).unwrap_err().to_string();
+    let changes = fs.calls(Target::Changes);
+    assert_eq!(writer.append(&[b"fourth"]).unwrap_err().to_string(), first);
+    assert_eq!(writer.sync().unwrap_err().to_string(), first);
+    assert_eq!(fs.calls(Target::Changes), changes, "a poisoned writer touched the file");
+    drop(writer);
+    let (payloads, _, _) = read_fs(&*memory).unwrap();
+    assert_eq!(payloads, [&b"first"[..], b"second"]);
 }
 
 #[test]

@@ -4,12 +4,17 @@
 //! create → (append | sync)* → drop
 //! ```
 //!
-//! Invariant: after the first failed write or sync nothing more reaches the file. A record behind
-//! a torn one would never be read, and a second sync can falsely succeed (see [`crate::fs`]).
+//! Invariants:
+//!
+//! * After the first failed sync, or a failed write that leaves anything in doubt, nothing more reaches
+//!   the file: a second sync can falsely succeed (see [`crate::fs`]).
+//! * After an append for which there was no space the log has **ended**: a part of that record may stand
+//!   behind its last one, where no reader returns anything, so no record may follow. What came before can
+//!   still be synced. Whoever has more to write begins another log.
 
 use std::path::Path;
 
-use super::{LogKind, RecordHeader, encode_file_header};
+use super::{FILE_HEADER_BYTES, LogKind, RecordHeader, encode_file_header};
 use crate::error::{Error, Result};
 use crate::fs::{Fs, WritableFile};
 
@@ -21,6 +26,8 @@ pub(crate) struct LogWriter {
     synced_to: u64,
     /// Whether something but a mark was written after the last sync.
     unsynced: bool,
+    /// Where the records end, and the error that ended the log there.
+    ended: Option<(u64, Error)>,
     /// What made this writer unusable.
     failed: Option<Error>,
 }
@@ -31,21 +38,30 @@ impl LogWriter {
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,
-            // Each of its records is synced.
-            LogKind::Manifest => fs.create(path)?,
+            // Written at once, or each of its records is synced.
+            LogKind::Manifest | LogKind::RecoveredWal => fs.create(path)?,
         };
-        file.append(&encode_file_header(kind, number))?;
-        file.flush()?;
-        Ok(LogWriter { file, number, synced_to: 0, unsynced: true, failed: None })
+        let header = encode_file_header(kind, number);
+        if let Err(error) = file.append(&header).and_then(|()| file.flush()) {
+            drop(file);
+            // It holds nothing, and its number will not be used again.
+            let _ = fs.remove(path);
+            return Err(error);
+        }
+        Ok(LogWriter { file, number, synced_to: 0, unsynced: true, ended: None, failed: None })
     }
 
     /// Appends one record, whose payload is the concatenation of `parts`, and hands it to the
     /// operating system: when this returns, the record survives the end of this process. Returns
     /// the offset of the record.
     ///
-    /// The payload has 1 to 2^32 - 1 bytes; another is refused and leaves the log as it was.
+    /// The payload has 1 to 2^32 - 1 bytes; another is refused and leaves the log as it was. An error that
+    /// [is out of space](Error::is_out_of_space) ends the log; the record is not in it.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64> {
         self.usable()?;
+        if let Some((_, error)) = &self.ended {
+            return Err(error.clone());
+        }
         let payload_bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let Some(payload_bytes) = u32::try_from(payload_bytes).ok().filter(|&bytes| bytes > 0)
         else {
@@ -53,11 +69,14 @@ impl LogWriter {
                 "a log record holds 1 to 4294967295 bytes, not {payload_bytes}"
             )));
         };
-        self.unsynced = true;
         let offset = self.file.len();
-        let result = self.write(payload_bytes, parts);
-        self.latch(result)?;
-        Ok(offset)
+        match self.write(payload_bytes, parts) {
+            Ok(()) => {
+                self.unsynced = true;
+                Ok(offset)
+            }
+            Err(error) => Err(self.end_or_fail(offset, error)),
+        }
     }
 
     /// Makes every record so far durable.
@@ -66,20 +85,41 @@ impl LogWriter {
         if !self.unsynced {
             return Ok(());
         }
-        let result = self.file.sync();
-        self.latch(result)?;
-        self.synced_to = self.file.len();
+        if let Err(error) = self.file.sync() {
+            self.failed = Some(error.clone());
+            return Err(error);
+        }
+        self.synced_to = self.len();
         self.unsynced = false;
-        // The mark. The records are durable whether or not it can be written; if not, the next
-        // append says so.
-        let result = self.write(0, &[]);
-        let _ = self.latch(result);
+        if self.ended.is_none() {
+            // The mark. The records are durable whether or not it can be written; if not, the next
+            // append says so.
+            let offset = self.file.len();
+            if let Err(error) = self.write(0, &[]) {
+                self.end_or_fail(offset, error);
+            }
+        }
         Ok(())
     }
 
-    /// Bytes of the file so far.
+    /// Bytes of the file up to the end of its records.
     pub fn len(&self) -> u64 {
-        self.file.len()
+        self.ended.as_ref().map_or(self.file.len(), |&(offset, _)| offset)
+    }
+
+    /// Whether nothing but the file header was written.
+    pub fn is_empty(&self) -> bool {
+        self.len() <= FILE_HEADER_BYTES as u64
+    }
+
+    /// All bytes before this offset are durable.
+    pub fn synced_to(&self) -> u64 {
+        self.synced_to
+    }
+
+    /// Whether no record can be appended any more, for want of space.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
     }
 
     fn write(&mut self, payload_bytes: u32, parts: &[&[u8]]) -> Result<()> {
@@ -96,10 +136,14 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn latch<T>(&mut self, result: Result<T>) -> Result<T> {
-        if let Err(error) = &result {
+    /// What becomes of the log when the record at `offset` could not be written; answers the error.
+    fn end_or_fail(&mut self, offset: u64, error: Error) -> Error {
+        if error.is_out_of_space() {
+            self.file.discard_unflushed();
+            self.ended = Some((offset, error.clone()));
+        } else {
             self.failed = Some(error.clone());
         }
-        result
+        error
     }
 }

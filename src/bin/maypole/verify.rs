@@ -30,8 +30,12 @@ impl Verify {
         writeln!(out, "tables: {}", report.tables)?;
         writeln!(out, "entries: {}", report.entries)?;
         writeln!(out, "range deletions: {}", report.range_deletions)?;
+        writeln!(out, "entries in logs: {}", report.log_entries)?;
         writeln!(out, "bytes: {} ({})", report.file_bytes, size(report.file_bytes))?;
         writeln!(out, "filter misses: {}", report.filter_misses)?;
+        for stray in &report.strays {
+            writeln!(out, "left alone, as it is no file of this database: {stray}")?;
+        }
         if report.filter_misses > 0 {
             return Err(Failure::new(format_args!(
                 "{}: filters deny {} keys that are there",

@@ -259,6 +259,10 @@ impl WritableFile for MemWritableFile {
         Ok(())
     }
 
+    fn discard_unflushed(&mut self) {
+        self.buffer.clear();
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
         let _tree = lock(&self.tree);

@@ -84,6 +84,7 @@ fn context(cache_bytes: usize) -> TableContext {
         counters: Arc::new(Counters::new()),
         pin_metadata: false,
         assigned_sequence: None,
+        tail_bytes: 0,
     }
 }
 

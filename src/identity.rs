@@ -1,0 +1,135 @@
+//! Who made a table: what tells it from every other table, also from one of the same name.
+//!
+//! ```text
+//! property                              value
+//! rocksdb.creating.db.identity          a database, for its whole life      random, as a UUID
+//! rocksdb.creating.session.identity     one opening of it, or one writer    20 digits, base 36
+//! rocksdb.original.file.number          the file's number when it was made
+//! ```
+//!
+//! [`table_identity`] makes 16 bytes of the three: RocksDB's *internal unique id*
+//! (`table/unique_id.cc`). The MANIFEST records it, so that two files that changed places, or an
+//! older file under a newer one's name, are noticed.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// RocksDB's internal unique id: equal for the same table only.
+pub(crate) type TableIdentity = [u64; 2];
+
+/// Digits of a session identity that RocksDB writes.
+const SESSION_DIGITS: usize = 20;
+/// Of these, the last ones hold 62 bits.
+const LOW_DIGITS: usize = 12;
+const LOW_BITS: u32 = 62;
+const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// What a table says of who made it, beside its file number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Creator {
+    /// Identity of the database.
+    pub db: String,
+    /// Identity of this opening of it.
+    pub session: String,
+}
+
+impl Creator {
+    /// A new session of the database with this identity.
+    pub fn new(db: String) -> Creator {
+        let high = random() % 36u64.pow((SESSION_DIGITS - LOW_DIGITS) as u32);
+        let low = random() >> (64 - LOW_BITS);
+        let mut session = [b'0'; SESSION_DIGITS];
+        put_digits(&mut session[..SESSION_DIGITS - LOW_DIGITS], high);
+        put_digits(&mut session[SESSION_DIGITS - LOW_DIGITS..], low);
+        Creator { db, session: session.iter().map(|&digit| char::from(digit)).collect() }
+    }
+
+    /// Of a table that is written without a database. RocksDB's own name for it.
+    pub fn of_lone_table() -> Creator {
+        Creator::new("SST Writer".into())
+    }
+}
+
+/// An identity for a new database, in the form of a random UUID (RFC 9562, version 4).
+pub(crate) fn new_db_identity() -> String {
+    let (a, b) = (random(), random());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        a >> 16 & 0xffff,
+        a & 0xfff,
+        b >> 48 & 0x3fff | 0x8000,
+        b & 0xffff_ffff_ffff
+    )
+}
+
+/// The identity of a table with these properties; `None` where the session is not of RocksDB's form.
+pub(crate) fn table_identity(db: &str, session: &str, file_number: u64) -> Option<TableIdentity> {
+    let (high, low) =
+        session.as_bytes().split_at_checked(session.len().checked_sub(LOW_DIGITS)?)?;
+    let (high, low) = (from_digits(high)?, from_digits(low)?);
+    let seed = high >> 2;
+    let first = (low & ((1 << LOW_BITS) - 1)) | high << LOW_BITS;
+    let hash = xxh3_128_with_seed(db.as_bytes(), seed);
+    Some([first, (hash >> 64) as u64 ^ file_number])
+}
+
+fn put_digits(out: &mut [u8], mut value: u64) {
+    for digit in out.iter_mut().rev() {
+        *digit = DIGITS[(value % 36) as usize];
+        value /= 36;
+    }
+}
+
+fn from_digits(digits: &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for &digit in digits {
+        let digit = char::from(digit.to_ascii_uppercase()).to_digit(36)?;
+        value = value.checked_mul(36)?.checked_add(digit.into())?;
+    }
+    (!digits.is_empty()).then_some(value)
+}
+
+/// 64 random bits: the standard library's hash keys come from the operating system. Clock and counter
+/// make two calls differ also where they do not.
+fn random() -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u64(CALLS.fetch_add(1, Ordering::Relaxed));
+    hasher.write_u32(std::process::id());
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    hasher.write_u128(since.as_nanos());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_session_and_every_file_of_it_differ() {
+        let creator = Creator::new(new_db_identity());
+        let other = Creator::new(creator.db.clone());
+        assert_eq!(creator.db.len(), 36);
+        assert_eq!(creator.session.len(), SESSION_DIGITS);
+        assert_ne!(creator.session, other.session);
+        let identity = |c: &Creator, number| table_identity(&c.db, &c.session, number).unwrap();
+        assert_eq!(identity(&creator, 7), identity(&creator, 7));
+        assert_ne!(identity(&creator, 7), identity(&creator, 8));
+        assert_ne!(identity(&creator, 7), identity(&other, 7));
+        assert_ne!(new_db_identity(), new_db_identity());
+    }
+
+    #[test]
+    fn a_session_of_another_form_has_no_identity() {
+        for session in
+            ["", "SHORT", "ABCDEFGHIJKL", "0123456789abcdef-123", "ZZZZZZZZZZZZZZZZZZZZZZZZZZZ"]
+        {
+            assert_eq!(table_identity("db", session, 1), None, "{session}");
+        }
+        assert!(table_identity("db", "AZ09AZ09AZ09AZ09AZ09", 1).is_some());
+    }
+}

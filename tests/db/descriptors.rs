@@ -1,0 +1,228 @@
+//! More tables than descriptors: what is promised stays so, and the program keeps its share.
+//!
+//! Each case runs in a process of its own, under `ulimit -n`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use maypole::{Compression, Db, DbIterator, WriteBatch};
+
+const DIRECTORY: &str = "MAYPOLE_DESCRIPTORS_TEST_DIRECTORY";
+const TABLES: &str = "MAYPOLE_DESCRIPTORS_TEST_TABLES";
+
+/// Bytes of a table where every table is cut.
+const TABLE_BYTES: u64 = 4096;
+const ENTRIES_A_TABLE: usize = 5;
+
+fn key(n: usize) -> String {
+    format!("key{n:07}")
+}
+
+fn value(n: usize) -> Vec<u8> {
+    let mut value = n.to_string().into_bytes();
+    value.resize(900, b'.');
+    value
+}
+
+fn open(dir: &Path) -> Db {
+    let db = Db::builder(dir).memtable_bytes(64 << 20).table_bytes(TABLE_BYTES);
+    let db = db.level_base_bytes(1 << 40).compression(Compression::None);
+    // Little stays in memory: nearly every read is one of a file.
+    db.block_cache_bytes(64 << 10).open().unwrap()
+}
+
+/// A database of about as many tables as asked.
+fn fill(dir: &Path, tables: usize) {
+    let db = open(dir);
+    let entries: Vec<usize> = (0..tables * ENTRIES_A_TABLE).collect();
+    for entries in entries.chunks(1000) {
+        let mut batch = WriteBatch::new();
+        entries.iter().for_each(|&n| batch.put(key(n), value(n)));
+        db.write(batch).unwrap();
+    }
+    db.compact_range::<&str>(..).unwrap();
+    let files = db.stats().files.len();
+    assert!(files >= tables, "{files} tables, not {tables}");
+}
+
+/// Runs the ignored test `name` in a process that may have `descriptors`.
+fn run(name: &str, dir: &Path, tables: usize, descriptors: usize) {
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""))
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", &format!("descriptors::{name}"), "--ignored", "--nocapture"])
+        .env(DIRECTORY, dir)
+        .env(TABLES, tables.to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}");
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn environment() -> Option<(PathBuf, usize)> {
+    let tables = env::var(TABLES).ok()?.parse().unwrap();
+    Some((env::var_os(DIRECTORY)?.into(), tables))
+}
+
+/// How many descriptors this process has, and how many of them are of tables.
+fn descriptors() -> (usize, usize) {
+    let names = std::fs::read_dir("/proc/self/fd").unwrap();
+    let names: Vec<_> =
+        names.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok()).collect();
+    let is_table = |path: &&PathBuf| path.to_string_lossy().contains(".sst");
+    (names.len(), names.iter().filter(is_table).count())
+}
+
+/// Reads on to the end; answers how many entries there were.
+fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
+    let mut n = from;
+    for entry in entries {
+        let (found_key, found_value) = entry.unwrap();
+        assert_eq!(found_key, key(n).as_bytes());
+        assert!(found_value == value(n)[..], "{n}");
+        n += 1;
+    }
+    assert_eq!(n, tables * ENTRIES_A_TABLE);
+    n - from
+}
+
+/// Every table had a descriptor for as long as it was in the tree: with 10,000 tables under `ulimit
+/// -n 1024` the database failed to open, and what the program itself opened failed too. Now half of
+/// the limit is what tables get, and the rest are opened when they are read.
+#[test]
+fn a_database_of_more_tables_than_descriptors_reads_iterates_and_compacts() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 600);
+    run("a_life_with_few", dir.path(), 600, 64);
+}
+
+/// `cargo test --release --test db ten_thousand_tables -- --ignored --nocapture`
+#[test]
+#[ignore = "takes a minute"]
+fn ten_thousand_tables_under_256_descriptors() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 10_000);
+    run("a_life_with_few", dir.path(), 10_000, 256);
+}
+
+#[test]
+#[ignore = "the other half of other tests, which start it"]
+fn a_life_with_few() {
+    let Some((dir, tables)) = environment() else { return };
+    let limit = maypole::fs::open_files_limit().soft as usize;
+    let bounded = |when: &str| {
+        let (all, of_tables) = descriptors();
+        println!("{when}: {all} descriptors, {of_tables} of tables, of {limit}");
+        // Beside the tables that are read: those that threads are writing.
+        assert!(of_tables <= limit / 2 + 10, "{when}: {of_tables} of {limit} are of tables");
+    };
+    let db = open(&dir);
+    assert!(db.stats().files.len() >= tables);
+    bounded("opened");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let db = &db;
+            scope.spawn(move || {
+                for n in (thread..tables * ENTRIES_A_TABLE).step_by(7) {
+                    assert!(db.get(key(n)).unwrap().unwrap() == value(n)[..], "{n}");
+                }
+            });
+        }
+    });
+    bounded("read");
+    read_on(db.iter(), 0, tables);
+    assert_eq!(db.iter().rev().count(), tables * ENTRIES_A_TABLE);
+    bounded("iterated");
+    let stats = db.stats();
+    assert_eq!(stats.max_open_files, limit / 2);
+    assert!(stats.open_files <= limit / 2, "{}", stats.open_files);
+    assert!(stats.file_reopens >= 2 * (tables - limit) as u64, "{}", stats.file_reopens);
+    db.verify().unwrap();
+    db.put("zzz", "").unwrap();
+    db.delete("zzz").unwrap();
+    db.compact_range::<&str>(..).unwrap();
+    bounded("compacted");
+
+    // The iterator keeps what the process can spare; the rest is there to be opened again.
+    let mut entries = db.iter();
+    assert!(entries.next().is_some());
+    drop(db);
+    bounded("closed");
+    let left = read_on(entries, 1, tables);
+    println!("{left} entries read after the database was closed");
+    assert_eq!(descriptors().1, 0);
+}
+
+/// The bound was set higher than the process could go: whatever was opened then failed, a table as
+/// well as a log, and made the database read-only. Now tables that nobody is reading give way.
+#[test]
+fn where_the_process_has_no_descriptor_left_tables_give_way() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 200);
+    run("a_life_without_bound", dir.path(), 200, 64);
+}
+
+#[test]
+#[ignore = "the other half of another test, which starts it"]
+fn a_life_without_bound() {
+    let Some((dir, tables)) = environment() else { return };
+    let builder = |dir: &Path| Db::builder(dir).max_open_files(1 << 20).table_bytes(TABLE_BYTES);
+    let db = builder(&dir).open().unwrap();
+    read_on(db.iter(), 0, tables);
+    // Logs, MANIFESTs, directories, locks and tables, of another database too.
+    let other = builder(&dir.join("other")).memtable_bytes(4096).open().unwrap();
+    for n in 0..2000 {
+        other.put(key(n), value(n)).unwrap();
+        if n % 50 == 0 {
+            assert!(db.get(key(n % 500)).unwrap().is_some());
+        }
+    }
+    db.checkpoint(dir.join("copy")).unwrap();
+    db.compact_range::<&str>(..).unwrap();
+    read_on(db.iter(), 0, tables);
+    other.close().unwrap();
+    db.close().unwrap();
+}
+
+/// A table without a descriptor is found by its name; when the database is closed, its next owner may
+/// remove that. So whoever outlives the database takes the descriptors along.
+#[test]
+fn iterators_and_snapshots_outlive_the_database_and_its_files() {
+    for by_snapshot in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        fill(&path, 50);
+        let db = Db::builder(&path).max_open_files(1).open().unwrap();
+        assert!(db.stats().open_files <= 1);
+        let snapshot = by_snapshot.then(|| db.snapshot());
+        let iterator = (!by_snapshot).then(|| db.iter());
+        if by_snapshot {
+            // A closing without anybody left would keep nothing, and so would a newer view.
+            db.clone().close().unwrap();
+        } else {
+            // Now the iterator alone holds its tables.
+            (0..50 * ENTRIES_A_TABLE).for_each(|n| db.put(key(n), "new").unwrap());
+            db.compact_range::<&str>(..).unwrap();
+        }
+        drop(db);
+        std::fs::remove_dir_all(&path).unwrap();
+        let entries = iterator.unwrap_or_else(|| snapshot.as_ref().unwrap().iter());
+        read_on(entries, 0, 50);
+    }
+}
+
+/// Nobody is left to read: nothing is opened at the closing.
+#[test]
+fn a_closing_opens_nothing_for_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 20);
+    let db = Db::builder(dir.path()).max_open_files(1).open().unwrap();
+    drop(db.iter());
+    let reopens = |db: &Db| db.stats().file_reopens;
+    let (clone, before) = (db.clone(), reopens(&db));
+    db.close().unwrap();
+    assert_eq!(reopens(&clone), before);
+}

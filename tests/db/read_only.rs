@@ -1,0 +1,121 @@
+//! Opening only to read: nothing is written, and a writer beside it shows one moment.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use maypole::fs::{FaultFs, MemFs, Target};
+use maypole::{Db, Durability, Error};
+
+use super::crash::write;
+
+fn names(dir: &Path) -> Vec<(String, u64)> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let name = |entry: fs::DirEntry| {
+        (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len())
+    };
+    let mut names: Vec<_> = entries.map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn reading_only_writes_nothing_locks_nothing_and_refuses_to_write() {
+    let mem = MemFs::new();
+    let open = |fs| Db::builder("/db").fs(fs).memtable_bytes(8 << 10).open();
+    let db = open(Arc::new(mem.clone())).unwrap();
+    (1..=100).for_each(|n| db.write(write(n)).unwrap());
+    let expected: Vec<_> = db.iter().map(|entry| entry.unwrap()).collect();
+    // Beside its owner.
+    let fs = FaultFs::new(Arc::new(mem.clone()));
+    let read = Db::builder("/db").fs(Arc::new(fs.clone())).open_read_only().unwrap();
+    db.close().unwrap();
+    assert!(read.iter().map(|entry| entry.unwrap()).eq(expected.iter().cloned()));
+    assert_eq!(read.get("number").unwrap().unwrap(), b"100");
+    assert_eq!(read.snapshot().get("number").unwrap().unwrap(), b"100");
+    assert_eq!(read.verify().unwrap().filter_misses, 0);
+    assert!(!read.stats().to_string().is_empty());
+    let refusals = [
+        read.put("a", "b"),
+        read.write_opt(write(1), Durability::Sync),
+        read.persist(),
+        read.flush(),
+        read.compact_range::<&[u8]>(..),
+        read.wait_for_compaction(),
+        read.ingest(&["/none.sst"]),
+        read.checkpoint("/copy"),
+    ];
+    for refused in refusals {
+        assert!(matches!(refused, Err(Error::OpenedReadOnly)), "{refused:?}");
+    }
+    read.close().unwrap();
+    assert_eq!(fs.calls(Target::Changes), 0, "something was written or locked");
+}
+
+#[test]
+fn a_directory_without_a_database_is_an_error_and_stays_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in [dir.path().to_owned(), dir.path().join("missing")] {
+        let error = Db::open_read_only(&path).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// A log is written through memory: a reader can meet a record that is half copied with a later one
+/// behind it, and files that a flush or a compaction deletes under it. None of it is damage.
+fn beside_a_writer(openings: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let options = || Db::builder(&path).memtable_bytes(64 << 10).table_bytes(64 << 10);
+    let db = options().open().unwrap();
+    let (stop, written, next) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(1));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let n = next.load(Ordering::SeqCst);
+                let durability = if n % 512 == 0 { Durability::Sync } else { Durability::Buffered };
+                next.store(n + 1, Ordering::SeqCst);
+                db.write_opt(write(n), durability).unwrap();
+                written.store(n, Ordering::SeqCst);
+            }
+        });
+        let mut last = 0;
+        for opening in 0..openings {
+            let acknowledged = written.load(Ordering::SeqCst);
+            let read = options().open_read_only();
+            let read = read.unwrap_or_else(|error| panic!("opening {opening}: {error}"));
+            let begun = next.load(Ordering::SeqCst);
+            let number = read
+                .get("number")
+                .unwrap()
+                .map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap());
+            assert!(number >= last, "opening {opening}: back from {last} to {number}");
+            assert!((acknowledged..begun).contains(&number) || number == acknowledged);
+            last = number;
+            // Each of the last writes is there as its number says: none is missing in between.
+            super::crash::check_content(&read, number, &format!("opening {opening}"));
+            if opening % 64 == 0 {
+                assert_eq!(read.verify().unwrap().filter_misses, 0);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!(
+        "{openings} read-only openings beside {} writes: each one moment",
+        next.into_inner() - 1
+    );
+    assert!(!names(&path).is_empty());
+}
+
+#[test]
+fn a_reader_beside_a_writer_sees_one_moment() {
+    beside_a_writer(300);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --release --test db ten_thousand -- --ignored --nocapture"]
+fn ten_thousand_openings_beside_a_writer_each_see_one_moment() {
+    beside_a_writer(10_000);
+}
