@@ -325,7 +325,11 @@ impl Db {
     }
 
     /// Waits for the background threads, syncs the WAL and gives up the lock. What writers were
-    /// told is durable then. Other clones answer [`Error::Closed`] from now on.
+    /// told is durable then.
+    ///
+    /// From now on other clones and every [`Snapshot`] answer [`Error::Closed`], to reads as to
+    /// writes. Iterators and cursors that were made before go on: they keep the tables and memtables
+    /// that they walk through.
     ///
     /// Dropping the last clone does the same, but cannot report an error.
     pub fn close(self) -> Result<()> {
@@ -484,7 +488,10 @@ impl Db {
 
 /// The database as it was at one moment; see [`Db::snapshot`].
 ///
-/// While it lives, compaction keeps the versions it can see.
+/// While it lives, compaction keeps the versions it can see. It does not keep the database open:
+/// once that is closed, or the last clone of [`Db`] is dropped, every read through the snapshot
+/// answers [`Error::Closed`]: an iterator as its only item, a cursor at each seek. Iterators and
+/// cursors that were made before go on.
 pub struct Snapshot {
     inner: Arc<Inner>,
     sequence: SequenceNumber,
