@@ -84,6 +84,29 @@ fn wrong_calls_are_told_from_failures() {
         &["bench", "--key-bytes", "7"],
         &["bench", "--filter", "bloom(0)"],
         &["bench", "--compression", "lzma"],
+        // Numbers that nothing can be done with: `load --value-size 99999999999` aborted for want of
+        // memory.
+        &["load", "db", "--key-file", "f", "--value-size", "99999999999"],
+        &["load", "db", "--key-file", "f", "--value-size", "-1"],
+        &["load", "db", "--key-file", "f", "--value-size", "18446744073709551616"],
+        &["compare", "--keys", "2"],
+        &["compare", "--keys", "99999999999"],
+        &["compare", "--absent", "99999999999"],
+        &["compare", "--value-size", "99999999999"],
+        &["compare", "--cache", "16777215T"],
+        &["compare", "--cache", "-1"],
+        &["compare", "--seed", "-1"],
+        &["bench", "--entries", "99999999999"],
+        &["bench", "--reads", "0"],
+        &["bench", "--reads", "99999999999"],
+        &["bench", "--threads", "99999"],
+        &["bench", "--key-bytes", "99999"],
+        &["bench", "--value-bytes", "99999999999"],
+        &["bench", "--value-bytes", "-1"],
+        &["bench", "--cache", "16777215T"],
+        &["bench", "--memtable", "0"],
+        &["bench", "--memtable", "99G"],
+        &["scan", "db", "--limit", "-1"],
     ] {
         crate::run(call).badly(2);
     }

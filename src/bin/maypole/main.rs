@@ -9,11 +9,15 @@
 //! args       how arguments are read           text      how bytes are shown
 //! failure    what ends a command              progress  bars on a terminal
 //! output     tables, JSON, the machine        clock     what reading it costs
+//! scratch    directories that never stay      space     what a run takes of a disk
 //! ```
 //!
 //! It uses the library's public interface only. Results go to standard output, everything else to
 //! standard error. Exit code 0: done. 1: it failed, said in one line. 2: it was called wrongly, said
 //! in one line, and nothing was touched.
+
+// They panic where their stream is closed.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod bench;
@@ -28,6 +32,8 @@ mod output;
 mod progress;
 mod put;
 mod scan;
+mod scratch;
+mod space;
 mod stats;
 mod text;
 mod verify;
@@ -38,6 +44,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use failure::{Failure, Result};
+use output::tell;
 
 /// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
 ///
@@ -97,12 +104,13 @@ fn main() -> ExitCode {
     let done = cli.command.run(&mut out);
     // Also after a failure: what was found before it is worth showing.
     let flushed = out.flush().map_err(Failure::from);
+    scratch::wait_if_interrupted();
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
         // `maypole scan db | head`: nobody reads on, and that is fine.
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Message(message)) => {
-            eprintln!("error: {}", failure::one_line(&message));
+            tell(format_args!("error: {}", failure::one_line(&message)));
             ExitCode::FAILURE
         }
     }
@@ -115,9 +123,12 @@ fn refuse(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Standard output for what was asked for, standard error otherwise. When it is closed
-            // there is nobody to tell.
-            let _ = error.print();
+            // Standard output for what was asked for, standard error otherwise.
+            let printed = error.print().and_then(|()| stdout().flush());
+            if let Err(Failure::Message(message)) = printed.map_err(Failure::from) {
+                tell(format_args!("error: {message}"));
+                return ExitCode::FAILURE;
+            }
         }
         _ => {
             // clap says what is wrong first, and goes on with usage and hints.
@@ -127,7 +138,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
                 .filter(|line| !line.is_empty())
                 .collect();
-            eprintln!("{} (--help says more)", what.join(" "));
+            tell(format_args!("{} (--help says more)", what.join(" ")));
         }
     }
     ExitCode::from(error.exit_code() as u8)

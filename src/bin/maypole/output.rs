@@ -1,11 +1,18 @@
-//! How results are laid out: tables for people, JSON for programs, and what they were measured on.
+//! How results are laid out: tables for people, JSON for programs, and what they were measured on;
+//! and how everything else is said.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{Write, stderr};
 
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::failure::Result;
+
+/// Says a line on standard error. Where that is closed there is nobody to tell, and the work goes on:
+/// `eprintln!` would panic.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(stderr(), "{line}");
+}
 
 /// A table whose first column stands left, all others right.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
