@@ -24,6 +24,7 @@ mod install;
 mod iter;
 mod read_only;
 mod recover;
+mod repair;
 mod snapshot;
 mod sources;
 mod stats;
@@ -43,6 +44,7 @@ pub use brake::{BrakeCause, WriteBrake};
 pub use builder::Builder;
 pub use cursor::DbCursor;
 pub use iter::DbIterator;
+pub use repair::{Loss, RepairReport};
 pub use stats::{FileStats, LevelStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
@@ -302,6 +304,12 @@ impl Db {
     #[doc(alias = "Options")]
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
+    }
+
+    /// Makes a database of what is left in the directory `path`, where it does not open any more. See
+    /// [`Builder::repair`].
+    pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
+        Db::builder(path).repair()
     }
 
     pub(crate) fn open_with(options: Builder) -> Result<Db> {

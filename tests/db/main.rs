@@ -16,5 +16,6 @@ mod paths;
 mod prefix;
 mod range_del;
 mod reads;
+mod repair;
 mod soak;
 mod writers;
