@@ -280,8 +280,9 @@ impl Builder {
     ///
     /// [`Error::InvalidArgument`] where there is nothing of a database; [`Error::Locked`] when it is open
     /// elsewhere; [`Error::Unsupported`] when a newer version wrote it.
-    pub fn repair(self) -> Result<RepairReport> {
+    pub fn repair(mut self) -> Result<RepairReport> {
         self.check()?;
+        self.path = lasting(&*self.fs, &self.path)?;
         super::repair::repair(&self)
     }
 

@@ -43,6 +43,9 @@ const LEAST_SEARCHED_BYTES: usize = 8 << 10;
 /// Behind a hole, the next block is searched for in so many bytes.
 const MOST_HOLE_BYTES: u64 = 128 << 10;
 
+/// An internal key and its value.
+type Entry = (Vec<u8>, Vec<u8>);
+
 /// A damaged table, and the blocks that are left of it.
 pub(crate) struct Salvage {
     file: BlockFile,
@@ -240,10 +243,10 @@ impl Salvage {
     }
 
     /// All entries of a block whose keys stand behind `last_key`, which is empty before the first.
-    fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
         let block = self.file.read_block(handle)?;
-        let read = || -> Result<Vec<(Vec<u8>, Vec<u8>)>, Damage> {
-            let mut entries: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let read = || -> Result<Vec<Entry>, Damage> {
+            let mut entries: Vec<Entry> = Vec::new();
             let mut cursor = BlockCursor::new(&block, self.overlay);
             cursor.seek_to_first()?;
             while cursor.valid() {

@@ -4,8 +4,10 @@ use std::fs;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 10] =
-    ["compare", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify"];
+const COMMANDS: [&str; 11] = [
+    "compare", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify",
+    "repair",
+];
 
 #[test]
 fn every_command_explains_itself_and_every_option() {
@@ -116,7 +118,9 @@ fn wrong_calls_are_told_from_failures() {
 fn a_command_without_its_database_fails_and_creates_none() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
-    for command in [&["get", "k"][..], &["delete", "k"], &["scan"], &["stats"], &["verify"]] {
+    for command in
+        [&["get", "k"][..], &["delete", "k"], &["scan"], &["stats"], &["verify"], &["repair"]]
+    {
         let call = maypole!(command[0], &missing, command.get(1).copied().unwrap_or("--"));
         let error = call.badly(1);
         assert!(error.contains("missing"), "{error}");

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
 use maypole::{Builder, Db, Durability, Error, RepairReport, SstWriter, TableOptions, WriteBatch};
 
 /// Every value that a key has had, oldest first; `None`: it was deleted.
@@ -440,6 +442,80 @@ fn files_of_others_stay_where_they_are() {
         assert_eq!(fs::read(case.path().join(name)).unwrap(), name.as_bytes());
     }
     assert!(case.path().join("lost/000999.sst").exists());
+}
+
+/// Power loss and a killed process before every change that a repair makes: what is left can be repaired
+/// again, with the same result.
+#[test]
+fn a_repair_that_is_cut_short_can_be_started_again() {
+    let case = Case::new(true);
+    for damage in ["MANIFEST", "table", "CURRENT and log"] {
+        let memory = MemFs::new();
+        let to = Path::new("/db");
+        memory.create_dir_all(to).unwrap();
+        for entry in fs::read_dir(case.path()).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            let mut bytes = fs::read(entry.path()).unwrap();
+            let place = bytes.len() / 2;
+            match damage {
+                "MANIFEST" if name.starts_with("MANIFEST") => bytes[place] ^= 1,
+                "table" if entry.path() == case.files(".sst")[1] => bytes[700] ^= 1,
+                "CURRENT and log" if name == "CURRENT" => continue,
+                "CURRENT and log" if name.ends_with(".wal") => bytes[place] ^= 1,
+                _ => {}
+            }
+            let mut file = memory.create(&to.join(name)).unwrap();
+            file.append(&bytes).unwrap();
+            file.sync().unwrap();
+        }
+        for dir in ["/", "/db"] {
+            memory.sync_dir(Path::new(dir)).unwrap();
+        }
+
+        let on = |fs: &dyn Fn() -> Arc<dyn Fs>| options(to).fs(fs());
+        let contents = |memory: &MemFs| -> BTreeMap<Vec<u8>, Vec<u8>> {
+            let db = on(&|| Arc::new(memory.clone())).open().unwrap();
+            let found = db.iter().map(|entry| entry.unwrap());
+            let found = found.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            for (key, value) in &found {
+                assert_eq!(&db.get(key).unwrap().unwrap(), value);
+            }
+            found
+        };
+        let (damaged, whole) = (memory.kill(), memory.kill());
+        let expected_report = on(&|| Arc::new(whole.clone())).repair().unwrap();
+        assert!(expected_report.changed, "{damage}");
+        let expected = contents(&whole);
+
+        let images: Arc<Mutex<Vec<(u64, MemFs)>>> = Arc::default();
+        let watched = FaultFs::new(Arc::new(memory.clone()));
+        let (collected, source) = (Arc::clone(&images), memory.clone());
+        watched.before_changes(move |nth, _, _| {
+            let mut images = collected.lock().unwrap();
+            images.push((nth, source.kill()));
+            images.extend((0..2).map(|seed| (nth, source.crash(nth * 2 + seed))));
+        });
+        on(&|| Arc::new(watched.clone())).repair().unwrap();
+        let images = std::mem::take(&mut *images.lock().unwrap());
+        assert!(images.len() > 30, "{damage}: {}", images.len());
+        // Each n-th one: a repair reads everything.
+        for (nth, image) in images.iter().step_by(images.len() / 40 + 1) {
+            let report = on(&|| Arc::new(image.clone())).repair();
+            let report = report.unwrap_or_else(|error| panic!("{damage}, change {nth}: {error}"));
+            assert!(contents(image) == expected, "{damage}, change {nth}:\n{report}");
+        }
+
+        // A call that fails leaves what can be repaired, too.
+        for nth in (0..watched.calls(Target::Changes)).step_by(7) {
+            let image = damaged.kill();
+            let failing = FaultFs::new(Arc::new(image.clone()));
+            failing.fail_once(Target::Changes, nth, Fault::NoSpace);
+            let _ = on(&|| Arc::new(failing.clone())).repair();
+            on(&|| Arc::new(image.clone())).repair().unwrap();
+            assert!(contents(&image) == expected, "{damage}, call {nth} failed");
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! compare/   the main job: one tree per filter policy, measured on the same keys
 //! bench/     db_bench's workloads on one database
-//! put get delete scan load stats verify       on a database
+//! put get delete scan load stats verify repair   on a database
 //! inspect                                     on one table file, whoever wrote it
 //!
 //! args       how arguments are read           text      how bytes are shown
@@ -31,6 +31,7 @@ mod load;
 mod output;
 mod progress;
 mod put;
+mod repair;
 mod scan;
 mod scratch;
 mod space;
@@ -76,6 +77,7 @@ enum Command {
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
+    Repair(repair::Repair),
 }
 
 impl Command {
@@ -91,6 +93,7 @@ impl Command {
             Command::Stats(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),
+            Command::Repair(command) => command.run(out),
         }
     }
 }

@@ -14,6 +14,13 @@ pub fn tell(line: impl Display) {
     let _ = writeln!(stderr(), "{line}");
 }
 
+/// Text with its control characters escaped.
+pub fn printable(text: &str) -> String {
+    let escape =
+        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
 /// A table whose first column stands left, all others right.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();

@@ -122,7 +122,7 @@ fn look(options: &Builder) -> Result<RepairReport> {
     if directory.recovered.is_none() {
         return Err(lost_current(&options.path));
     }
-    let store = table_store(options, &directory);
+    let store = table_store(options, &directory, false);
     let (replayed, _) = Replay::run(&store, options, &directory, false)?;
     let mut report = RepairReport::default();
     for (_, file) in replayed.version.files() {
@@ -187,10 +187,12 @@ impl<'a> Repair<'a> {
             }),
             files,
         };
-        let whole = table_store(options, &directory);
+        let whole = table_store(options, &directory, false);
         let store = TableStore {
             fs: Arc::clone(&whole.fs),
             dir: lost,
+            descriptors: Arc::clone(&whole.descriptors),
+            keeps_tables_open: false,
             context: whole.context.clone(),
             pin_metadata: whole.pin_metadata,
             options: whole.options.clone(),
