@@ -170,7 +170,7 @@ impl Inner {
 
 /// The smallest and the largest internal key of a table, all of it at sequence number 0; `None` when
 /// it is empty.
-fn bounds(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+pub(super) fn bounds(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut bounds = Vec::new();
     let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);
     cursor.seek_to_first()?;

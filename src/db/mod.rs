@@ -24,6 +24,7 @@ mod install;
 mod iter;
 mod read_only;
 mod recover;
+mod repair;
 mod snapshot;
 mod sources;
 mod stats;
@@ -43,6 +44,7 @@ pub use brake::{BrakeCause, WriteBrake};
 pub use builder::Builder;
 pub use cursor::DbCursor;
 pub use iter::DbIterator;
+pub use repair::{Loss, RepairReport};
 pub use stats::{FileStats, LevelStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
@@ -304,6 +306,12 @@ impl Db {
         Builder::new(path.as_ref())
     }
 
+    /// Makes a database of what is left in the directory `path`, where it does not open any more. See
+    /// [`Builder::repair`].
+    pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
+        Db::builder(path).repair()
+    }
+
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
         let threads = options.compaction_threads;
         let inner = Arc::new(take_over::open(options)?);
@@ -325,7 +333,11 @@ impl Db {
     }
 
     /// Waits for the background threads, syncs the WAL and gives up the lock. What writers were
-    /// told is durable then. Other clones answer [`Error::Closed`] from now on.
+    /// told is durable then.
+    ///
+    /// From now on other clones and every [`Snapshot`] answer [`Error::Closed`], to reads as to
+    /// writes. Iterators and cursors that were made before go on: they keep the tables and memtables
+    /// that they walk through.
     ///
     /// Dropping the last clone does the same, but cannot report an error.
     pub fn close(self) -> Result<()> {
@@ -484,7 +496,10 @@ impl Db {
 
 /// The database as it was at one moment; see [`Db::snapshot`].
 ///
-/// While it lives, compaction keeps the versions it can see.
+/// While it lives, compaction keeps the versions it can see. It does not keep the database open:
+/// once that is closed, or the last clone of [`Db`] is dropped, every read through the snapshot
+/// answers [`Error::Closed`]: an iterator as its only item, a cursor at each seek. Iterators and
+/// cursors that were made before go on.
 pub struct Snapshot {
     inner: Arc<Inner>,
     sequence: SequenceNumber,

@@ -46,7 +46,7 @@ pub(super) struct Directory {
     /// `None`: there is no `CURRENT`.
     pub recovered: Option<Recovered>,
     /// Files that can be this database's, by number. Others are left alone.
-    files: Vec<(u64, names::FileKind)>,
+    pub files: Vec<(u64, names::FileKind)>,
 }
 
 impl Directory {

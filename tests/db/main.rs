@@ -35,6 +35,7 @@ mod range_del;
 mod read_only;
 mod reads;
 mod recovery;
+mod repair;
 mod soak;
 mod writers;
 
