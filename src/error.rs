@@ -60,6 +60,10 @@ pub enum Error {
     /// An earlier failure made the database read-only. What was durable stays readable.
     #[error("the database is read-only after an earlier failure: {0}")]
     ReadOnly(Arc<Error>),
+    /// Work in the background panicked: a bug, here or in what was plugged in, such as a file system.
+    /// The message is the panic's. Open the database again to go on.
+    #[error("work in the background panicked: {0}")]
+    Panicked(String),
     /// The database was closed.
     #[error("the database is closed")]
     Closed,

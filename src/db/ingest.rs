@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::background::whole_tree;
+use super::jobs::Awaited;
 use super::write::lock;
 use super::{Inner, sequence_after};
 use crate::cursor::Cursor;
@@ -75,13 +76,16 @@ impl Inner {
 
     /// Runs `work` while no flush and no compaction changes the tree.
     pub(super) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.wait_until(|state| !state.manual)?.manual = true;
+        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
         let result = self
-            .wait_until(|state| state.frozen.is_empty() && state.compactions == 0)
+            .wait_until(Awaited::Flushes, |state| state.frozen.is_empty() && state.compactions == 0)
             .map(drop)
             .and_then(|()| work());
-        self.lock_state().manual = false;
+        let mut state = self.lock_state();
+        state.manual = false;
+        self.schedule(&mut state);
         self.changed.notify_all();
+        drop(state);
         result
     }
 

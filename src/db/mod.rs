@@ -21,6 +21,8 @@ mod cursor;
 mod get;
 mod ingest;
 mod iter;
+mod jobs;
+mod pool;
 mod recover;
 mod snapshot;
 mod sources;
@@ -32,8 +34,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 pub use batch::WriteBatch;
 pub use brake::{BrakeCause, WriteBrake};
@@ -103,6 +104,8 @@ struct State {
     idle_threads: usize,
     /// A manual compaction has the tree for itself.
     manual: bool,
+    /// The jobs that work for this database, and what hinders them.
+    work: jobs::Work,
 }
 
 /// How far the tables cover the writes: what the next MANIFEST starts with.
@@ -122,6 +125,8 @@ impl State {
 }
 
 pub(crate) struct Inner {
+    /// Itself, for the jobs it starts.
+    this: OnceLock<Weak<Inner>>,
     store: TableStore,
     policy: FilterPolicy,
     shape: Shape,
@@ -184,38 +189,32 @@ impl Inner {
             true => Err(Error::Closed),
         }
     }
+
+    /// What is left to do once nobody works for the database any more.
+    fn finish_closing(&self) -> Result<()> {
+        // Tables that are no longer listed are deleted now, not after the next opening.
+        drain(background::READERS_PATIENCE);
+        let synced = match self.latched.get() {
+            None => self.sync_wals(),
+            Some(error) => Err(error.clone()),
+        };
+        self.store.departed.close();
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        synced
+    }
 }
 
-/// Stops the background threads when the last [`Db`] goes.
+/// Closes the database when the last [`Db`] goes.
 struct Handle {
     inner: Arc<Inner>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Handle {
     fn close(&self) -> Result<()> {
-        let inner = &self.inner;
-        if inner.closing.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        match self.inner.closing.swap(true, Ordering::AcqRel) {
+            true => Ok(()),
+            false => self.inner.close(),
         }
-        {
-            let _state = inner.lock_state();
-            inner.changed.notify_all();
-        }
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
-            // A panic there has latched the database already.
-            let _ = thread.join();
-        }
-        // Tables that are no longer listed are deleted now, not after the next opening.
-        drain(background::READERS_PATIENCE);
-        let synced = match inner.latched.get() {
-            None => inner.sync_wals(),
-            Some(error) => Err(error.clone()),
-        };
-        inner.store.departed.close();
-        inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        synced
     }
 }
 
@@ -263,14 +262,13 @@ impl Db {
     }
 
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
-        let threads = options.compaction_threads;
         let inner = Arc::new(recover::recover(options)?);
-        let threads = Mutex::new(background::start(&inner, threads)?);
-        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+        background::start(&inner);
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
     }
 
-    /// Waits for the background threads, syncs the WAL and gives up the lock. What writers were
-    /// told is durable then. Other clones answer [`Error::Closed`] from now on.
+    /// Waits for flushes and compactions under way, syncs the WAL and gives up the lock. What writers
+    /// were told is durable then. Other clones answer [`Error::Closed`] from now on.
     ///
     /// Dropping the last clone does the same, but cannot report an error.
     pub fn close(self) -> Result<()> {

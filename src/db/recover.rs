@@ -108,8 +108,10 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
         compactions: 0,
         idle_threads: options.compaction_threads,
         manual: false,
+        work: Default::default(),
     };
     Ok(Inner {
+        this: OnceLock::new(),
         policy: options.filter,
         shape: options.shape,
         memtable_bytes: options.memtable_bytes,

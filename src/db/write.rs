@@ -223,12 +223,16 @@ impl Inner {
                 writer.owed_wait = Duration::ZERO;
                 return Ok(WriteBrake::None);
             }
-            let state = self.lock_state();
+            let mut state = self.lock_state();
             let frozen_memtables = state.frozen.len();
             let brake =
                 write_brake(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
             match brake {
                 WriteBrake::Stop(cause) => {
+                    // Nobody knows when there will be room again.
+                    if let Some(error) = self.hindrance(&mut state, cause) {
+                        return Err(error);
+                    }
                     let ticker = match cause {
                         BrakeCause::Memtables => Ticker::StallMemtableStops,
                         BrakeCause::Level0 => Ticker::StallL0Stops,
@@ -287,12 +291,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Shows readers, writers and background threads what `state` holds now.
+    /// Shows readers and writers what `state` holds now, and starts the work it asks for.
     pub(super) fn publish(&self, state: &mut State) {
         self.view.replace(Arc::new(state.view()));
         state.pressure = Pressure::of_tree(&state.version, &self.shape);
         self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
         self.changed.notify_all();
+        self.schedule(state);
     }
 }
 
