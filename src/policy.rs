@@ -22,7 +22,6 @@
 //! shrinks as the tree grows. So when all filters together exceed the budget by a twentieth, tables that
 //! hold more than their share are rewritten as soon as no other compaction is due.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -150,7 +149,11 @@ impl FilterPolicy {
 
     /// Level and number of the table to rewrite in its place because all filters together exceed
     /// the budget by a twentieth, and this one's holds most above its share.
-    pub(crate) fn overspent(&self, version: &Version, busy: &HashSet<u64>) -> Option<(usize, u64)> {
+    pub(crate) fn overspent(
+        &self,
+        version: &Version,
+        is_held: impl Fn(u64) -> bool,
+    ) -> Option<(usize, u64)> {
         let Rule::Budget(budget, family) = self.0 else { return None };
         let metas = version.metas();
         let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
@@ -171,7 +174,7 @@ impl FilterPolicy {
                     && info.family == Some(family)
                     && info.keys >= 10_000
                     && info.bits_per_key() > SLACK * share_bits[*level]
-                    && !busy.contains(&file.meta.number)
+                    && !is_held(file.meta.number)
             })
             .map(|(level, file, info)| {
                 let excess = (info.bits_per_key() - share_bits[level]) * info.keys as f64;

@@ -17,17 +17,18 @@ use std::time::Duration;
 use super::bounds::Bounds;
 use super::jobs::Awaited;
 use super::pool::{COMPACTIONS, FLUSHES};
+use super::stats::DamagedTable;
 use super::write::lock;
 use super::{Inner, State};
 use crate::compaction::pick::{self, LAST_LEVEL, Plan, Shape};
 use crate::compaction::run::{self, Job};
 use crate::compaction::split;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flush;
 use crate::policy::FilterContext;
 use crate::stats::Ticker;
 use crate::sync::drain;
-use crate::version::{LEVELS, TableFile, Version, VersionEdit, names};
+use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 
 /// How long a replaced view waits for lookups under way. One that takes longer keeps the view until
 /// the next is replaced.
@@ -229,6 +230,8 @@ impl Inner {
                     state.work.compactions.succeeded();
                     state.work.hurry();
                 }
+                // The next compaction goes around it.
+                Err(error) if self.is_set_aside(&state, &error) => {}
                 Err(error) if self.may_retry(&error) => {
                     state.work.compactions.failed(attempt, error);
                 }
@@ -284,10 +287,11 @@ impl Inner {
     /// The compaction to start next: one that the shape of the tree asks for, or else one that the
     /// filter policy asks for.
     fn next_plan(&self, state: &State) -> Option<Plan> {
-        let metas = state.version.metas();
-        pick::pick(&metas, &self.shape, &state.busy).or_else(|| {
-            let (level, number) = self.policy.overspent(&state.version, &state.busy)?;
-            pick::plan(&metas, level, level, vec![number], &self.shape, &state.busy)
+        let (metas, held) = (state.version.metas(), &state.held);
+        pick::pick(&metas, &self.shape, held).or_else(|| {
+            let is_held = |number| held.busy.contains(&number) || held.damaged.contains(&number);
+            let (level, number) = self.policy.overspent(&state.version, is_held)?;
+            pick::plan(&metas, level, level, vec![number], &self.shape, held)
         })
     }
 
@@ -295,11 +299,28 @@ impl Inner {
     fn compact(&self, compaction: Compaction) -> Result<()> {
         let Compaction { plan, version, threads, .. } = compaction;
         let compacted = self.run_compaction(&plan, &version, threads);
+        let damaged = match &compacted {
+            Err(error) => damaged_input(&plan, &version, error),
+            Ok(()) => None,
+        };
         // Before anybody is told: with its last version a replaced file leaves the disk.
         drop(version);
-        self.lock_state().release(&plan, threads);
+        let mut state = self.lock_state();
+        state.release(&plan, threads);
+        if let Some(damaged) = damaged {
+            state.held.damaged.insert(damaged.number);
+            state.work.damaged.push(damaged);
+            self.publish(&mut state);
+        }
         self.changed.notify_all();
         compacted
+    }
+
+    /// Whether this is the damage of a file that was set aside.
+    fn is_set_aside(&self, state: &State, error: &Error) -> bool {
+        let Error::Corruption { file, .. } = error else { return false };
+        let is_this = |damaged: &DamagedTable| matches!(&damaged.error, Error::Corruption { file: other, .. } if other == file);
+        state.work.damaged.iter().any(is_this)
     }
 
     fn run_compaction(&self, plan: &Plan, version: &Version, threads: usize) -> Result<()> {
@@ -317,12 +338,12 @@ impl Inner {
             return self.install(edit, Vec::new(), |_| {});
         }
         // The tree as the outputs will find it: without the inputs.
-        let is_input = |number| plan.inputs.contains(number) || plan.output_inputs.contains(number);
+        let inputs: HashSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         let mut stay = version.metas();
         let mut input_entries = 0;
         for level in &mut stay {
             level.retain(|meta| {
-                let replaced = is_input(&meta.number);
+                let replaced = inputs.contains(&meta.number);
                 input_entries += if replaced { meta.entries } else { 0 };
                 !replaced
             });
@@ -389,15 +410,29 @@ impl Inner {
         let compacted = self.exclusively(|| {
             let first_new = self.store.next_file.load(Ordering::Relaxed);
             for level in 0..LEVELS {
-                while self.compact_level(level, &range, first_new)? {}
+                loop {
+                    match self.compact_level(level, &range, first_new) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        // Once more, around it.
+                        Err(error) if self.is_set_aside(&self.lock_state(), &error) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
             }
             Ok(())
         });
-        compacted.map_err(|error| self.latch_unless_retried(error))
+        compacted.map_err(|error| self.latch_unless_retried(error))?;
+        let state = self.lock_state();
+        let met = state.work.damaged.iter().find(|damaged| {
+            let mut files = state.version.overlapping(damaged.level, range.lower(), range.upper());
+            files.any(|file| file.meta.number == damaged.number)
+        });
+        met.map_or(Ok(()), |damaged| Err(damaged.error.clone()))
     }
 
-    /// One step of a manual compaction; the files from number `first_new` on are its own outputs.
-    /// Whether there may be more to do in the level.
+    /// One step of a manual compaction; the files from number `first_new` on are its own outputs, or
+    /// newer than it. Whether there may be more to do in the level.
     fn compact_level(&self, level: usize, range: &Bounds, first_new: u64) -> Result<bool> {
         let compaction = {
             let mut state = self.lock_state();
@@ -410,27 +445,33 @@ impl Inner {
                 _ if Some(level) == last_used => level,
                 _ => pick::next_level(&metas, level, base).min(LAST_LEVEL),
             };
-            let inputs: Vec<u64> = match level {
+            // What is as new as this compaction is not its business: it might never end.
+            let is_done = |file: &&FileMeta| {
+                (level == 0 || output_level == level) && file.number >= first_new
+            };
+            let held = &state.held;
+            let plan = match level {
                 // Files of level 0 overlap each other: one alone could overtake an older version.
-                0 => metas[0].iter().map(|file| file.number).collect(),
+                0 => {
+                    let files: Vec<_> = metas[0].iter().copied().filter(|f| !is_done(f)).collect();
+                    pick::plan_level_0(&metas, &files, output_level, &self.shape, held)
+                }
                 _ => {
                     let files = state.version.overlapping(level, range.lower(), range.upper());
-                    let numbers = files.map(|file| file.meta.number);
-                    let is_done = |&number: &u64| output_level == level && number >= first_new;
+                    let files: Vec<_> = files.map(|file| &file.meta).collect();
                     // Neighbours only: what is made of the inputs may reach from the first to the
                     // last of them.
-                    numbers.skip_while(is_done).take_while(|number| !is_done(number)).collect()
+                    files.split(is_done).find_map(|files| {
+                        pick::plan_neighbours(&metas, level, output_level, files, &self.shape, held)
+                    })
                 }
             };
-            let none_busy = Default::default();
-            let plan = pick::plan(&metas, level, output_level, inputs, &self.shape, &none_busy);
             let Some(plan) = plan else { return Ok(false) };
             let plan = Plan { trivial_move: false, ..plan };
             state.start(plan, &self.shape, true)
         };
-        let in_place = compaction.plan.output_level == level;
         self.compact(compaction)?;
-        Ok(in_place)
+        Ok(true)
     }
 }
 
@@ -446,7 +487,7 @@ struct Compaction {
 impl State {
     /// Marks the plan's files as busy and takes as many idle threads for it as it is worth.
     fn start(&mut self, plan: Plan, shape: &Shape, may_split: bool) -> Compaction {
-        self.busy.extend(plan.inputs.iter().chain(&plan.output_inputs));
+        self.held.hold(&plan);
         self.compactions += 1;
         let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
@@ -459,10 +500,17 @@ impl State {
     fn release(&mut self, plan: &Plan, threads: usize) {
         self.compactions -= 1;
         self.idle_threads += threads;
-        for number in plan.inputs.iter().chain(&plan.output_inputs) {
-            self.busy.remove(number);
-        }
+        self.held.release(plan);
     }
+}
+
+/// The input that `error` says is damaged.
+fn damaged_input(plan: &Plan, version: &Version, error: &Error) -> Option<DamagedTable> {
+    let Error::Corruption { file: path, .. } = error else { return None };
+    let (level, file) = version.files().find(|(_, file)| file.path() == path)?;
+    let number = file.meta.number;
+    let is_input = plan.inputs.contains(&number) || plan.output_inputs.contains(&number);
+    is_input.then(|| DamagedTable { level, number, error: error.clone() })
 }
 
 /// The edit that makes `version` from an empty tree.

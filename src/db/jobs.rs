@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use super::brake::BrakeCause;
 use super::pool::Pool;
+use super::stats::DamagedTable;
 use super::{Inner, State};
 use crate::error::{Error, Result};
 
@@ -43,6 +44,8 @@ pub(super) struct Work {
     pub compactions: Attempts,
     /// A job waits to try a compaction again, or tries it.
     pub retrying_compaction: bool,
+    /// Files of the tree that are set aside; `state.held` holds them, too.
+    pub damaged: Vec<DamagedTable>,
 }
 
 /// The attempts at one kind of work.

@@ -30,7 +30,7 @@ mod stats;
 mod verify;
 mod write;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,11 +41,11 @@ pub use brake::{BrakeCause, WriteBrake};
 pub use builder::Builder;
 pub use cursor::DbCursor;
 pub use iter::DbIterator;
-pub use stats::{FileStats, LevelStats, Stats};
+pub use stats::{DamagedTable, FileStats, LevelStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
 
-use crate::compaction::pick::Shape;
+use crate::compaction::pick::{Held, Shape};
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::key::{MAX_SEQUENCE, SequenceNumber};
@@ -96,8 +96,8 @@ struct State {
     version: Arc<Version>,
     /// What of `version` makes writers brake.
     pressure: brake::Pressure,
-    /// Numbers of the files that a compaction is reading.
-    busy: HashSet<u64>,
+    /// What compactions must leave alone.
+    held: Held,
     flushing: bool,
     compactions: usize,
     /// Of the threads that compact, how many no compaction is using.

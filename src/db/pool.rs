@@ -132,7 +132,7 @@ mod tests {
     fn no_job_waits_for_another() {
         static POOL: Pool = Pool::new("test", Duration::from_millis(50));
         let (release, stalled) = mpsc::channel::<()>();
-        let first = run(&POOL, move || drop(stalled.recv()));
+        let first = run(&POOL, move || stalled.recv().is_ok());
         // Each of these ends while the first does not.
         let ids: Vec<ThreadId> =
             (0..20).map(|_| run(&POOL, || thread::current().id()).recv().unwrap()).collect();

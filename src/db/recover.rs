@@ -24,6 +24,7 @@ use super::snapshot::SnapshotList;
 use super::write::{SealedWals, Writer};
 use super::{Inner, Progress, State};
 use crate::cache::BlockCache;
+use crate::compaction::pick::Held;
 use crate::error::{Damage, Error, Result};
 use crate::flush;
 use crate::fs::{self, Fs};
@@ -101,9 +102,9 @@ pub(super) fn recover(options: Builder) -> Result<Inner> {
     let state = State {
         memtable,
         frozen: VecDeque::new(),
-        pressure: Pressure::of_tree(&version, &options.shape),
+        pressure: Pressure::of_tree(&version, &options.shape, &Held::default()),
         version,
-        busy: HashSet::new(),
+        held: Held::default(),
         flushing: false,
         compactions: 0,
         idle_threads: options.compaction_threads,

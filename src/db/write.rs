@@ -294,7 +294,7 @@ impl Inner {
     /// Shows readers and writers what `state` holds now, and starts the work it asks for.
     pub(super) fn publish(&self, state: &mut State) {
         self.view.replace(Arc::new(state.view()));
-        state.pressure = Pressure::of_tree(&state.version, &self.shape);
+        state.pressure = Pressure::of_tree(&state.version, &self.shape, &state.held);
         self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
         self.changed.notify_all();
         self.schedule(state);

@@ -1,5 +1,6 @@
 //! The database against what it promises, through its public API.
 
+mod background;
 mod budget;
 mod compaction;
 mod concurrent;
