@@ -202,7 +202,7 @@ impl Builder {
     /// of it. Reads go beyond it rather than wait: by as many tables as are being read at one
     /// moment.
     ///
-    /// Iterators and snapshots that outlive the database keep the tables they need open, beyond this,
+    /// Iterators and cursors that outlive the database keep the tables they need open, beyond this,
     /// up to a quarter of what the process may have. Tables beyond that are opened when they are
     /// read, and an error names the one that is gone by then.
     pub fn max_open_files(mut self, files: usize) -> Builder {
