@@ -62,6 +62,15 @@ impl BlockFile {
         Ok(BlockFile { file, footer, counters, file_counters, tail })
     }
 
+    /// With a footer that was found by other means than at the file's end.
+    pub fn with_footer(
+        file: Arc<dyn RandomAccessFile>,
+        counters: Arc<Counters>,
+        footer: Footer,
+    ) -> BlockFile {
+        BlockFile { file, footer, counters, file_counters: FileCounters::new(), tail: Vec::new() }
+    }
+
     /// Gives back the memory of the tail: the table is open.
     pub fn forget_tail(&mut self) {
         self.tail = Vec::new();

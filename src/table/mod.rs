@@ -15,6 +15,7 @@
 //! builder     TableBuilder, from sorted keys     options                 what to write, what was written
 //! prefix      where a key's prefix ends          prefix_filter           asking a filter for prefixes
 //! sst         SstWriter, SstReader: tables without a database
+//! salvage     what can be read of a damaged one
 //! ```
 //!
 //! Absent on purpose: levels, versions of a tree, what a kind of entry means. A lookup answers with
@@ -47,6 +48,7 @@ mod prefix_filter;
 mod properties;
 mod range_del;
 mod reader;
+mod salvage;
 mod sidecar;
 mod sst;
 #[cfg(test)]
@@ -63,6 +65,7 @@ pub(crate) use lookup::{BlockPlace, Found};
 pub(crate) use options::Dialect;
 pub(crate) use properties::names as property_names;
 pub(crate) use reader::{Table, TableContext};
+pub(crate) use salvage::{Hole, Salvage};
 
 pub use checksum::ChecksumKind;
 pub use compression::Compression;

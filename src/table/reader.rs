@@ -204,6 +204,11 @@ impl Table {
         }
     }
 
+    /// Whether it was ingested, and nothing says with which sequence number.
+    pub fn needs_sequence(&self) -> bool {
+        self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.overlay.is_none()
+    }
+
     /// The filter, if it can be asked for anything.
     pub fn stored_filter(&self) -> Option<StoredFilter> {
         self.stored_filter.or(self.prefix_filter.map(|filter| filter.stored))

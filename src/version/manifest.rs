@@ -121,6 +121,12 @@ impl Recovered {
 
 /// Reads `CURRENT` and the MANIFEST it names; `None` when there is no `CURRENT`.
 pub(crate) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<Recovered>> {
+    let Some(number) = current_manifest(fs, dir)? else { return Ok(None) };
+    read_manifest(fs, &dir.join(names::manifest_name(number)), number).map(Some)
+}
+
+/// The number of the MANIFEST that `CURRENT` names; `None` when there is no `CURRENT`.
+pub(crate) fn current_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     let path = names::current_path(dir);
     if !fs.exists(&path)? {
         return Ok(None);
@@ -141,10 +147,11 @@ pub(crate) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<Recovered>>
             found: format!("\"{}\"", bytes[..bytes.len().min(40)].escape_ascii()),
         });
     };
-    replay(fs, &dir.join(names::manifest_name(number)), number).map(Some)
+    Ok(Some(number))
 }
 
-fn replay(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
+/// Reads one MANIFEST.
+pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
     let mut log = LogReader::open(fs, path, LogKind::Manifest, number)?;
     let mut tree = Recovered::default();
     let mut edits = 0;

@@ -148,6 +148,35 @@ fn damage_is_named_by_file_and_offset() {
 }
 
 #[test]
+fn a_repair_says_what_it_found_and_what_it_could_not_bring_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
+    fs::write(&file, (10_000..12_000).map(|i| format!("{i}\n")).collect::<String>()).unwrap();
+    maypole!("load", &db, "--key-file", &file).well();
+    let report = maypole!("repair", &db).well();
+    assert!(report.starts_with("sound: 1 tables, 2000 entries"), "{report}");
+
+    fs::remove_file(db.join("CURRENT")).unwrap();
+    maypole!("verify", &db).badly(1);
+    let report = maypole!("repair", &db).well();
+    assert!(report.contains("CURRENT") && report.contains("lost: nothing"), "{report}");
+    assert_eq!(maypole!("scan", &db).well().lines().count(), 2000);
+
+    let table = tables(&db).pop().unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let done = maypole!("repair", &db);
+    assert_eq!(done.code, 1, "{}{}", done.out, done.err);
+    assert!(done.out.contains("to \"100") && done.out.contains("moved to"), "{}", done.out);
+    assert!(done.err.contains("may be lost"), "{}", done.err);
+    let left = maypole!("scan", &db).well().lines().count();
+    assert!((1900..2000).contains(&left), "{left}");
+    maypole!("verify", &db).well();
+    assert!(maypole!("repair", &db).well().starts_with("sound"));
+}
+
+#[test]
 fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb");
     let mut seen = 0;

@@ -50,6 +50,7 @@ fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
 fn two_in_one_group(
     fs: &FaultFs,
     db: &Db,
+    second: Durability,
     before_group: impl FnOnce(),
 ) -> Option<[maypole::Result<()>; 2]> {
     let first = Arc::new(OnceLock::new());
@@ -68,7 +69,7 @@ fn two_in_one_group(
     let told = thread::scope(|scope| {
         let leader = scope.spawn(move || put(db, "first", Durability::Buffered));
         wait_for(|| first.get().is_some());
-        let second = scope.spawn(move || put(db, "second", Durability::Sync));
+        let second = scope.spawn(move || put(db, "second", second));
         let third = scope.spawn(move || put(db, "third", Durability::Buffered));
         thread::sleep(Duration::from_millis(20));
         first_goes.store(true, SeqCst);
@@ -105,7 +106,8 @@ fn a_group_is_synced_when_any_of_its_writers_asked() {
     until_two_meet(|| {
         let mem = MemFs::new();
         let (fs, db) = open_faulty(&mem);
-        two_in_one_group(&fs, &db, || {})?.into_iter().for_each(|told| told.unwrap());
+        let told = two_in_one_group(&fs, &db, Durability::Sync, || {})?;
+        told.into_iter().for_each(|told| told.unwrap());
         for seed in 0..LOSSES {
             let db = open(&mem.crash(seed)).unwrap();
             for key in ["first", "second", "third"] {
@@ -124,7 +126,7 @@ fn a_failed_append_is_told_to_every_writer_of_the_group() {
         let mem = MemFs::new();
         let (fs, db) = open_faulty(&mem);
         let fail = || fs.fail_once(Target::Only(Operation::Append), 0, Fault::Io);
-        let told = two_in_one_group(&fs, &db, fail)?;
+        let told = two_in_one_group(&fs, &db, Durability::Buffered, fail)?;
         assert!(told.iter().all(Result::is_err), "{told:?}");
         let image = open(&mem.kill()).unwrap();
         for db in [&db, &image] {
@@ -154,6 +156,75 @@ fn what_was_written_before_a_close_survives_a_power_loss() {
             assert_eq!(db.iter().count(), 500, "power loss {seed}, closed: {closes}");
         }
     }
+}
+
+/// The name of a new log was made durable only when the next table was: a write that was synced into it
+/// before that was lost with its name. The first sync of a log is one of the directory, too.
+#[test]
+fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way() {
+    let mem = MemFs::new();
+    let (fs, db) = open_faulty(&mem);
+    let (held, goes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    fs.before_changes({
+        let (held, goes) = (held.clone(), goes.clone());
+        move |_, operation, path| {
+            let is_table = path.extension().is_some_and(|extension| extension == "sst");
+            if operation == Operation::Create && is_table {
+                held.store(true, SeqCst);
+                wait_for(|| goes.load(SeqCst));
+            }
+        }
+    });
+    put(&db, "early", Durability::Buffered).unwrap();
+    thread::scope(|scope| {
+        let flush = scope.spawn(|| db.flush());
+        wait_for(|| held.load(SeqCst));
+        put(&db, "late", Durability::Sync).unwrap();
+        let images: Vec<MemFs> = (0..LOSSES).map(|seed| mem.crash(seed)).collect();
+        goes.store(true, SeqCst);
+        flush.join().unwrap().unwrap();
+        for (seed, image) in images.iter().enumerate() {
+            let db = open(image).unwrap_or_else(|error| panic!("power loss {seed}: {error}"));
+            for key in ["early", "late"] {
+                assert!(db.contains_key(key).unwrap(), "{key} is lost, power loss {seed}");
+            }
+        }
+    });
+}
+
+/// A MANIFEST that was written anew left a table out, and no test ever wrote enough for it to be written
+/// anew. What a new MANIFEST begins with is the whole tree: all tables, and the logs that are not in tables.
+#[test]
+fn a_manifest_that_is_written_anew_lists_every_table() {
+    let fs = MemFs::new();
+    let open_on = |fs: &MemFs| {
+        let builder = Db::builder("/db").fs(Arc::new(fs.clone())).manifest_roll_bytes(500);
+        builder.table_bytes(4 << 10).level_base_bytes(8 << 10).open().unwrap()
+    };
+    let key = |n: u32| format!("key{:05}", n.wrapping_mul(7919) % 100_000);
+    let manifests = || {
+        let names = fs.list(Path::new("/db")).unwrap();
+        names.into_iter().filter(|name| name.starts_with("MANIFEST-")).collect::<Vec<_>>()
+    };
+    let db = open_on(&fs);
+    let mut seen = manifests();
+    for n in 0..1500 {
+        db.put(key(n), [n as u8; 100]).unwrap();
+        if n % 50 == 49 {
+            db.flush().unwrap();
+            seen.extend(manifests());
+            let image = open_on(&fs.kill());
+            for earlier in 0..=n {
+                let found = image.get(key(earlier)).unwrap();
+                assert_eq!(found.as_deref(), Some(&[earlier as u8; 100][..]), "{earlier} of {n}");
+            }
+        }
+    }
+    db.close().unwrap();
+    assert_eq!(open_on(&fs).iter().count(), 1500);
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() > 5, "{seen:?}");
 }
 
 /// A log that is gone from the middle was passed over in silence, and with it every write behind

@@ -5,10 +5,12 @@
 //! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --nocapture     # really every call
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
-use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Db, Durability, Error};
 
 use super::crash::{check, check_content, open_on, write};
@@ -138,4 +140,90 @@ fn power_may_be_lost_before_any_change() {
     for (image, written, synced, story) in images {
         check(&image, written, synced, &story);
     }
+}
+
+/// Tries until it succeeds: what fails must be for want of space, which comes soon.
+fn until_there_is_space<T>(story: &str, work: impl Fn() -> maypole::Result<T>) -> T {
+    for _ in 0..10_000 {
+        match work() {
+            Ok(done) => return done,
+            Err(error) => assert!(error.is_out_of_space(), "{story}: {error}"),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{story}: there is space again, and it is not noticed");
+}
+
+/// The workload on a disk that is full from the `nth` call of `operation` on, until a little later.
+fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
+    let story = format!("{fault:?} from {operation:?} {nth} on, for a while");
+    let mem = MemFs::new();
+    let fs = FaultFs::new(Arc::new(mem.clone()));
+    fs.fail_from(Target::Only(operation), nth, fault);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while fs.faults() == 0 && !over.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            // Time for a second attempt to fail, and for other parts of the database.
+            thread::sleep(Duration::from_millis(3));
+            fs.heal();
+        });
+        let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+        let open = || until_there_is_space(&story, || open_on(Arc::clone(&shared)));
+        let mut db = open();
+        for n in 1..=WRITES {
+            let durability = if n % 9 == 0 { Durability::Sync } else { Durability::Buffered };
+            until_there_is_space(&story, || db.write_opt(write(n), durability));
+            match n {
+                40 => until_there_is_space(&story, || db.flush()),
+                60 => {
+                    // What cannot be written at the end is still there after the next opening.
+                    if let Err(error) = db.close() {
+                        assert!(error.is_out_of_space(), "{story}: {error}");
+                    }
+                    db = open();
+                    check_content(&db, n, &story);
+                }
+                80 => until_there_is_space(&story, || db.compact_range::<&[u8]>(..)),
+                100 => until_there_is_space(&story, || db.wait_for_compaction()),
+                _ => {}
+            }
+        }
+        check_content(&db, WRITES, &story);
+        until_there_is_space(&story, || db.persist());
+        check(&mem.crash(nth), WRITES, WRITES, &format!("{story}, then power loss"));
+        db.close().unwrap_or_else(|error| panic!("{story}: {error}"));
+        over.store(true, Ordering::SeqCst);
+    });
+    check(&mem.kill(), WRITES, WRITES, &story);
+}
+
+/// A disk that was full for a moment made the database read-only, though nothing was in doubt. At
+/// whatever write there is no space: what was acknowledged stays, what failed can be tried again, and
+/// when there is space the same database goes on.
+#[test]
+#[ignore = "a flush or a compaction that finds no space is not tried again yet"]
+fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
+    let kinds = [
+        (Operation::Create, Fault::NoSpace),
+        (Operation::Append, Fault::NoSpace),
+        (Operation::Append, Fault::ShortWrite),
+        (Operation::Flush, Fault::NoSpace),
+        (Operation::Rename, Fault::NoSpace),
+    ];
+    let sound = FaultFs::new(Arc::new(MemFs::new()));
+    let shared: Arc<dyn Fs> = Arc::new(sound.clone());
+    work(&shared, &Told::default(), &mut None).unwrap();
+    let step = env("MAYPOLE_FAULT_STEP", 4);
+    let mut runs = 0;
+    for (kind, (operation, fault)) in (0..).zip(kinds) {
+        let calls = sound.calls(Target::Only(operation));
+        for nth in (kind % step..calls).step_by(step as usize) {
+            fill_and_free(operation, nth, fault);
+            runs += 1;
+        }
+    }
+    println!("{runs} runs of a disk that is full for a while: all went on, 0 writes lost");
 }

@@ -1,10 +1,11 @@
 //! How arguments are read: what is wrong is refused here, before anything is touched.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
 use maypole::{Compression, Db, FilterPolicy};
 
 use crate::failure::Result;
@@ -55,6 +56,31 @@ pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
         .map_err(|_| "expected a number of bytes such as 1048576, 64M or 1GiB".to_string())?;
     count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
 }
+
+/// As [`byte_count`], for a number within `range`.
+pub fn byte_count_in(
+    range: RangeInclusive<usize>,
+) -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
+    move |text| {
+        let bytes = byte_count(text)?;
+        let (least, most) = (range.start(), range.end());
+        match range.contains(&bytes) {
+            true => Ok(bytes),
+            false => Err(format!("expected {least} to {most} bytes, not {bytes}")),
+        }
+    }
+}
+
+/// The most bytes of a value that is made up. Several copies of one are in memory at a time.
+const MOST_VALUE_BYTES: u64 = 64 << 20;
+
+/// Reads the size of made-up values.
+pub fn value_bytes() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(0..=MOST_VALUE_BYTES)
+}
+
+/// The most bytes of a block cache: more than any machine has, and sums with it stay numbers.
+pub const MOST_CACHE_BYTES: usize = 1 << 48;
 
 /// Reads a compression's name: `none`, `snappy`, `lz4` or `zstd`.
 pub fn compression(text: &str) -> std::result::Result<Compression, String> {
