@@ -5,6 +5,7 @@
 //! themselves in `src/wal/tests.rs`. Here whole databases are.
 
 mod bits;
+mod exchanged;
 mod foreign;
 mod names;
 
@@ -49,10 +50,16 @@ const SYNCED: u64 = 220;
 const WRITES: u64 = 240;
 
 fn killed_database() -> MemFs {
+    database(1, |value| value)
+}
+
+/// A database that puts what `change` makes of the values, from write number `first` on.
+fn database(first: u64, change: fn(Vec<u8>) -> Vec<u8>) -> MemFs {
     let fs = MemFs::new();
     let db = open(&fs).unwrap();
-    for n in 1..=WRITES {
+    for n in first..=WRITES {
         let (key, value) = pair(n);
+        let value = change(value);
         let mut batch = WriteBatch::new();
         batch.put(key, value);
         let durability = if n == SYNCED { Durability::Sync } else { Durability::Buffered };
