@@ -180,9 +180,11 @@ impl Builder {
         self
     }
 
-    /// How many threads compact. Default: one for each processor, 2 to 8. Flushes have a thread of
-    /// their own. Compactions of different files run beside each other; a large one is split by key
-    /// range over the threads that are idle.
+    /// How many threads may compact this database at a time. Default: one for each processor, 2 to 8.
+    /// It is a share, not a reserve: all databases of the process take their threads from one pool,
+    /// which grows as needed, and an idle database uses none. A flush takes one more, at once.
+    /// Compactions of different files run beside each other; a large one is split by key range over
+    /// what is left of the share.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {

@@ -7,8 +7,9 @@
 use std::fmt;
 
 use super::Inner;
-use super::brake::{BrakeCause, Pressure, WriteBrake, write_brake};
+use super::brake::{BrakeCause, WriteBrake, write_brake};
 use crate::cache::{BlockKind, KindUsage};
+use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
 use crate::table::TableFilterInfo;
@@ -44,6 +45,21 @@ pub struct Stats {
     pub compaction_debt_bytes: u64,
     /// Whether the tree slows writers down.
     pub write_brake: WriteBrake,
+    /// Tables with damage that a compaction has met since the database was opened. They are set
+    /// aside: read as before, but no longer compacted, nor is what is newer than they are and
+    /// overlaps them.
+    pub damaged: Vec<DamagedTable>,
+}
+
+/// A table of the tree that is set aside, see [`Stats::damaged`].
+#[derive(Debug, Clone)]
+pub struct DamagedTable {
+    /// The level it stands in.
+    pub level: usize,
+    /// Its file number: `000012.sst` is 12.
+    pub number: u64,
+    /// The damage, with file and offset.
+    pub error: Error,
 }
 
 /// One level of a [`Stats`].
@@ -119,8 +135,11 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
+        let (pressure, damaged) = {
+            let state = self.lock_state();
+            (state.pressure, state.work.damaged.clone())
+        };
         let view = self.view.load_arc(&pin());
-        let pressure = Pressure::of_tree(&view.version, &self.shape);
         let files: Vec<FileStats> = view
             .version
             .files()
@@ -153,6 +172,7 @@ impl Inner {
             memtable_entries: view.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
             write_brake: write_brake(pressure),
+            damaged,
             files,
         }
     }
@@ -216,6 +236,12 @@ impl fmt::Display for Stats {
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
         let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
         writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_brake)?;
+        if !self.damaged.is_empty() {
+            writeln!(f, "\nSet aside from compaction")?;
+        }
+        for table in &self.damaged {
+            writeln!(f, "  level {}       {}", table.level, table.error)?;
+        }
 
         writeln!(f, "\nMemory")?;
         writeln!(

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use super::super::ingest::bounds;
 use super::manifests::Parts;
 use super::{Loss, Place, Repair, is_table_damage};
-use crate::compaction::pick::{LAST_LEVEL, Plan};
+use crate::compaction::pick::{self, LAST_LEVEL, Plan};
 use crate::compaction::run::{self, Job};
 use crate::error::{Error, Result};
 use crate::key::{SequenceNumber, user_key};
@@ -285,14 +285,11 @@ impl Repair<'_> {
         let opened: HashMap<u64, Arc<TableFile>> =
             inputs.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file))).collect();
         let version = Version::default().apply(&edit, &opened);
-        let plan = Plan {
-            level: 0,
-            output_level: LAST_LEVEL,
-            inputs: opened.keys().copied().collect(),
-            output_inputs: Vec::new(),
-            input_bytes: opened.values().map(|file| file.meta.file_bytes).sum(),
-            trivial_move: false,
-        };
+        let numbers: Vec<u64> = opened.keys().copied().collect();
+        let (metas, shape) = (version.metas(), &self.options.shape);
+        let plan = pick::plan(&metas, 0, LAST_LEVEL, numbers, shape, &pick::Held::default());
+        let Some(plan) = plan else { return Ok(()) };
+        let plan = Plan { trivial_move: false, ..plan };
         let entries = opened.values().map(|file| file.meta.entries).sum();
         let job = Job {
             store: &self.store,
