@@ -13,6 +13,7 @@
 //! The payload behind a claiming header need not be whole: the header alone proves what had been
 //! synced when it was written.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -257,7 +258,13 @@ impl Window {
         if !inside {
             // Taken out while it is filled: after a failed read no byte of it passes for the file's.
             let mut bytes = std::mem::take(&mut self.bytes);
-            bytes.resize(rest.min(READ_BYTES.max(count as u64)) as usize, 0);
+            let wanted = rest.min(READ_BYTES.max(count as u64)) as usize;
+            // A record may have gigabytes: that there is no memory for it is no reason to end.
+            if bytes.try_reserve_exact(wanted.saturating_sub(bytes.len())).is_err() {
+                let cause = ErrorKind::OutOfMemory.into();
+                return Err(Error::io(self.file.path(), "get memory to read", cause));
+            }
+            bytes.resize(wanted, 0);
             self.file.read_exact_at(offset, &mut bytes)?;
             (self.bytes, self.offset) = (bytes, offset);
         }

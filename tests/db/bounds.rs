@@ -357,7 +357,7 @@ fn with_little_memory_nothing_is_wrong_or_lost() {
         let ended = if told.contains("all done") {
             done += 1;
             "all done"
-        } else if let Some(error) = told.lines().find(|line| line.starts_with("clear error")) {
+        } else if let Some(error) = told.lines().find(|line| line.contains("clear error: ")) {
             error
         } else if errors.contains("memory allocation of") {
             "ended by the allocator"
