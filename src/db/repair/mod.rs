@@ -103,12 +103,21 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     for name in fs.list(dir)? {
         kinds.extend(names::parse(&name));
     }
-    let manifests = kinds.iter().filter_map(|kind| match kind {
-        FileKind::Manifest(number) => Some(*number),
-        _ => None,
-    });
+    let manifests: Vec<u64> = kinds
+        .iter()
+        .filter_map(|kind| if let FileKind::Manifest(number) = kind { Some(*number) } else { None })
+        .collect();
     let mut problems = Vec::new();
-    let tree = manifests::read(&**fs, dir, manifests.collect(), &mut problems)?;
+    let mut tree = manifests::read(&**fs, dir, manifests.clone(), &mut problems)?;
+    if let Tree::Whole(recovered) = &tree {
+        let parts = manifests::read_parts(&**fs, dir, manifests)?;
+        if recovered.is_of_the_past(&kinds, &parts) {
+            let what = "the MANIFEST lists files that are missing and lacks tables that are there: its \
+                        end is lost";
+            problems.push(format!("{}: {what}", dir.display()));
+            tree = Tree::Parts(parts);
+        }
+    }
     let mut repair = Repair::new(options, &tree, kinds)?;
     repair.report.problems = problems;
     repair.run(&tree)?;
@@ -314,6 +323,8 @@ impl<'a> Repair<'a> {
         for name in fs.list(&self.dir)? {
             match names::parse(&name) {
                 Some(FileKind::Table(number)) if stays.contains(&number) => {}
+                // Worth nothing, and the new CURRENT goes by this name.
+                Some(FileKind::Temporary) => {}
                 Some(kind) if kind.number() < Some(most) => replaced.push(name),
                 None if name == "CURRENT" => replaced.push(name),
                 _ => {}
