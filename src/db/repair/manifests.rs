@@ -66,7 +66,7 @@ impl Recovered {
                 && !parts.removed.contains(number)
                 && *number <= self.most_file_number()
         };
-        (misses_table || misses_log) && tables.iter().any(|number| is_unknown(number))
+        (misses_table || misses_log) && tables.iter().any(is_unknown)
     }
 }
 
