@@ -159,20 +159,25 @@ impl FilterPolicy {
         if held_bits <= SLACK * budget.bits(entries) {
             return None;
         }
+        // Those of level 0 go soon. A filter of another family was not written by this policy, or is
+        // what a failed build fell back to: a rewrite might change nothing. Small filters are not as
+        // exact as the sizes that are compared.
+        let candidates: Vec<_> = infos()
+            .filter(|(level, file, info)| {
+                let may_shrink = info.family == Some(family) && info.keys >= 10_000;
+                *level > 0 && may_shrink && !busy.contains(&file.meta.number)
+            })
+            .collect();
+        // What follows takes milliseconds, and this is asked at every change of the tree.
+        if candidates.is_empty() {
+            return None;
+        }
         let share_bits: [f64; LEVELS] = std::array::from_fn(|level| {
             stored_bits(share(budget, family, &FilterContext::new(&metas, level, 0)), family)
         });
-        infos()
-            // Those of level 0 go soon. A filter of another family was not written by this policy,
-            // or is what a failed build fell back to: a rewrite might change nothing. Small
-            // filters are not as exact as the sizes that are compared.
-            .filter(|(level, file, info)| {
-                *level > 0
-                    && info.family == Some(family)
-                    && info.keys >= 10_000
-                    && info.bits_per_key() > SLACK * share_bits[*level]
-                    && !busy.contains(&file.meta.number)
-            })
+        candidates
+            .into_iter()
+            .filter(|(level, _, info)| info.bits_per_key() > SLACK * share_bits[*level])
             .map(|(level, file, info)| {
                 let excess = (info.bits_per_key() - share_bits[level]) * info.keys as f64;
                 (excess, level, file.meta.number)

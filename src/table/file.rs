@@ -3,6 +3,7 @@
 //! Every read of a table file passes here and is counted here. Blocks have passed their checksum
 //! when they leave and are uncompressed. Nothing is cached.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,11 @@ use super::block::Block;
 use super::bytes::BlockBytes;
 use super::compression::{Compressed, Failure};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
+use super::limits::most_metadata_bytes;
 use super::reader::MOST_TAIL_BYTES;
+
+/// From this size on a block's memory is tried before it is taken.
+const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// A table file and its footer.
 pub(crate) struct BlockFile {
@@ -103,11 +108,16 @@ impl BlockFile {
         damage.in_file(self.path(), handle.offset)
     }
 
-    /// A block's payload, checked and uncompressed.
-    pub fn read(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<BlockBytes> {
-        let stored = self.read_stored(handle, buffer)?;
+    /// The payload of a block that is not data, checked and uncompressed.
+    pub fn read_metadata(&self, handle: BlockHandle) -> Result<BlockBytes> {
+        let stored = self.read_stored(handle, LineBuf::zeroed)?;
         self.check(&stored)?;
-        self.uncompress(stored, buffer)
+        self.uncompress_metadata(stored)
+    }
+
+    /// A block of entries that is not data.
+    pub fn read_metadata_block(&self, handle: BlockHandle) -> Result<Block> {
+        Block::new(self.read_metadata(handle)?).map_err(|damage| self.damaged(damage, handle))
     }
 
     /// Whether a stored block's checksum is right.
@@ -115,9 +125,11 @@ impl BlockFile {
         stored.verify(&self.footer).map_err(|damage| self.damaged(damage, stored.handle))
     }
 
-    /// A block of entries.
-    pub fn read_block(&self, handle: BlockHandle) -> Result<Block> {
-        Block::new(self.read(handle, LineBuf::zeroed)?)
+    /// A block of data.
+    pub fn read_data_block(&self, handle: BlockHandle) -> Result<Block> {
+        let stored = self.read_stored(handle, LineBuf::zeroed)?;
+        self.check(&stored)?;
+        Block::new(self.uncompress(stored, LineBuf::zeroed)?)
             .map_err(|damage| self.damaged(damage, handle))
     }
 
@@ -132,9 +144,26 @@ impl BlockFile {
             return Err(self.damaged(damage, handle));
         }
         // `fits` bounds this by the length of the file and by 2^32.
+        self.afford(handle.bytes as usize)?;
         let mut buffer = buffer(handle.bytes as usize + BLOCK_TRAILER_BYTES);
         self.read_bytes(handle.offset, &mut buffer)?;
         Ok(StoredBlock { buffer, handle })
+    }
+
+    /// An error where there is no memory for a large block. Rust ends a program that asks for what is
+    /// not there, and how much is asked for here the file decides.
+    fn afford(&self, bytes: usize) -> Result<()> {
+        let mut probe = Vec::<u8>::new();
+        if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {
+            return Err(Error::io(
+                self.path(),
+                "get memory to read",
+                ErrorKind::OutOfMemory.into(),
+            ));
+        }
+        // The compiler may leave out memory that nobody looks at.
+        std::hint::black_box(&probe);
+        Ok(())
     }
 
     /// Fills `buffer` by one read.
@@ -151,8 +180,22 @@ impl BlockFile {
         self.file.read_exact_at(offset, buffer)
     }
 
-    /// The payload of a checked block.
+    /// The payload of a checked block of data.
     pub fn uncompress(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<BlockBytes> {
+        self.uncompress_up_to(u64::MAX, stored, buffer)
+    }
+
+    /// The payload of a checked block that is not data.
+    pub fn uncompress_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
+        self.uncompress_up_to(most_metadata_bytes(self.limit()), stored, LineBuf::zeroed)
+    }
+
+    fn uncompress_up_to(
+        &self,
+        most: u64,
+        stored: StoredBlock,
+        buffer: impl Buffer,
+    ) -> Result<BlockBytes> {
         let handle = stored.handle;
         let fail = |failure| match failure {
             Failure::Damage(damage) => self.damaged(damage, handle),
@@ -165,7 +208,13 @@ impl BlockFile {
                 let length = stored.payload().len();
                 Ok(BlockBytes::new(stored.buffer, length))
             }
+            Some(compressed) if compressed.uncompressed_bytes as u64 > most => {
+                let expected = format_args!("at most {most} bytes of metadata").to_string();
+                let found = compressed.uncompressed_bytes;
+                Err(self.damaged(Damage::new(0, expected, found), handle))
+            }
             Some(compressed) => {
+                self.afford(compressed.uncompressed_bytes)?;
                 let mut out = buffer(compressed.uncompressed_bytes);
                 compressed
                     .decompress_into(&mut out)

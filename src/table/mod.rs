@@ -7,7 +7,7 @@
 //! sidecar     where in a cached block a key can be
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
-//! range_del   the ranges a table deletes
+//! range_del   the ranges a table deletes         limits                  what a file may ask of its reader
 //!
 //! reader      Table: its parts, loaded at need   open, verify            the first look, and all of it
 //! lookup      point lookups, step by step
@@ -34,9 +34,12 @@ mod entry;
 mod file;
 mod filter_block;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod held;
 mod index;
 mod info;
+mod limits;
 mod lookup;
 mod open;
 mod options;

@@ -244,7 +244,7 @@ impl Salvage {
 
     /// All entries of a block whose keys stand behind `last_key`, which is empty before the first.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
-        let block = self.file.read_block(handle)?;
+        let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
             let mut entries: Vec<Entry> = Vec::new();
             let mut cursor = BlockCursor::new(&block, self.overlay);
@@ -301,7 +301,7 @@ fn index_blocks(
             let upper_form = IndexForm { first_keys: form.first_keys && !form.two_level, ..form };
             let mut parser = IndexParser::new(upper_form, file.limit());
             let add = |parser: &mut IndexParser, handle| {
-                let block = file.read_block(handle)?;
+                let block = file.read_metadata_block(handle)?;
                 parser.add(&block).map_err(|damage| file.damaged(damage, handle))
             };
             add(&mut parser, handle)?;

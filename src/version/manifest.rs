@@ -27,6 +27,9 @@ use crate::wal::{LogKind, LogReader, LogWriter};
 /// A MANIFEST is rewritten when it has grown past its first edit by this much.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 4 << 20;
 
+/// What is longer is no name of a MANIFEST; it is not read, whatever its size.
+const MOST_CURRENT_BYTES: u64 = 64;
+
 /// The MANIFEST being written.
 pub(crate) struct Manifest {
     fs: Arc<dyn Fs>,
@@ -128,7 +131,9 @@ pub(crate) fn current_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     if !fs.exists(&path)? {
         return Ok(None);
     }
-    let bytes = fs.read(&path)?;
+    let file = fs.open(&path)?;
+    let mut bytes = vec![0; file.len().min(MOST_CURRENT_BYTES) as usize];
+    file.read_exact_at(0, &mut bytes)?;
     let named = std::str::from_utf8(&bytes)
         .ok()
         .and_then(|text| text.strip_suffix('\n'))

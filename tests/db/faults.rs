@@ -1,13 +1,20 @@
-//! Every call to the file system fails once, and power is lost before every change: no panic, no
-//! hang, and nothing that was acknowledged is lost.
+//! Every call to the file system fails, once or from then on, and power is lost before every change:
+//! no panic, no hang, and nothing that was acknowledged is lost.
+//!
+//! ```sh
+//! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --nocapture     # really every call
+//! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
-use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Db, Durability, Error};
 
-use super::crash::{check, open_on, write};
+use super::crash::{check, check_content, open_on, write};
+use super::env;
 
 const WRITES: u64 = 120;
 
@@ -19,9 +26,10 @@ struct Told {
     synced: AtomicU64,
 }
 
-/// Writes, flushes, compacts, closes and opens again, until a call fails.
-fn work(fs: &Arc<dyn Fs>, told: &Told) -> maypole::Result<()> {
-    let mut db: Db = open_on(Arc::clone(fs))?;
+/// Writes, flushes, compacts, closes and opens again, until a call fails. `open` keeps the database
+/// that is open then.
+fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result<()> {
+    let mut db = open.insert(open_on(Arc::clone(fs))?);
     for n in told.written.load(Ordering::SeqCst) + 1..=WRITES {
         let durability = if n % 9 == 0 { Durability::Sync } else { Durability::Buffered };
         told.written.store(n, Ordering::SeqCst);
@@ -33,49 +41,78 @@ fn work(fs: &Arc<dyn Fs>, told: &Told) -> maypole::Result<()> {
         match n {
             40 => db.flush()?,
             60 => {
-                db.close()?;
-                db = open_on(Arc::clone(fs))?;
+                open.take().expect("the database is open").close()?;
+                db = open.insert(open_on(Arc::clone(fs))?);
             }
             80 => db.compact_range::<&[u8]>(..)?,
             100 => db.wait_for_compaction()?,
             _ => {}
         }
     }
-    db.close()
+    open.take().expect("the database is open").close()
+}
+
+/// Runs the workload on a file system that `fail` has told what to fail. Answers whether it noticed.
+fn work_and_check(nth: u64, fail: impl Fn(&FaultFs), story: &str) -> bool {
+    let mem = MemFs::new();
+    let fs = FaultFs::new(Arc::new(mem.clone()));
+    fail(&fs);
+    let (told, mut open) = (Told::default(), None);
+    let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+    let failed = work(&shared, &told, &mut open).err();
+    let acknowledged = told.acknowledged.load(Ordering::SeqCst);
+    let written = told.written.load(Ordering::SeqCst);
+    if let Some(error) = &failed {
+        let text = error.to_string();
+        assert!(!text.contains('\n') && !text.contains("panicked"), "{story}: {text}");
+        assert!(!matches!(error, Error::Corruption { .. }), "{story}: {text}");
+    }
+    if let Some(db) = open {
+        // The device is back: what was acknowledged is readable, and nothing else is to be seen.
+        fs.heal();
+        check_content(&db, acknowledged, story);
+    }
+    check(&mem.kill(), written, acknowledged, story);
+    let synced = told.synced.load(Ordering::SeqCst);
+    check(&mem.crash(nth), written, synced, &format!("{story}, then power loss"));
+    failed.is_some()
 }
 
 #[test]
-fn any_one_call_may_fail_and_nothing_acknowledged_is_lost() {
-    let calls = {
+fn any_call_may_fail_once_or_from_then_on_and_nothing_acknowledged_is_lost() {
+    let (calls, changes) = {
         let fs = FaultFs::new(Arc::new(MemFs::new()));
         let shared: Arc<dyn Fs> = Arc::new(fs.clone());
-        work(&shared, &Told::default()).unwrap();
-        fs.calls(Target::Any)
+        work(&shared, &Told::default(), &mut None).unwrap();
+        (fs.calls(Target::Any), fs.calls(Target::Changes))
     };
     assert!(calls > 300, "the workload makes {calls} calls");
-    let mut failed = 0;
-    for (kind, fault) in [Fault::Io, Fault::NoSpace, Fault::ShortWrite].into_iter().enumerate() {
-        // Each kind takes every third call, so that all calls have their turn.
-        for nth in (kind as u64..calls).step_by(3) {
-            let mem = MemFs::new();
-            let fs = FaultFs::new(Arc::new(mem.clone()));
-            fs.fail_once(Target::Any, nth, fault);
-            let told = Told::default();
-            let shared: Arc<dyn Fs> = Arc::new(fs.clone());
-            if let Err(error) = work(&shared, &told) {
-                failed += 1;
-                assert!(!error.to_string().contains('\n'), "call {nth}: {error}");
-                assert!(!matches!(error, Error::Corruption { .. }), "call {nth}: {error}");
-            }
-            let acknowledged = told.acknowledged.load(Ordering::SeqCst);
-            let written = told.written.load(Ordering::SeqCst);
-            let story = format!("{fault:?} at call {nth}");
-            check(&mem.kill(), written, acknowledged, &story);
-            let synced = told.synced.load(Ordering::SeqCst);
-            check(&mem.crash(nth), written, synced, &format!("{story}, then power loss"));
+    let step = env("MAYPOLE_FAULT_STEP", 4);
+    let (mut runs, mut noticed) = (0, 0);
+    for (kind, fault) in (0..).zip([Fault::Io, Fault::NoSpace, Fault::ShortWrite]) {
+        // Each kind begins elsewhere, so that a step passes over few calls in all of them.
+        for nth in (kind % step..calls).step_by(step as usize) {
+            let once = |fs: &FaultFs| fs.fail_once(Target::Any, nth, fault);
+            runs += 1;
+            noticed += u64::from(work_and_check(nth, once, &format!("{fault:?} at call {nth}")));
+        }
+        for nth in (kind % step..changes).step_by(step as usize) {
+            let from_then_on = |fs: &FaultFs| fs.fail_from(Target::Changes, nth, fault);
+            let story = format!("{fault:?} from change {nth} on");
+            runs += 1;
+            noticed += u64::from(work_and_check(nth, from_then_on, &story));
         }
     }
-    assert!(failed > calls / 3, "only {failed} of {calls} faults were noticed");
+    for nth in (3 % step..calls).step_by(step as usize) {
+        let from_then_on = |fs: &FaultFs| fs.fail_from(Target::Any, nth, Fault::Io);
+        runs += 1;
+        noticed += u64::from(work_and_check(nth, from_then_on, &format!("Io from call {nth} on")));
+    }
+    println!(
+        "{runs} runs of {calls} calls, {changes} of them changes, one in {step} failed: \
+         {noticed} runs noticed, 0 panics, 0 acknowledged writes lost"
+    );
+    assert!(noticed > runs / 3);
 }
 
 #[test]
@@ -96,10 +133,97 @@ fn power_may_be_lost_before_any_change() {
         }
     });
     let shared: Arc<dyn Fs> = Arc::new(fs);
-    work(&shared, &told).unwrap();
+    work(&shared, &told, &mut None).unwrap();
     let images = std::mem::take(&mut *images.lock().unwrap());
     assert!(images.len() > 200, "the workload makes {} changes", images.len());
+
     for (image, written, synced, story) in images {
         check(&image, written, synced, &story);
     }
+}
+
+/// Tries until it succeeds: what fails must be for want of space, which comes soon.
+fn until_there_is_space<T>(story: &str, work: impl Fn() -> maypole::Result<T>) -> T {
+    for _ in 0..10_000 {
+        match work() {
+            Ok(done) => return done,
+            Err(error) => assert!(error.is_out_of_space(), "{story}: {error}"),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{story}: there is space again, and it is not noticed");
+}
+
+/// The workload on a disk that is full from the `nth` call of `operation` on, until a little later.
+fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
+    let story = format!("{fault:?} from {operation:?} {nth} on, for a while");
+    let mem = MemFs::new();
+    let fs = FaultFs::new(Arc::new(mem.clone()));
+    fs.fail_from(Target::Only(operation), nth, fault);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while fs.faults() == 0 && !over.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            // Time for a second attempt to fail, and for other parts of the database.
+            thread::sleep(Duration::from_millis(3));
+            fs.heal();
+        });
+        let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+        let open = || until_there_is_space(&story, || open_on(Arc::clone(&shared)));
+        let mut db = open();
+        for n in 1..=WRITES {
+            let durability = if n % 9 == 0 { Durability::Sync } else { Durability::Buffered };
+            until_there_is_space(&story, || db.write_opt(write(n), durability));
+            match n {
+                40 => until_there_is_space(&story, || db.flush()),
+                60 => {
+                    // What cannot be written at the end is still there after the next opening.
+                    if let Err(error) = db.close() {
+                        assert!(error.is_out_of_space(), "{story}: {error}");
+                    }
+                    db = open();
+                    check_content(&db, n, &story);
+                }
+                80 => until_there_is_space(&story, || db.compact_range::<&[u8]>(..)),
+                100 => until_there_is_space(&story, || db.wait_for_compaction()),
+                _ => {}
+            }
+        }
+        check_content(&db, WRITES, &story);
+        until_there_is_space(&story, || db.persist());
+        check(&mem.crash(nth), WRITES, WRITES, &format!("{story}, then power loss"));
+        db.close().unwrap_or_else(|error| panic!("{story}: {error}"));
+        over.store(true, Ordering::SeqCst);
+    });
+    check(&mem.kill(), WRITES, WRITES, &story);
+}
+
+/// A disk that was full for a moment made the database read-only, though nothing was in doubt. At
+/// whatever write there is no space: what was acknowledged stays, what failed can be tried again, and
+/// when there is space the same database goes on.
+#[test]
+#[ignore = "a flush or a compaction that finds no space is not tried again yet"]
+fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
+    let kinds = [
+        (Operation::Create, Fault::NoSpace),
+        (Operation::Append, Fault::NoSpace),
+        (Operation::Append, Fault::ShortWrite),
+        (Operation::Flush, Fault::NoSpace),
+        (Operation::Rename, Fault::NoSpace),
+    ];
+    let sound = FaultFs::new(Arc::new(MemFs::new()));
+    let shared: Arc<dyn Fs> = Arc::new(sound.clone());
+    work(&shared, &Told::default(), &mut None).unwrap();
+    let step = env("MAYPOLE_FAULT_STEP", 4);
+    let mut runs = 0;
+    for (kind, (operation, fault)) in (0..).zip(kinds) {
+        let calls = sound.calls(Target::Only(operation));
+        for nth in (kind % step..calls).step_by(step as usize) {
+            fill_and_free(operation, nth, fault);
+            runs += 1;
+        }
+    }
+    println!("{runs} runs of a disk that is full for a while: all went on, 0 writes lost");
 }

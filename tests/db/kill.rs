@@ -1,50 +1,76 @@
 //! A process killed while it writes: what it was told is written must be there.
+//!
+//! ```sh
+//! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill:: -- --nocapture
+//! ```
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use maypole::{Db, Durability, WriteBatch};
 
+use super::env;
+
 const DIRECTORY: &str = "MAYPOLE_KILL_TEST_DIRECTORY";
+
+const WRITERS: u64 = 3;
 
 fn open(dir: &str) -> Db {
     Db::builder(dir).memtable_bytes(32 << 10).table_bytes(32 << 10).open().unwrap()
 }
 
-fn key(n: u64) -> String {
-    format!("key{:05}", n * 7919 % 5000)
+fn key(writer: u64, n: u64) -> String {
+    format!("{writer}/key{:05}", n * 7919 % 2000)
 }
 
-/// Not a test of its own: the process that gets killed. It writes and prints the number of every
+/// Not a test of its own: the process that gets killed. Each writer prints the number of every
 /// acknowledged write, starting after the last one it finds.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn child() {
     let Ok(dir) = std::env::var(DIRECTORY) else { return };
     let db = open(&dir);
-    let first = last_number(&db).map_or(0, |n| n + 1);
-    let mut out = std::io::stdout().lock();
-    for n in first.. {
-        let mut batch = WriteBatch::new();
-        batch.put(key(n), n.to_string());
-        batch.put("number", n.to_string());
-        let durability = if n % 64 == 0 { Durability::Sync } else { Durability::Buffered };
-        db.write_opt(batch, durability).unwrap();
-        writeln!(out, "acknowledged {n}").unwrap();
-    }
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let db = &db;
+            scope.spawn(move || {
+                let first = last_number(db, writer).map_or(0, |n| n + 1);
+                for n in first.. {
+                    let mut batch = WriteBatch::new();
+                    batch.put(key(writer, n), n.to_string());
+                    batch.put(format!("{writer}/number"), n.to_string());
+                    let sync = n % 64 == writer;
+                    let durability = if sync { Durability::Sync } else { Durability::Buffered };
+                    db.write_opt(batch, durability).unwrap();
+                    // One call: lines of several writers must not mix.
+                    let line = format!("acknowledged {writer} {n}\n");
+                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
 }
 
-fn last_number(db: &Db) -> Option<u64> {
-    let value = db.get("number").unwrap()?;
+fn last_number(db: &Db, writer: u64) -> Option<u64> {
+    let value = db.get(format!("{writer}/number")).unwrap()?;
     Some(std::str::from_utf8(&value).unwrap().parse().unwrap())
+}
+
+/// The writer and the number of an acknowledgement.
+fn acknowledgement(line: &str) -> Option<(u64, u64)> {
+    let (writer, number) = line.strip_prefix("acknowledged ")?.split_once(' ')?;
+    Some((writer.parse().ok()?, number.parse().ok()?))
 }
 
 #[test]
 fn an_acknowledged_write_survives_a_killed_process() {
+    let cycles = env("MAYPOLE_KILL_CYCLES", 12);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let path = path.to_str().unwrap();
-    for cycle in 0..12 {
+    let mut told = 0;
+    for cycle in 0..cycles {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kill::child", "--ignored", "--nocapture"])
             .env(DIRECTORY, path)
@@ -53,13 +79,12 @@ fn an_acknowledged_write_survives_a_killed_process() {
             .unwrap();
         // Killed after a number of acknowledgements that differs from cycle to cycle: in the
         // middle of flushes, compactions and recoveries.
-        let enough = 200 + cycle * 517;
-        let mut acknowledged = None;
+        let enough = 200 + cycle * 517 % 6000;
+        let mut acknowledged = [None; WRITERS as usize];
         let mut count = 0;
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-            let line = line.unwrap();
-            let Some(number) = line.strip_prefix("acknowledged ") else { continue };
-            acknowledged = Some(number.parse::<u64>().unwrap());
+            let Some((writer, number)) = acknowledgement(&line.unwrap()) else { continue };
+            acknowledged[writer as usize] = Some(number);
             count += 1;
             if count == enough {
                 // SIGKILL on Unix; lines that are in the pipe already are read on.
@@ -67,19 +92,25 @@ fn an_acknowledged_write_survives_a_killed_process() {
             }
         }
         child.wait().unwrap();
-        let acknowledged = acknowledged.expect("the child wrote something");
+        assert!(count >= enough, "cycle {cycle}: the child ended by itself");
+        told += count;
 
         let db = open(path);
-        let last = last_number(&db).expect("the database holds writes");
-        assert!(
-            last >= acknowledged,
-            "cycle {cycle}: {acknowledged} was acknowledged, {last} is last"
-        );
-        let mut seen = std::collections::HashSet::new();
-        for n in (0..=last).rev().take(5000) {
-            if seen.insert(key(n)) {
-                assert_eq!(db.get(key(n)).unwrap().unwrap(), n.to_string().as_bytes(), "{n}");
+        for (writer, acknowledged) in (0..).zip(acknowledged) {
+            let Some(acknowledged) = acknowledged else { continue };
+            let last = last_number(&db, writer).expect("the database holds writes");
+            assert!(
+                last >= acknowledged,
+                "cycle {cycle}: writer {writer} was told {acknowledged}, {last} is last"
+            );
+            let mut seen = std::collections::HashSet::new();
+            for n in (0..=last).rev().take(2000) {
+                if seen.insert(key(writer, n)) {
+                    let found = db.get(key(writer, n)).unwrap();
+                    assert_eq!(found.unwrap(), n.to_string().as_bytes(), "{writer}: {n}");
+                }
             }
         }
     }
+    println!("{cycles} kills, {told} writes acknowledged by {WRITERS} writers, 0 lost");
 }

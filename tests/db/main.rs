@@ -1,10 +1,27 @@
 //! The database against what it promises, through its public API.
+//!
+//! Tests whose length is worth choosing read it from the environment. Each prints its figures; see
+//! them with `--nocapture`. The short form is what `cargo test` runs.
+//!
+//! | VARIABLE | SHORT | MEANING |
+//! |---|---:|---|
+//! | `MAYPOLE_MODEL_OPERATIONS` | 300,000 | random operations against a `BTreeMap`, over all option sets |
+//! | `MAYPOLE_MODEL_SEED` | 0 | what these operations are |
+//! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
+//! | `MAYPOLE_OPENING_SEEDS` | 2 | histories whose opening loses power, and whose next opening does |
+//! | `MAYPOLE_FAULT_STEP` | 4 | of so many calls one is made to fail; 1: each of them |
+//! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
+//! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
+//! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
+//! | `MAYPOLE_FILTER_PROBES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
 
+mod bounds;
 mod budget;
 mod compaction;
 mod concurrent;
 mod crash;
 mod descriptors;
+mod durability;
 mod edges;
 mod faults;
 mod file_systems;
@@ -15,7 +32,17 @@ mod model;
 mod paths;
 mod prefix;
 mod range_del;
+mod read_only;
 mod reads;
+mod recovery;
 mod repair;
 mod soak;
 mod writers;
+
+/// A number from the environment. See the table above.
+fn env(name: &str, otherwise: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.replace('_', "").parse().unwrap_or_else(|_| panic!("{name} is {text}")),
+        Err(_) => otherwise,
+    }
+}

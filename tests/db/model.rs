@@ -1,9 +1,14 @@
 //! Random operations against a `BTreeMap`: whatever flush, compaction, snapshots and reopening do,
 //! the database answers like the map.
+//!
+//! ```sh
+//! MAYPOLE_MODEL_OPERATIONS=100_000_000 cargo test --release --test db model:: -- --nocapture
+//! ```
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::thread;
 
 use maypole::fs::{Fs, MemFs};
 use maypole::{
@@ -12,6 +17,8 @@ use maypole::{
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+
+use super::env;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -44,16 +51,38 @@ const BASE: Options = Options {
     prefixes: None,
 };
 
-const OPTION_SETS: &[Options] = &[
+/// Trees of different forms: below, each with every filter.
+const FORMS: [Options; 5] = [
     BASE,
-    Options { filter: "none", block_bytes: 64, ..BASE },
-    Options { filter: "bloom(3.3)", compression: Compression::Lz4, cache_bytes: 10_000, ..BASE },
-    Options { compression: Compression::Zstd, keys: 60, value_bytes: 300, ..BASE },
-    Options { compression: Compression::Snappy, keys: 50_000, memtable_bytes: 4096, ..BASE },
-    Options { cache_bytes: 0, memtable_bytes: 64 << 10, keys: 300, ..BASE },
-    Options { prefixes: Some("fixed(7)"), memtable_bytes: 4096, ..BASE },
     DEEP,
+    // A block for each entry or two, nothing kept in memory.
+    Options { block_bytes: 64, cache_bytes: 0, keys: 700, ..BASE },
+    // Few keys with many versions, most of them in memory.
+    Options { memtable_bytes: 64 << 10, keys: 100, value_bytes: 300, ..BASE },
+    // Many keys in small files, of which the cache holds a few.
+    Options { memtable_bytes: 4096, cache_bytes: 10_000, keys: 50_000, ..BASE },
 ];
+
+const FILTERS: [&str; 6] =
+    ["none", "bloom(10)", "ribbon(7)", "burr(7)", "fpr(0.3, ribbon)", "budget(6/key, burr)"];
+
+fn option_sets() -> Vec<Options> {
+    let mut sets = vec![
+        Options {
+            filter: "bloom(3.3)",
+            compression: Compression::Lz4,
+            cache_bytes: 10_000,
+            ..BASE
+        },
+        Options { compression: Compression::Zstd, keys: 60, value_bytes: 300, ..BASE },
+        Options { compression: Compression::Snappy, keys: 50_000, memtable_bytes: 4096, ..BASE },
+        Options { prefixes: Some("fixed(7)"), memtable_bytes: 4096, ..BASE },
+        Options { prefixes: Some("capped(5)"), filter: "ribbon(8)", ..DEEP },
+        Options { prefixes: Some("delimiter(0x30,2)"), filter: "burr(8)", cache_bytes: 0, ..BASE },
+    ];
+    sets.extend(FORMS.iter().flat_map(|&form| FILTERS.map(|filter| Options { filter, ..form })));
+    sets
+}
 
 /// Three levels and more below level 0.
 const DEEP: Options = Options {
@@ -95,11 +124,22 @@ impl Options {
 
 struct Run {
     options: Options,
+    seed: u64,
+    steps: u64,
     fs: Arc<dyn Fs>,
     db: Option<Db>,
     map: Map,
     snapshots: Vec<(Snapshot, Map)>,
     rng: StdRng,
+}
+
+/// What is needed to see a mismatch again.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("operation {} of seed {} with {:?}", self.steps, self.seed, self.options);
+        }
+    }
 }
 
 impl Run {
@@ -113,6 +153,7 @@ impl Run {
     }
 
     fn step(&mut self) {
+        self.steps += 1;
         match self.rng.random_range(0..1000) {
             0..520 => {
                 let (key, value) = (self.options.key(&mut self.rng), self.value());
@@ -326,6 +367,8 @@ fn run(options: Options, seed: u64, steps: u64) {
     let mut run = Run {
         db: Some(options.open(&fs)),
         options,
+        seed,
+        steps: 0,
         fs,
         map: Map::new(),
         snapshots: Vec::new(),
@@ -345,23 +388,25 @@ fn run(options: Options, seed: u64, steps: u64) {
     }
 }
 
-/// Every option set, a few seeds: the ordinary run, about 200,000 operations.
+/// The longest run of one database: a longer test makes more runs.
+const MOST_STEPS: u64 = 20_000;
+
 #[test]
 fn the_database_answers_like_a_map() {
-    for (index, &options) in OPTION_SETS.iter().enumerate() {
-        for seed in 0..3 {
-            run(options, seed * 100 + index as u64, 12_000);
+    let operations = env("MAYPOLE_MODEL_OPERATIONS", 300_000);
+    let first_seed = env("MAYPOLE_MODEL_SEED", 0);
+    let sets = option_sets();
+    let each = operations.div_ceil(sets.len() as u64);
+    let runs = each.div_ceil(MOST_STEPS);
+    for (index, &options) in sets.iter().enumerate() {
+        for n in 0..runs {
+            let seed = first_seed + (index as u64 * runs + n);
+            run(options, seed, each.div_ceil(runs));
         }
     }
-}
-
-/// The same for 1.2 million operations.
-#[test]
-#[ignore = "takes a minute; run it after a change to the tree"]
-fn the_database_answers_like_a_map_for_a_million_operations() {
-    for (index, &options) in OPTION_SETS.iter().enumerate() {
-        for seed in 10..20 {
-            run(options, seed * 100 + index as u64, 20_000);
-        }
-    }
+    println!(
+        "{} operations, {} option sets, from seed {first_seed} on, 0 mismatches",
+        each.div_ceil(runs) * runs * sets.len() as u64,
+        sets.len(),
+    );
 }

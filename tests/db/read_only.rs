@@ -87,21 +87,25 @@ fn beside_a_writer(openings: u64) {
             let read = options().open_read_only();
             let read = read.unwrap_or_else(|error| panic!("opening {opening}: {error}"));
             let begun = next.load(Ordering::SeqCst);
-            let number = read.get("number").unwrap().map_or(0, |value| {
-                std::str::from_utf8(&value).unwrap().parse().unwrap()
-            });
+            let number = read
+                .get("number")
+                .unwrap()
+                .map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap());
             assert!(number >= last, "opening {opening}: back from {last} to {number}");
             assert!((acknowledged..begun).contains(&number) || number == acknowledged);
             last = number;
             // Each of the last writes is there as its number says: none is missing in between.
-            super::crash::check_last(&read, number, &format!("opening {opening}"));
+            super::crash::check_content(&read, number, &format!("opening {opening}"));
             if opening % 64 == 0 {
                 assert_eq!(read.verify().unwrap().filter_misses, 0);
             }
         }
         stop.store(true, Ordering::Relaxed);
     });
-    println!("{openings} read-only openings beside {} writes: each one moment", next.into_inner() - 1);
+    println!(
+        "{openings} read-only openings beside {} writes: each one moment",
+        next.into_inner() - 1
+    );
     assert!(!names(&path).is_empty());
 }
 

@@ -63,8 +63,8 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
 /// and an old log that was never synced would stand in front of a new one that is.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
-    let mut openings = 0;
-    for seed in 0..10 {
+    let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
+    for seed in 0..seeds {
         // Some of the writes do not fit the memtable: logs that were sealed stand before the last.
         let (writes, synced) = (20 + seed * 17, 7 + seed * 9);
         let base = killed(writes, synced).crash(seed);
@@ -82,7 +82,8 @@ fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
             }
         }
     }
-    assert!(openings > 500, "{openings} openings");
+    println!("{openings} images of power lost in two openings: nothing lost");
+    assert!(openings > 50 * seeds, "{openings} openings");
 }
 
 /// `put` in a loop, each in an opening of its own, made a table each time: after a thousand the
@@ -134,8 +135,7 @@ fn any_one_call_of_an_ingestion_may_fail() {
         (1..=40).for_each(|n| db.write(write(n)).unwrap());
         db.close().unwrap();
         let fs: Arc<dyn Fs> = Arc::new(mem.clone());
-        let mut table =
-            SstWriter::create_in(fs, "/outside.sst", TableOptions::default()).unwrap();
+        let mut table = SstWriter::create_in(fs, "/outside.sst", TableOptions::default()).unwrap();
         (0..50).for_each(|n| table.put(format!("in{n:02}").as_bytes(), b"gested").unwrap());
         table.finish().unwrap();
         mem
@@ -181,7 +181,7 @@ fn an_ingestion_of_a_bad_file_names_that_file() {
     fs::write(&bad, vec![7; 3000]).unwrap();
     let error = db.ingest(&[&bad]).unwrap_err().to_string();
     assert!(error.starts_with(bad.to_str().unwrap()), "{error}");
-    assert_eq!(files(&dir.path().join("db"), ".sst"), [PathBuf::new(); 0]);
+    assert!(files(&dir.path().join("db"), ".sst").is_empty());
 }
 
 /// Two databases with the same writes, flushed at the same moments.
@@ -263,8 +263,12 @@ fn strays_are_left_alone_and_named() {
     db.put("key", "value").unwrap();
     db.close().unwrap();
     let strays = [
-        "18446744073709551614.wal", "7.wal", "4000000000000000000.sst", "MANIFEST-9",
-        "99999999999999.wal", "copy of 000004.sst",
+        "18446744073709551614.wal",
+        "7.wal",
+        "4000000000000000000.sst",
+        "MANIFEST-9",
+        "99999999999999.wal",
+        "copy of 000004.sst",
     ];
     let others = ["notes.tmp", "README", "STATS"];
     for name in strays.iter().chain(&others) {
@@ -360,6 +364,9 @@ fn a_batch_over_4_gib_is_refused_before_it_is_queued() {
     let value = vec![7; 900 << 20];
     (0..5).for_each(|n| batch.put([n], &value));
     let error = db.write(batch).unwrap_err();
-    assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("as several")), "{error}");
+    assert!(
+        matches!(&error, Error::InvalidArgument(text) if text.contains("as several")),
+        "{error}"
+    );
     db.put("next", "write").unwrap();
 }

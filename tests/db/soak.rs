@@ -1,9 +1,10 @@
-//! Hours of work in minutes: two writers, two readers and a tree so small that it compacts all the
-//! time. Every key is right at any moment, memory and descriptors stay flat, the disk stays bounded.
+//! Hours of work in minutes: writers, readers and a tree so small that it compacts all the time. Every
+//! key is right at any moment, memory and descriptors stay flat, the disk stays bounded.
 //!
 //! ```sh
 //! cargo test --release --test db soak -- --ignored --nocapture       # ten minutes
 //! MAYPOLE_SOAK_SECONDS=60 cargo test --release …                     # as long as you like
+//! MAYPOLE_SOAK_READERS=8 MAYPOLE_SOAK_WRITERS=2 cargo test --release …
 //! ```
 //!
 //! How a reader knows what is right: a key's versions count up from 0 (never written), every
@@ -21,10 +22,8 @@ use maypole::{Db, Durability, FilterPolicy, Slice, Snapshot, Ticker, WriteBatch}
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-const SECONDS: &str = "MAYPOLE_SOAK_SECONDS";
+use super::env;
 
-const WRITERS: u64 = 2;
-const READERS: u64 = 2;
 /// Of so many versions the last is a deletion.
 const DELETED: u64 = 8;
 const MOST_VALUE_BYTES: u64 = 400;
@@ -57,6 +56,7 @@ struct Versions {
 
 struct Soak {
     db: Db,
+    writers: u64,
     keys: Vec<Versions>,
     over: AtomicBool,
     writes: AtomicU64,
@@ -78,7 +78,7 @@ impl Soak {
     /// Writes keys of its own part, and knows alone which version comes next.
     fn write(&self, writer: u64) {
         let mut rng = StdRng::seed_from_u64(writer);
-        let part = self.keys.len() as u64 / WRITERS;
+        let part = self.keys.len() as u64 / self.writers;
         let own = writer * part..(writer + 1) * part;
         while !self.over.load(SeqCst) {
             let (numbers, batch) = match rng.random_bool(0.005) {
@@ -262,17 +262,19 @@ fn soak(time: Duration, keys: u64, alone: bool) {
     let dir = tempfile::tempdir().unwrap();
     let soak = Soak {
         db: Soak::open(dir.path()),
+        writers: env("MAYPOLE_SOAK_WRITERS", 2),
         keys: (0..keys).map(|_| Versions::default()).collect(),
         over: AtomicBool::new(false),
         writes: AtomicU64::new(0),
         reads: AtomicU64::new(0),
     };
+    let readers = env("MAYPOLE_SOAK_READERS", 2);
     let mut samples = Vec::new();
     std::thread::scope(|scope| {
         let soak = &soak;
         let mut threads: Vec<_> =
-            (0..WRITERS).map(|n| scope.spawn(move || soak.write(n))).collect();
-        threads.extend((0..READERS).map(|n| scope.spawn(move || soak.read(n))));
+            (0..soak.writers).map(|n| scope.spawn(move || soak.write(n))).collect();
+        threads.extend((0..readers).map(|n| scope.spawn(move || soak.read(n))));
         let (start, interval) = (Instant::now(), (time / 40).min(Duration::from_secs(1)));
         // Who panics ends it for all: the scope would wait for the others.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
@@ -301,10 +303,11 @@ fn soak(time: Duration, keys: u64, alone: bool) {
     let disk = samples.iter().map(|sample| sample.disk_bytes).max().unwrap();
     let live = keys * (key(0).len() as u64 + MOST_VALUE_BYTES / 2);
     println!(
-        "soak of {} s: {writes} writes, {reads} reads, {} flushes, {} compactions of {} MB, {} stalls; \
+        "soak of {} s: {} writers, {readers} readers: {writes} writes, {reads} reads, {} flushes, {} compactions of {} MB, {} stalls; \
          second and last quarter: memory {} and {} MB, descriptors {} and {}; disk {} MB at most for {} \
          MB that live",
         time.as_secs(),
+        soak.writers,
         counted(Ticker::FlushCount),
         counted(Ticker::CompactionCount),
         counted(Ticker::CompactWriteBytes) / 1_000_000,
@@ -335,6 +338,6 @@ fn a_soak_of_seconds_leaves_every_key_right() {
 #[test]
 #[ignore = "takes ten minutes"]
 fn soak_leaves_every_key_right_and_memory_flat() {
-    let seconds = std::env::var(SECONDS).map_or(600, |seconds| seconds.parse().unwrap());
+    let seconds = env("MAYPOLE_SOAK_SECONDS", 600);
     soak(Duration::from_secs(seconds), 200_000, true);
 }

@@ -1,0 +1,340 @@
+//! What a sync promises, one story at a time: each names a mistake that no other test would notice.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use maypole::{Db, Durability, Error, Ticker, WriteBatch};
+
+/// Power losses that are tried on one moment. Each loses some of what was not synced, by chance.
+const LOSSES: u64 = 30;
+
+fn open(fs: &MemFs) -> maypole::Result<Db> {
+    Db::builder("/db").fs(Arc::new(fs.clone())).open()
+}
+
+fn put(db: &Db, key: &str, durability: Durability) -> maypole::Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(key, "value");
+    db.write_opt(batch, durability)
+}
+
+fn is_wal(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "wal")
+}
+
+/// The WALs in the database's directory, oldest first.
+fn wals(fs: &MemFs) -> Vec<PathBuf> {
+    let paths =
+        fs.list(Path::new("/db")).unwrap().into_iter().map(|name| Path::new("/db").join(name));
+    let mut wals: Vec<PathBuf> = paths.filter(|path| is_wal(path)).collect();
+    wals.sort();
+    wals
+}
+
+/// Replaces a file, durably.
+fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
+    let mut file = fs.create(path).unwrap();
+    file.append(bytes).unwrap();
+    file.sync().unwrap();
+    fs.sync_dir(path.parent().unwrap()).unwrap();
+}
+
+/// Three writers. The first is held at its append until the other two wait in the queue, where one
+/// will lead both; their group's append is held until `before_group` has run. What the two were told;
+/// `None`: they did not meet this time.
+fn two_in_one_group(
+    fs: &FaultFs,
+    db: &Db,
+    second: Durability,
+    before_group: impl FnOnce(),
+) -> Option<[maypole::Result<()>; 2]> {
+    let first = Arc::new(OnceLock::new());
+    let (first_goes, all_go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    fs.before_changes({
+        let (first, first_goes, all_go) = (first.clone(), first_goes.clone(), all_go.clone());
+        move |_, operation, path| {
+            if operation == Operation::Append && is_wal(path) {
+                let me = thread::current().id();
+                let goes = if *first.get_or_init(|| me) == me { &first_goes } else { &all_go };
+                wait_for(|| goes.load(SeqCst));
+            }
+        }
+    });
+    let before = db.stats().tickers.get(Ticker::WriteDoneByOther);
+    let told = thread::scope(|scope| {
+        let leader = scope.spawn(move || put(db, "first", Durability::Buffered));
+        wait_for(|| first.get().is_some());
+        let second = scope.spawn(move || put(db, "second", second));
+        let third = scope.spawn(move || put(db, "third", Durability::Buffered));
+        thread::sleep(Duration::from_millis(20));
+        first_goes.store(true, SeqCst);
+        leader.join().unwrap().unwrap();
+        before_group();
+        all_go.store(true, SeqCst);
+        [second.join().unwrap(), third.join().unwrap()]
+    });
+    (db.stats().tickers.get(Ticker::WriteDoneByOther) > before).then_some(told)
+}
+
+fn wait_for(done: impl Fn() -> bool) {
+    while !done() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Tries until two writers meet.
+fn until_two_meet(attempt: impl Fn() -> Option<()>) {
+    assert!((0..100).any(|_| attempt().is_some()), "no two writers ever met");
+}
+
+fn open_faulty(mem: &MemFs) -> (FaultFs, Db) {
+    let fs = FaultFs::new(Arc::new(mem.clone()));
+    let db = Db::builder("/db").fs(Arc::new(fs.clone())).open().unwrap();
+    (fs, db)
+}
+
+/// The leader of a group looked only at its own wish for a sync, so a synced write that another
+/// thread committed for its writer was acknowledged and lost with the power. A group is synced when
+/// any of its writers asked for it.
+#[test]
+fn a_group_is_synced_when_any_of_its_writers_asked() {
+    until_two_meet(|| {
+        let mem = MemFs::new();
+        let (fs, db) = open_faulty(&mem);
+        let told = two_in_one_group(&fs, &db, Durability::Sync, || {})?;
+        told.into_iter().for_each(|told| told.unwrap());
+        for seed in 0..LOSSES {
+            let db = open(&mem.crash(seed)).unwrap();
+            for key in ["first", "second", "third"] {
+                assert!(db.contains_key(key).unwrap(), "{key} is lost, power loss {seed}");
+            }
+        }
+        Some(())
+    });
+}
+
+/// A leader whose append failed told the others of its group that all was well. The failure is
+/// everybody's, and none of their writes is seen, now or after opening again.
+#[test]
+fn a_failed_append_is_told_to_every_writer_of_the_group() {
+    until_two_meet(|| {
+        let mem = MemFs::new();
+        let (fs, db) = open_faulty(&mem);
+        let fail = || fs.fail_once(Target::Only(Operation::Append), 0, Fault::Io);
+        let told = two_in_one_group(&fs, &db, Durability::Buffered, fail)?;
+        assert!(told.iter().all(Result::is_err), "{told:?}");
+        let image = open(&mem.kill()).unwrap();
+        for db in [&db, &image] {
+            let found = ["first", "second", "third"].map(|key| db.contains_key(key).unwrap());
+            assert_eq!(found, [true, false, false]);
+        }
+        Some(())
+    });
+}
+
+/// `close` left the last writes to the operating system: what its callers took for durable went with
+/// the power. Closing, and dropping the last handle, make all durable.
+#[test]
+fn what_was_written_before_a_close_survives_a_power_loss() {
+    for closes in [true, false] {
+        let fs = MemFs::new();
+        let db = open(&fs).unwrap();
+        for n in 0..500 {
+            put(&db, &format!("key{n}"), Durability::Buffered).unwrap();
+        }
+        match closes {
+            true => db.close().unwrap(),
+            false => drop(db),
+        }
+        for seed in 0..LOSSES {
+            let db = open(&fs.crash(seed)).unwrap();
+            assert_eq!(db.iter().count(), 500, "power loss {seed}, closed: {closes}");
+        }
+    }
+}
+
+/// The name of a new log was made durable only when the next table was: a write that was synced into it
+/// before that was lost with its name. The first sync of a log is one of the directory, too.
+#[test]
+fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way() {
+    let mem = MemFs::new();
+    let (fs, db) = open_faulty(&mem);
+    let (held, goes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    fs.before_changes({
+        let (held, goes) = (held.clone(), goes.clone());
+        move |_, operation, path| {
+            let is_table = path.extension().is_some_and(|extension| extension == "sst");
+            if operation == Operation::Create && is_table {
+                held.store(true, SeqCst);
+                wait_for(|| goes.load(SeqCst));
+            }
+        }
+    });
+    put(&db, "early", Durability::Buffered).unwrap();
+    thread::scope(|scope| {
+        let flush = scope.spawn(|| db.flush());
+        wait_for(|| held.load(SeqCst));
+        put(&db, "late", Durability::Sync).unwrap();
+        let images: Vec<MemFs> = (0..LOSSES).map(|seed| mem.crash(seed)).collect();
+        goes.store(true, SeqCst);
+        flush.join().unwrap().unwrap();
+        for (seed, image) in images.iter().enumerate() {
+            let db = open(image).unwrap_or_else(|error| panic!("power loss {seed}: {error}"));
+            for key in ["early", "late"] {
+                assert!(db.contains_key(key).unwrap(), "{key} is lost, power loss {seed}");
+            }
+        }
+    });
+}
+
+/// A MANIFEST that was written anew left a table out, and no test ever wrote enough for it to be written
+/// anew. What a new MANIFEST begins with is the whole tree: all tables, and the logs that are not in tables.
+#[test]
+fn a_manifest_that_is_written_anew_lists_every_table() {
+    let fs = MemFs::new();
+    let open_on = |fs: &MemFs| {
+        let builder = Db::builder("/db").fs(Arc::new(fs.clone())).manifest_roll_bytes(500);
+        builder.table_bytes(4 << 10).level_base_bytes(8 << 10).open().unwrap()
+    };
+    let key = |n: u32| format!("key{:05}", n.wrapping_mul(7919) % 100_000);
+    let manifests = || {
+        let names = fs.list(Path::new("/db")).unwrap();
+        names.into_iter().filter(|name| name.starts_with("MANIFEST-")).collect::<Vec<_>>()
+    };
+    let db = open_on(&fs);
+    let mut seen = manifests();
+    for n in 0..1500 {
+        db.put(key(n), [n as u8; 100]).unwrap();
+        if n % 50 == 49 {
+            db.flush().unwrap();
+            seen.extend(manifests());
+            let image = open_on(&fs.kill());
+            for earlier in 0..=n {
+                let found = image.get(key(earlier)).unwrap();
+                assert_eq!(found.as_deref(), Some(&[earlier as u8; 100][..]), "{earlier} of {n}");
+            }
+        }
+    }
+    db.close().unwrap();
+    assert_eq!(open_on(&fs).iter().count(), 1500);
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() > 5, "{seen:?}");
+}
+
+/// A log that is gone from the middle was passed over in silence, and with it every write behind
+/// it. Sequence numbers tell that something is missing, and a log that was synced proves that it had
+/// been durable: then opening fails and names the file.
+#[test]
+fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
+    let fs = MemFs::new();
+    let db = open(&fs).unwrap();
+    let early = fs.kill();
+    for n in 0..10 {
+        put(&db, &format!("early{n}"), Durability::Sync).unwrap();
+    }
+    db.flush().unwrap();
+    for n in 0..10 {
+        put(&db, &format!("late{n}"), Durability::Sync).unwrap();
+    }
+    let late = fs.kill();
+    let log = wals(&late).pop().unwrap();
+    // The tree of before, which knows of no table, and the log of after.
+    store(&early, &log, &late.read(&log).unwrap());
+    match open(&early) {
+        Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
+        Err(error) => panic!("{error}"),
+        Ok(db) => panic!("twenty synced writes became {}", db.iter().count()),
+    }
+}
+
+/// The search for a record that knows of a sync went 4 KiB far, so rot in the middle of a log was
+/// taken for its torn end, and every synced write behind it was dropped in silence. The search goes
+/// on to the end of the log.
+#[test]
+fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
+    const WRITES: usize = 200;
+    let fs = MemFs::new();
+    let db = open(&fs).unwrap();
+    for n in 0..WRITES {
+        db.put(format!("key{n:03}"), vec![n as u8; 700]).unwrap();
+    }
+    db.close().unwrap();
+    let log = wals(&fs).pop().unwrap();
+    let bytes = fs.read(&log).unwrap();
+    assert!(bytes.len() > 100_000);
+    for position in (0..bytes.len()).step_by(997) {
+        for rotten in [1, 20_000] {
+            let mut damaged = bytes.clone();
+            let end = bytes.len().min(position + rotten);
+            damaged[position..end].iter_mut().for_each(|byte| *byte = !*byte);
+            let image = fs.kill();
+            store(&image, &log, &damaged);
+            match open(&image) {
+                Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
+                Err(error) => panic!("{rotten} bytes at {position}: {error}"),
+                Ok(db) => {
+                    // The last record that knows of the sync may itself be what is rotten.
+                    assert!(end + 100 > bytes.len(), "{rotten} bytes at {position}: not noticed");
+                    assert!(rotten > 1 || db.iter().count() == WRITES);
+                }
+            }
+        }
+    }
+}
+
+const SMALL_DISK: &str = "MAYPOLE_SMALL_DISK_TEST_DIRECTORY";
+
+/// Not a test of its own: the process that fills a small disk by writing its log.
+#[test]
+#[ignore = "the other half of another test, which starts it"]
+fn writer_on_a_small_disk() {
+    let Ok(dir) = std::env::var(SMALL_DISK) else { return };
+    let db = Db::open(dir).unwrap();
+    let key = |n: u32| format!("key{n:06}");
+    let mut acknowledged = 0;
+    let error = loop {
+        match db.put(key(acknowledged), [7; 500]) {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 1_000_000, "the disk never filled");
+    };
+    assert!(error.is_out_of_space(), "{error}");
+    assert!(acknowledged > 1000, "only {acknowledged} writes fitted");
+    for n in 0..acknowledged {
+        assert!(db.contains_key(key(n)).unwrap(), "write {n} of {acknowledged}");
+    }
+    println!("{acknowledged} writes, then: {error}");
+}
+
+/// The log is written through memory. Its next stretch was made by lengthening the file, which takes
+/// no space on the device: on a full disk the copy of a record killed the program by SIGBUS. Space is
+/// allocated before it is used, so a full disk is an error of the write.
+#[test]
+fn a_full_disk_is_an_error_of_the_write_and_no_signal() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = |command: &[&str]| {
+        let mount = "mount -t tmpfs -o size=2m tmpfs \"$0\" && exec \"$@\"";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["-Urm", "sh", "-c", mount]).arg(dir.path()).args(command);
+        unshare.env(SMALL_DISK, dir.path().join("db")).stdin(Stdio::null()).output()
+    };
+    if !mounted(&["true"]).is_ok_and(|output| output.status.success()) {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let test = "durability::writer_on_a_small_disk";
+    let program = program.to_str().unwrap();
+    let output = mounted(&[program, "--exact", test, "--ignored", "--nocapture"]).unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{told}", output.status);
+    assert!(told.contains("writes, then: "), "{told}");
+}

@@ -1,0 +1,203 @@
+//! Planted bugs: mistakes that stores have made, or that this one could make, each put into a copy of
+//! the source alone. The test that must notice it is run by name, and must fail.
+//!
+//! ```sh
+//! cargo test --test planted                                     # the list still fits the source
+//! cargo test --test planted -- --ignored --nocapture            # all of them: see the time below
+//! MAYPOLE_PLANTED=sync cargo test --test planted -- --ignored --nocapture     # whose name has "sync"
+//! ```
+//!
+//! A bug is a piece of text that stands once in one file, and what takes its place. So the list stops
+//! fitting loudly when the source moves on: adapt the text to the new source, and keep the mistake.
+//!
+//! The copy has a target directory of its own, so each bug costs one incremental build of the library
+//! and of one test program. The copy's command line is empty: no bug is in it.
+
+mod bugs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use bugs::{BUGS, Bug};
+
+/// A test that takes longer hangs. The first build takes minutes.
+const TEST_SECONDS: &str = "180";
+const BUILD_SECONDS: &str = "1800";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The files of the copy, relative to the root.
+fn sources() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        ["Cargo.toml", "Cargo.lock", "README.md"].map(PathBuf::from).into();
+    let mut dirs: Vec<PathBuf> = ["src", "tests", "benches"].map(PathBuf::from).into();
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(root().join(&dir)).unwrap() {
+            let entry = entry.unwrap();
+            let path = dir.join(entry.file_name());
+            match entry.file_type().unwrap().is_dir() {
+                // A package of its own, with builds of its own.
+                true if path.ends_with("peers") => {}
+                true => dirs.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files
+}
+
+/// The source with the bug in it, or why it cannot be put there.
+fn plant(bug: &Bug, source: &str) -> Result<String, String> {
+    match source.matches(bug.old).count() {
+        1 => Ok(source.replacen(bug.old, bug.new, 1)),
+        count => Err(format!("{} holds its text {count} times, not once", bug.file)),
+    }
+}
+
+/// Whether the test that must notice the bug is there, in the program that is to be run.
+fn has_test(bug: &Bug, files: &[PathBuf]) -> bool {
+    let name = bug.test.rsplit("::").next().unwrap();
+    let folder = if bug.program == "lib" { "src".into() } else { format!("tests/{}", bug.program) };
+    let declaration = format!("fn {name}(");
+    let mut files = files.iter().filter(|file| file.starts_with(&folder));
+    files.any(|file| {
+        fs::read_to_string(root().join(file)).is_ok_and(|text| text.contains(&declaration))
+    })
+}
+
+#[test]
+fn every_planted_bug_still_fits_the_source_and_has_its_test() {
+    let files = sources();
+    let mut wrong = Vec::new();
+    for (i, bug) in BUGS.iter().enumerate() {
+        let source = fs::read_to_string(root().join(bug.file)).unwrap_or_default();
+        if let Err(why) = plant(bug, &source) {
+            wrong.push(format!("{}: {why}", bug.name));
+        }
+        if !has_test(bug, &files) {
+            wrong.push(format!("{}: there is no test {} {}", bug.name, bug.program, bug.test));
+        }
+        if BUGS[..i].iter().any(|other| other.name == bug.name) {
+            wrong.push(format!("{}: twice", bug.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(BUGS.len() >= 24);
+}
+
+/// The copy of the source, and where its builds are kept.
+struct Copy {
+    source: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    fn new() -> Copy {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("planted");
+        let copy = Copy { source: dir.join("source"), target: dir.join("target") };
+        if copy.source.exists() {
+            fs::remove_dir_all(&copy.source).unwrap();
+        }
+        for file in sources() {
+            let to = copy.source.join(&file);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::copy(root().join(&file), to).unwrap();
+        }
+        fs::write(copy.source.join("src/bin/maypole/main.rs"), "fn main() {}\n").unwrap();
+        copy
+    }
+
+    /// `cargo test` of one program. Debug information would only cost time.
+    fn cargo(&self, seconds: &str, program: &str, arguments: &[&str]) -> Output {
+        let mut cargo = Command::new("timeout");
+        cargo.args(["-k", "5", seconds, env!("CARGO"), "test", "--offline"]);
+        match program {
+            "lib" => cargo.arg("--lib"),
+            _ => cargo.args(["--test", program]),
+        };
+        cargo.args(arguments).current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
+        cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo.env("CARGO_INCREMENTAL", "1").env_remove("RUSTFLAGS");
+        cargo.output().expect("cargo and timeout run")
+    }
+
+    /// Builds and runs one test.
+    fn run(&self, bug: &Bug) -> Outcome {
+        let built = self.cargo(BUILD_SECONDS, bug.program, &["--no-run", "--quiet"]);
+        if !built.status.success() {
+            return Outcome::Other(format!("no build\n{}", String::from_utf8_lossy(&built.stderr)));
+        }
+        let ran = self.cargo(TEST_SECONDS, bug.program, &["--", "--exact", bug.test]);
+        let told = String::from_utf8_lossy(&ran.stdout);
+        if told.contains(&format!("test {} ... ok", bug.test)) {
+            return Outcome::Passed;
+        }
+        if told.contains(&format!("test {} ... FAILED", bug.test)) {
+            return Outcome::Failed;
+        }
+        Outcome::Other(match ran.status.code() {
+            Some(124 | 137) => "hangs".into(),
+            _ => format!("{}\n{told}{}", ran.status, String::from_utf8_lossy(&ran.stderr)),
+        })
+    }
+}
+
+/// What became of a test.
+enum Outcome {
+    Passed,
+    Failed,
+    /// It did not build, hung, or took the program with it.
+    Other(String),
+}
+
+#[test]
+#[ignore = "builds the library once for each bug: half an hour"]
+fn every_planted_bug_is_caught() {
+    let chosen = std::env::var("MAYPOLE_PLANTED").unwrap_or_default();
+    let copy = Copy::new();
+    let bugs: Vec<&Bug> = BUGS.iter().filter(|bug| bug.name.contains(&chosen)).collect();
+    let mut sound: Vec<(&str, &str)> = Vec::new();
+    for bug in &bugs {
+        if sound.contains(&(bug.program, bug.test)) {
+            continue;
+        }
+        match copy.run(bug) {
+            Outcome::Passed => {}
+            Outcome::Failed => panic!("{} fails without any bug", bug.test),
+            Outcome::Other(why) => panic!("{} without any bug: {why}", bug.test),
+        }
+        sound.push((bug.program, bug.test));
+    }
+    println!("{} tests pass without a bug\n\n| bug | noticed by | |\n|---|---|---|", sound.len());
+    let mut missed = Vec::new();
+    for bug in &bugs {
+        let start = Instant::now();
+        let path = copy.source.join(bug.file);
+        let source = fs::read_to_string(&path).unwrap();
+        let outcome = match plant(bug, &source) {
+            Ok(planted) => {
+                fs::write(&path, planted).unwrap();
+                let outcome = copy.run(bug);
+                fs::write(&path, source).unwrap();
+                outcome
+            }
+            Err(why) => Outcome::Other(why),
+        };
+        let told = match outcome {
+            Outcome::Failed => "caught".into(),
+            Outcome::Passed => "NOT CAUGHT".into(),
+            Outcome::Other(why) => why,
+        };
+        let seconds = start.elapsed().as_secs();
+        println!("| {} | {} {} | {told}, {seconds} s |", bug.name, bug.program, bug.test);
+        if told != "caught" {
+            missed.push(bug.name);
+        }
+    }
+    println!("\n{} of {} planted bugs caught", bugs.len() - missed.len(), bugs.len());
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}
