@@ -166,6 +166,17 @@ fn is_table_damage(error: &Error) -> bool {
     is_damage(error) || matches!(error, Error::Unsupported { .. })
 }
 
+/// Whether the file system cannot give a file a second name.
+fn has_no_links(error: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
+    match error {
+        Error::Io { source, .. } => {
+            matches!(source.kind(), PermissionDenied | TooManyLinks | Unsupported)
+        }
+        _ => false,
+    }
+}
+
 impl<'a> Repair<'a> {
     fn new(options: &'a Builder, tree: &Tree, kinds: Vec<FileKind>) -> Result<Repair<'a>> {
         let (fs, dir) = (Arc::clone(&options.fs), options.path.clone());
@@ -331,7 +342,7 @@ impl<'a> Repair<'a> {
             }
         }
         replaced.sort();
-        let mut moved = Vec::new();
+        let mut second = Vec::new();
         for name in &replaced {
             let mut to = lost.join(name);
             for n in 1.. {
@@ -340,8 +351,12 @@ impl<'a> Repair<'a> {
                 }
                 to = lost.join(format!("{name}.{n}"));
             }
-            fs.hard_link(&self.dir.join(name), &to)?;
-            moved.push(to);
+            match fs.hard_link(&self.dir.join(name), &to) {
+                Ok(()) => second.push((name, to, true)),
+                // It gets its new name when the old one is not needed any more.
+                Err(error) if has_no_links(&error) => second.push((name, to, false)),
+                Err(error) => return Err(error),
+            }
         }
         // Before the new MANIFEST: from then on an opening may delete what that does not list.
         fs.sync_dir(&lost)?;
@@ -357,10 +372,19 @@ impl<'a> Repair<'a> {
         let roll_after = self.options.manifest_roll_bytes;
         Manifest::create(&fs, &self.dir, manifest_number, &edit, roll_after)?;
         self.is_done = true;
-        for name in replaced.iter().filter(|&name| name != "CURRENT") {
-            fs.remove(&self.dir.join(name))?;
+        let mut moved = Vec::new();
+        for (name, to, is_there) in second {
+            match (name == "CURRENT", is_there) {
+                (false, true) => fs.remove(&self.dir.join(name))?,
+                (false, false) => fs.rename(&self.dir.join(name), &to)?,
+                (true, true) => {}
+                // Replaced: it held no more than the name of a MANIFEST.
+                (true, false) => continue,
+            }
+            moved.push(to);
         }
         fs.sync_dir(&self.dir)?;
+        fs.sync_dir(&lost)?;
         let mut report = std::mem::take(&mut self.report);
         report.tables = self.tree.len();
         report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();
