@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
-use maypole::{Compression, Db, FilterPolicy};
+use maypole::{Compression, Db, Error, FilterPolicy};
 
-use crate::failure::Result;
+use crate::failure::{Result, one_line};
+use crate::output::tell;
 use crate::text;
 
 /// A key or a value. (A bare `Vec<u8>` would mean "many arguments" to clap.)
@@ -93,9 +95,52 @@ pub fn compression(text: &str) -> std::result::Result<Compression, String> {
     }
 }
 
-/// Opens a database that must be there.
+/// Opens a database that must be there, to write to it.
 pub fn open_existing(path: &Path) -> Result<Db> {
     Ok(Db::builder(path).create_if_missing(false).open()?)
+}
+
+/// The database of a command that only reads.
+#[derive(Args)]
+pub struct ReadDb {
+    /// Directory of the database
+    #[arg(value_name = "DB")]
+    path: PathBuf,
+    /// Write nothing, not even a lock. Chosen by itself where the directory cannot be
+    /// written, and while another process has the database open: standard error says so
+    #[arg(long, verbatim_doc_comment)]
+    read_only: bool,
+}
+
+impl ReadDb {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn open(&self) -> Result<Db> {
+        let options = Db::builder(&self.path).create_if_missing(false);
+        if self.read_only {
+            return Ok(options.open_read_only()?);
+        }
+        match options.clone().open() {
+            Err(error) if keeps_from_writing(&error) => {
+                let db = options.open_read_only()?;
+                tell(format_args!("note: opened read-only: {}", one_line(&error.to_string())));
+                Ok(db)
+            }
+            opened => Ok(opened?),
+        }
+    }
+}
+
+/// Whether an error says that this process may not write to the database, which may be sound.
+fn keeps_from_writing(error: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error {
+        Error::Locked { .. } => true,
+        Error::Io { source, .. } => matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::fs::Fs;
 use crate::identity::TableIdentity;
 use crate::key::SequenceNumber;
+use crate::version::names::FileKind;
 use crate::version::{FileMeta, Recovered, VersionEdit, current_manifest, names, read_manifest};
 use crate::wal::{FILE_HEADER_BYTES, LogKind, LogReader, RECORD_HEADER_BYTES};
 
@@ -44,6 +45,28 @@ impl Parts {
         let by_number =
             || self.entered.get(&number).filter(|it| it.identity.is_none() || identity.is_none());
         self.entered.values().find(same).or_else(by_number)
+    }
+}
+
+impl Recovered {
+    /// Whether files are missing that the MANIFEST lists while there are tables that it does not know: its
+    /// end was cut off, which looks like a torn tail, and it tells a tree of the past.
+    pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
+        let tables: BTreeSet<u64> = kinds
+            .iter()
+            .filter_map(
+                |kind| if let FileKind::Table(number) = kind { Some(*number) } else { None },
+            )
+            .collect();
+        let misses_table = self.files.keys().any(|number| !tables.contains(number));
+        let misses_log =
+            self.durable_wals.keys().any(|&number| !kinds.contains(&FileKind::Wal(number)));
+        let is_unknown = |number: &u64| {
+            !self.files.contains_key(number)
+                && !parts.removed.contains(number)
+                && *number <= self.most_file_number()
+        };
+        (misses_table || misses_log) && tables.iter().any(is_unknown)
     }
 }
 
@@ -86,11 +109,17 @@ pub(super) fn read(
             Err(error) => return Err(error),
         }
     }
+    read_parts(fs, dir, numbers).map(Tree::Parts)
+}
+
+/// Reads what can be read of all MANIFESTs, oldest first.
+pub(super) fn read_parts(fs: &dyn Fs, dir: &Path, mut numbers: Vec<u64>) -> Result<Parts> {
+    numbers.sort_unstable();
     let mut parts = Parts::default();
     for number in numbers {
         parts.add(fs, &dir.join(names::manifest_name(number)), number)?;
     }
-    Ok(Tree::Parts(parts))
+    Ok(parts)
 }
 
 impl Parts {

@@ -103,12 +103,21 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     for name in fs.list(dir)? {
         kinds.extend(names::parse(&name));
     }
-    let manifests = kinds.iter().filter_map(|kind| match kind {
-        FileKind::Manifest(number) => Some(*number),
-        _ => None,
-    });
+    let manifests: Vec<u64> = kinds
+        .iter()
+        .filter_map(|kind| if let FileKind::Manifest(number) = kind { Some(*number) } else { None })
+        .collect();
     let mut problems = Vec::new();
-    let tree = manifests::read(&**fs, dir, manifests.collect(), &mut problems)?;
+    let mut tree = manifests::read(&**fs, dir, manifests.clone(), &mut problems)?;
+    if let Tree::Whole(recovered) = &tree {
+        let parts = manifests::read_parts(&**fs, dir, manifests)?;
+        if recovered.is_of_the_past(&kinds, &parts) {
+            let what = "the MANIFEST lists files that are missing and lacks tables that are there: its \
+                        end is lost";
+            problems.push(format!("{}: {what}", dir.display()));
+            tree = Tree::Parts(parts);
+        }
+    }
     let mut repair = Repair::new(options, &tree, kinds)?;
     repair.report.problems = problems;
     repair.run(&tree)?;
@@ -155,6 +164,17 @@ fn is_damage(error: &Error) -> bool {
 /// be damage. A log's header has one, and then a newer version wrote it.
 fn is_table_damage(error: &Error) -> bool {
     is_damage(error) || matches!(error, Error::Unsupported { .. })
+}
+
+/// Whether the file system cannot give a file a second name.
+fn has_no_links(error: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
+    match error {
+        Error::Io { source, .. } => {
+            matches!(source.kind(), PermissionDenied | TooManyLinks | Unsupported)
+        }
+        _ => false,
+    }
 }
 
 impl<'a> Repair<'a> {
@@ -314,13 +334,15 @@ impl<'a> Repair<'a> {
         for name in fs.list(&self.dir)? {
             match names::parse(&name) {
                 Some(FileKind::Table(number)) if stays.contains(&number) => {}
+                // Worth nothing, and the new CURRENT goes by this name.
+                Some(FileKind::Temporary) => {}
                 Some(kind) if kind.number() < Some(most) => replaced.push(name),
                 None if name == "CURRENT" => replaced.push(name),
                 _ => {}
             }
         }
         replaced.sort();
-        let mut moved = Vec::new();
+        let mut second = Vec::new();
         for name in &replaced {
             let mut to = lost.join(name);
             for n in 1.. {
@@ -329,8 +351,12 @@ impl<'a> Repair<'a> {
                 }
                 to = lost.join(format!("{name}.{n}"));
             }
-            fs.hard_link(&self.dir.join(name), &to)?;
-            moved.push(to);
+            match fs.hard_link(&self.dir.join(name), &to) {
+                Ok(()) => second.push((name, to, true)),
+                // It gets its new name when the old one is not needed any more.
+                Err(error) if has_no_links(&error) => second.push((name, to, false)),
+                Err(error) => return Err(error),
+            }
         }
         // Before the new MANIFEST: from then on an opening may delete what that does not list.
         fs.sync_dir(&lost)?;
@@ -346,10 +372,19 @@ impl<'a> Repair<'a> {
         let roll_after = self.options.manifest_roll_bytes;
         Manifest::create(&fs, &self.dir, manifest_number, &edit, roll_after)?;
         self.is_done = true;
-        for name in replaced.iter().filter(|&name| name != "CURRENT") {
-            fs.remove(&self.dir.join(name))?;
+        let mut moved = Vec::new();
+        for (name, to, is_there) in second {
+            match (name == "CURRENT", is_there) {
+                (false, true) => fs.remove(&self.dir.join(name))?,
+                (false, false) => fs.rename(&self.dir.join(name), &to)?,
+                (true, true) => {}
+                // Replaced: it held no more than the name of a MANIFEST.
+                (true, false) => continue,
+            }
+            moved.push(to);
         }
         fs.sync_dir(&self.dir)?;
+        fs.sync_dir(&lost)?;
         let mut report = std::mem::take(&mut self.report);
         report.tables = self.tree.len();
         report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();

@@ -231,7 +231,11 @@ impl Repair<'_> {
         let kept = file.as_ref().map_or(0, |file| file.meta.entries);
         self.report.problems.push(format!("{}: {kept} entries were salvaged", path.display()));
         for Hole { offset, bytes, after, before, why } in holes {
-            self.report.problems.push(why.to_string());
+            let why = why.to_string();
+            // The first thing that is wrong was met before.
+            if !self.report.problems.contains(&why) {
+                self.report.problems.push(why);
+            }
             // Newer versions of the key behind the hole may have been in it; none of the key before it.
             let from = after.map_or(keys.0.clone(), Bound::Excluded);
             let to = before.map_or(keys.1.clone(), Bound::Included);
