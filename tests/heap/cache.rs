@@ -30,7 +30,7 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
     let before = held_bytes();
     let empty_dir = tempfile::tempdir().unwrap();
     let empty = Db::builder(empty_dir.path()).memtable_bytes(MEMTABLE_BYTES).open().unwrap();
-    let empty_bytes = held_bytes() - before;
+    let empty_bytes = held_bytes().saturating_sub(before);
     empty.close().unwrap();
 
     for &capacity in capacities {
@@ -52,7 +52,7 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
                             meet.wait();
                             // By one thread: measuring takes memory.
                             if thread == 0 {
-                                held.fetch_max(held_bytes() - before, Relaxed);
+                                held.fetch_max(held_bytes().saturating_sub(before), Relaxed);
                             }
                             meet.wait();
                         }

@@ -24,7 +24,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a group is acknowledged though its append failed",
         file: "src/db/write.rs",
-        old: "logged.map_err(|error| self.latch_unless_out_of_space(error))?;",
+        old: "logged.map_err(|error| self.latch_unless_retried(error))?;",
         new: "let _ = logged;",
         program: "db",
         test: "durability::a_failed_append_is_told_to_every_writer_of_the_group",
@@ -49,7 +49,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "close does not sync",
         file: "src/db/mod.rs",
-        old: "None => inner.sync_wals(),",
+        old: "None => self.sync_wals(),",
         new: "None => Ok(()),",
         program: "db",
         test: "durability::what_was_written_before_a_close_survives_a_power_loss",
