@@ -49,6 +49,9 @@ pub struct Stats {
     /// aside: read as before, but no longer compacted, nor is what is newer than they are and
     /// overlaps them.
     pub damaged: Vec<DamagedTable>,
+    /// Why something that the database has to do waits, though nothing is wrong with it: there is no
+    /// space to take its directory over, to flush, or to compact. It is tried again; reads go on.
+    pub out_of_space: Option<Error>,
 }
 
 /// A table of the tree that is set aside, see [`Stats::damaged`].
@@ -135,9 +138,11 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
-        let (pressure, damaged) = {
+        let (pressure, damaged, hindrance) = {
             let state = self.lock_state();
-            (state.pressure, state.work.damaged.clone())
+            let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
+            let hindrance = flushes.hindrance().or(compactions.hindrance()).cloned();
+            (state.pressure, state.work.damaged.clone(), hindrance)
         };
         let view = self.view.load_arc(&pin());
         let files: Vec<FileStats> = view
@@ -173,6 +178,7 @@ impl Inner {
             compaction_debt_bytes: pressure.debt_bytes,
             write_brake: write_brake(pressure),
             damaged,
+            out_of_space: self.missing_space().or(hindrance),
             files,
         }
     }
@@ -236,6 +242,9 @@ impl fmt::Display for Stats {
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
         let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
         writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_brake)?;
+        if let Some(error) = &self.out_of_space {
+            writeln!(f, "  waits         {error}")?;
+        }
         if !self.damaged.is_empty() {
             writeln!(f, "\nSet aside from compaction")?;
         }

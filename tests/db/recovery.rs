@@ -337,6 +337,8 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
         without += 1;
         assert_eq!(db.get("number").unwrap().unwrap(), b"120", "{story}");
         assert!(db.iter().all(|entry| entry.is_ok()), "{story}");
+        let waits = db.stats().out_of_space;
+        assert!(nth == openings || waits.is_some_and(|error| error.is_out_of_space()), "{story}");
         let refused = db.write(write(121)).and_then(|()| db.persist());
         assert!(refused.is_err(), "{story}: written without space");
         fs.heal();

@@ -128,7 +128,14 @@ impl ReadDb {
                 tell(format_args!("note: opened read-only: {}", one_line(&error.to_string())));
                 Ok(db)
             }
-            opened => Ok(opened?),
+            opened => {
+                let db = opened?;
+                if let Some(error) = db.stats().out_of_space {
+                    let error = one_line(&error.to_string());
+                    tell(format_args!("note: opened without space to write: {error}"));
+                }
+                Ok(db)
+            }
         }
     }
 }
