@@ -27,6 +27,8 @@ const LARGE_BLOCK_BYTES: usize = 1 << 20;
 pub(crate) struct BlockFile {
     file: Arc<dyn RandomAccessFile>,
     footer: Footer,
+    /// Where blocks end at the latest: where the footer begins.
+    limit: u64,
     counters: Arc<Counters>,
     file_counters: FileCounters,
     /// The end of the file, while the table is being opened.
@@ -59,16 +61,18 @@ impl BlockFile {
         file.read_exact_at(length - tail_bytes, &mut tail)?;
         let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
         let footer = Footer::decode(footer, length, file.path())?;
-        Ok(BlockFile { file, footer, counters, file_counters, tail })
+        let limit = length - FOOTER_BYTES as u64;
+        Ok(BlockFile { file, footer, limit, counters, file_counters, tail })
     }
 
-    /// With a footer that was found by other means than at the file's end.
+    /// With a footer that was found by other means than at the file's end, where there may be none.
     pub fn with_footer(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
         footer: Footer,
     ) -> BlockFile {
-        BlockFile { file, footer, counters, file_counters: FileCounters::new(), tail: Vec::new() }
+        let (limit, file_counters) = (file.len(), FileCounters::new());
+        BlockFile { file, footer, limit, counters, file_counters, tail: Vec::new() }
     }
 
     /// Gives back the memory of the tail: the table is open.
@@ -100,7 +104,7 @@ impl BlockFile {
 
     /// Where the footer begins: blocks end at or before it.
     pub fn limit(&self) -> u64 {
-        self.file.len() - FOOTER_BYTES as u64
+        self.limit
     }
 
     /// Damage in the block at `handle`, as an error that names the file.

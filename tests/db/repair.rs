@@ -233,6 +233,26 @@ fn without_current_the_newest_manifest_is_taken() {
 /// A table of a deeper level may hold a newer write than one of a shallower level, of another key. A
 /// repair that put all tables into level 0 by their largest sequence numbers would answer old values.
 #[test]
+fn a_newer_value_in_a_table_of_older_writes_is_found() {
+    let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
+    let open = || options(&case.path()).table_bytes(1 << 20).level_base_bytes(1 << 20).open();
+    let db = open().unwrap();
+    for number in 0..300 {
+        case.put(&db, number, Some("old".into()));
+    }
+    db.compact_range::<&str>(..).unwrap();
+    (0..10).for_each(|number| case.put(&db, number, Some("new".into())));
+    db.flush().unwrap();
+    (200..250).for_each(|number| case.put(&db, number, Some("newest".into())));
+    db.compact_range("key 00200"..).unwrap();
+    let tables: Vec<_> = db.stats().files.iter().map(|file| (file.level, file.number)).collect();
+    assert!(tables.len() == 2 && tables[0].0 == 0, "{tables:?}");
+    db.close().unwrap();
+    case.files("MANIFEST").iter().for_each(|path| fs::remove_file(path).unwrap());
+    case.repaired(Allowed::NothingUnknown);
+}
+
+#[test]
 fn without_a_manifest_every_key_has_its_newest_value() {
     for with_log in [false, true] {
         let case = Case::new(with_log);
@@ -283,7 +303,9 @@ fn the_parts_of_a_manifest_that_can_be_read_count() {
 /// since, which a crash has left over.
 #[test]
 fn a_table_that_has_left_the_tree_stays_out() {
-    for manifest_is_readable in [true, false] {
+    // Damage behind the edit that removed it, before it, and no MANIFEST at all.
+    for damage in [Some(60), Some(usize::MAX), None] {
+        let manifest_is_readable = damage.is_some();
         let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
         let db = options(&case.path()).open().unwrap();
         (0..100).for_each(|number| case.put(&db, number, Some("old".into())));
@@ -300,13 +322,13 @@ fn a_table_that_has_left_the_tree_stays_out() {
         assert!(!old.exists());
         fs::write(&old, bytes).unwrap();
         let manifest = case.files("MANIFEST").pop().unwrap();
-        match manifest_is_readable {
-            // The last edit but the marks that follow it.
-            true => case.damage(&manifest, |bytes| {
-                let at = bytes.len() - 60;
+        match damage {
+            Some(at) => case.damage(&manifest, |bytes| {
+                // In the last edit at the latest, which marks of syncs follow.
+                let at = at.min(bytes.len() - 60);
                 bytes[at] ^= 1;
             }),
-            false => fs::remove_file(manifest).unwrap(),
+            None => fs::remove_file(manifest).unwrap(),
         }
         let report = case.repaired(match manifest_is_readable {
             true => Allowed::NothingUnknown,
