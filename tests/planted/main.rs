@@ -10,8 +10,9 @@
 //! A bug is a piece of text that stands once in one file, and what takes its place. So the list stops
 //! fitting loudly when the source moves on: adapt the text to the new source, and keep the mistake.
 //!
-//! The copy has a target directory of its own, so each bug costs one incremental build of the library
-//! and of one test program. The copy's command line is empty: no bug is in it.
+//! The copy has a target directory of its own: in one that it shared, cargo would take its programs for
+//! those of the source. So each bug costs one incremental build of the library and of one test program.
+//! The copy's command line is empty: no bug is in it.
 
 mod bugs;
 
