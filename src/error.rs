@@ -63,6 +63,10 @@ pub enum Error {
     /// The database was opened to be read only, by [`Builder::open_read_only`](crate::Builder::open_read_only).
     #[error("the database was opened read-only")]
     OpenedReadOnly,
+    /// Work in the background panicked: a bug, here or in what was plugged in, such as a file system.
+    /// The message is the panic's. Open the database again to go on.
+    #[error("work in the background panicked: {0}")]
+    Panicked(String),
     /// The database was closed.
     #[error("the database is closed")]
     Closed,

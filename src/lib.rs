@@ -50,8 +50,8 @@ mod wal;
 
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
-    BrakeCause, Builder, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Snapshot,
-    Stats, VerifyReport, WriteBatch, WriteBrake,
+    BrakeCause, Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats,
+    Loss, RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteBrake,
 };
 pub use error::{Error, Result};
 pub use hash::hash64;

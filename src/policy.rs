@@ -22,7 +22,6 @@
 //! shrinks as the tree grows. So when all filters together exceed the budget by a twentieth, tables that
 //! hold more than their share are rewritten as soon as no other compaction is due.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -150,7 +149,11 @@ impl FilterPolicy {
 
     /// Level and number of the table to rewrite in its place because all filters together exceed
     /// the budget by a twentieth, and this one's holds most above its share.
-    pub(crate) fn overspent(&self, version: &Version, busy: &HashSet<u64>) -> Option<(usize, u64)> {
+    pub(crate) fn overspent(
+        &self,
+        version: &Version,
+        is_held: impl Fn(u64) -> bool,
+    ) -> Option<(usize, u64)> {
         let Rule::Budget(budget, family) = self.0 else { return None };
         let metas = version.metas();
         let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
@@ -165,7 +168,7 @@ impl FilterPolicy {
         let candidates: Vec<_> = infos()
             .filter(|(level, file, info)| {
                 let may_shrink = info.family == Some(family) && info.keys >= 10_000;
-                *level > 0 && may_shrink && !busy.contains(&file.meta.number)
+                *level > 0 && may_shrink && !is_held(file.meta.number)
             })
             .collect();
         // What follows takes milliseconds, and this is asked at every change of the tree.

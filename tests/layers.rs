@@ -142,3 +142,45 @@ fn imports_are_found_in_every_form() {
     let names: Vec<_> = imports(text).into_iter().collect();
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
 }
+
+/// How often the word `unsafe` stands in a source text, comments left out.
+fn unsafe_words(text: &str) -> usize {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    code.flat_map(|line| line.split(|c| !is_word(c))).filter(|word| *word == "unsafe").count()
+}
+
+#[test]
+fn every_unsafe_line_is_in_the_list_of_proofs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    source_files(&root.join("src"), &mut files);
+    let mut found: Vec<(String, usize)> = files
+        .iter()
+        .map(|path| {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_string();
+            (name, unsafe_words(&fs::read_to_string(path).unwrap()))
+        })
+        .filter(|(_, words)| *words > 0)
+        .collect();
+    found.sort();
+    let document = fs::read_to_string(root.join("docs/unsafe.md")).unwrap();
+    let listed: Vec<(String, usize)> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `src/"))
+        .map(|row| {
+            let mut cells = row.split('|').map(str::trim);
+            let name = format!("src/{}", cells.next().unwrap().trim_end_matches('`'));
+            let words = cells.next().unwrap().parse().unwrap();
+            assert!(cells.all(|cell| cell.len() > 10 || cell.is_empty()), "{name} has no proof");
+            (name, words)
+        })
+        .collect();
+    assert_eq!(listed, found, "docs/unsafe.md (left) is not what the source has (right)");
+}
+
+#[test]
+fn unsafe_words_are_counted_outside_of_comments() {
+    let text = "unsafe { f() } // unsafe\n/// unsafe\nunsafe_op(); let x = unsafe{y};";
+    assert_eq!(unsafe_words(text), 2);
+}

@@ -1,4 +1,4 @@
-//! Any bytes, read as a WAL.
+//! Any bytes, read as a log.
 
 #![no_main]
 

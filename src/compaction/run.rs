@@ -3,12 +3,13 @@
 //! Outputs are cut at the target size, and earlier where one would overlap too much of the level
 //! after it or where a file of that level ends, but never between two versions of a user key: a
 //! level holds a user key in one file. A table's range deletions reach to the first key of the next
-//! one at most.
+//! one at most. A plan's fences are cut at, too.
 //!
 //! A large compaction is split by key range ([`split`](super::split)) over several threads. Each
 //! part is a merge of its own; all their tables are handed over together, or none: the first part
 //! that fails stops the others, and what they wrote is deleted.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -62,7 +63,7 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
         let mut outputs = Outputs::new(job, plan, &deleted, range.lower);
         let sources = sources(plan, &inputs, &output_inputs);
         let merged = merge(job, plan, sources, range, &failed, &mut outputs);
-        let merged = merged.and_then(|()| outputs.cut(range.upper));
+        let merged = merged.and_then(|()| outputs.finish(range.upper));
         if merged.is_err() {
             failed.store(true, Ordering::Relaxed);
         }
@@ -119,6 +120,7 @@ fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) 
 /// The files of the plan: those of its level, and those of its output level.
 fn input_files(version: &Version, plan: &Plan) -> (Vec<Arc<TableFile>>, Vec<Arc<TableFile>>) {
     let files = |level: usize, numbers: &[u64]| -> Vec<Arc<TableFile>> {
+        let numbers: HashSet<u64> = numbers.iter().copied().collect();
         let level = version.levels[level].iter();
         level.filter(|file| numbers.contains(&file.meta.number)).cloned().collect()
     };
@@ -209,11 +211,19 @@ struct Outputs<'a> {
     overlapped_bytes: u64,
     /// How many of its files ended while the current table was being written.
     crossed: usize,
+    /// Where the plan cuts tables; those that were not passed yet.
+    fences: &'a [Vec<u8>],
 }
 
 impl<'a> Outputs<'a> {
-    fn new(job: &'a Job<'a>, plan: &Plan, deleted: &'a Ranges<'a>, lower: Option<&[u8]>) -> Self {
+    fn new(
+        job: &'a Job<'a>,
+        plan: &'a Plan,
+        deleted: &'a Ranges<'a>,
+        lower: Option<&[u8]>,
+    ) -> Self {
         let grandparents = job.version.levels.get(plan.output_level + 1);
+        let passed = plan.fences.partition_point(|fence| lower.is_some_and(|l| fence[..] <= *l));
         Outputs {
             job,
             output_level: plan.output_level,
@@ -226,12 +236,14 @@ impl<'a> Outputs<'a> {
             next_grandparent: 0,
             overlapped_bytes: 0,
             crossed: 0,
+            fences: &plan.fences[passed..],
         }
     }
 
     fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(internal_key);
         if self.last_user_key != key || self.current.is_none() {
+            self.pass_fences(|fence| fence <= key)?;
             let crossed_before = self.crossed;
             self.pass_grandparents(key);
             if self.is_full(crossed_before) {
@@ -245,6 +257,23 @@ impl<'a> Outputs<'a> {
             None => self.current.insert(self.job.store.create(self.job.filter, self.output_level)?),
         };
         table.add(internal_key, value)
+    }
+
+    /// Cuts at the fences that lie behind the current table.
+    fn pass_fences(&mut self, is_passed: impl Fn(&[u8]) -> bool) -> Result<()> {
+        while let Some((fence, rest)) = self.fences.split_first()
+            && is_passed(fence)
+        {
+            self.cut(Some(fence))?;
+            self.fences = rest;
+        }
+        Ok(())
+    }
+
+    /// Ends the last table of a part that ends before the user key `upper`.
+    fn finish(&mut self, upper: Option<&[u8]>) -> Result<()> {
+        self.pass_fences(|fence| upper.is_none_or(|upper| fence < upper))?;
+        self.cut(upper)
     }
 
     fn pass_grandparents(&mut self, key: &[u8]) {

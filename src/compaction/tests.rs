@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::pick::{Plan, Shape, plan};
+use super::pick::{Held, Plan, Shape, plan};
 use super::run::{Job, Outcome, run};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
@@ -21,7 +21,7 @@ use crate::range_del::RangeTombstone;
 use crate::stats::Counters;
 use crate::table::{Compression, TableContext, TableOptions};
 use crate::version::{
-    COMPACTION_SCAN, LevelCursor, TableFile, TableStore, Version, VersionEdit, names,
+    COMPACTION_SCAN, FileMeta, LevelCursor, TableFile, TableStore, Version, VersionEdit, names,
 };
 
 const DIR: &str = "/db";
@@ -266,6 +266,56 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
         .iter()
         .filter(|file| file.meta.file_bytes < SHAPE.table_bytes / 2);
     assert_eq!(small.count(), 0, "a table was cut far too early");
+}
+
+/// What lies above a damaged file is cut where that begins and ends: range deletions too, which
+/// would hold up what lies beside it.
+#[test]
+fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
+    for seed in 0..6 {
+        let store = store(Arc::new(MemFs::new()));
+        let (version, last) = version_with_ranges(&store, seed);
+        let metas = version.metas();
+        let damaged = metas[6][1];
+        let first = key::user_key(&damaged.smallest);
+        let held = Held { damaged: [damaged.number].into(), ..Held::default() };
+        let inputs = metas[0].iter().map(|file| file.number).collect();
+        let shape = Shape { table_bytes: 1 << 20, ..SHAPE };
+        let plan = plan(&metas, 0, 5, inputs, &shape, &held).unwrap();
+        assert_eq!(plan.fences.len(), 2);
+        for parts in [1, 3] {
+            let cancelled = AtomicBool::new(false);
+            let job =
+                Job { shape: &shape, ..job_without_filter(&store, &version, &cancelled, parts) };
+            let outputs = run(&job, &plan).unwrap().outputs;
+            let metas: Vec<_> = outputs.iter().map(|file| &file.meta).collect();
+            let is_before = |meta: &&&FileMeta| meta.ends_before(first);
+            let is_behind =
+                |meta: &&&FileMeta| key::user_key(&meta.smallest) >= &plan.fences[1][..];
+            let is_inside = |meta: &&&FileMeta| {
+                !meta.ends_before(first)
+                    && !is_behind(meta)
+                    && key::user_key(&meta.smallest) >= first
+                    && key::user_key(&meta.largest) <= &plan.fences[1][..]
+            };
+            let count = metas.iter().filter(is_before).count()
+                + metas.iter().filter(is_behind).count()
+                + metas.iter().filter(is_inside).count();
+            assert_eq!(count, outputs.len(), "seed {seed}: a table reaches over a fence");
+            assert!(count >= 3, "seed {seed}: {count} tables");
+            // Nothing is lost by it.
+            let removed = plan.inputs.iter().map(|&number| (0, number));
+            let removed = removed.chain(plan.output_inputs.iter().map(|&number| (5, number)));
+            let edit = VersionEdit {
+                removed: removed.collect(),
+                added: outputs.iter().map(|file| (5, file.meta.clone())).collect(),
+                ..VersionEdit::default()
+            };
+            let opened = outputs.into_iter().map(|file| (file.meta.number, file)).collect();
+            let after = version.apply(&edit, &opened);
+            assert!(visible(&after, last) == visible(&version, last), "seed {seed}");
+        }
+    }
 }
 
 /// What a reader sees: of each key the newest entry, unless a newer range deletion holds it. Asks

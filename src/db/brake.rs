@@ -24,7 +24,7 @@
 
 use std::time::Duration;
 
-use crate::compaction::pick::{self, Shape};
+use crate::compaction::pick::{self, Held, Shape};
 use crate::version::Version;
 
 /// How many full memtables may wait for their flush.
@@ -82,11 +82,13 @@ pub(super) struct Pressure {
 }
 
 impl Pressure {
-    /// That of a tree, without its memtables.
-    pub fn of_tree(version: &Version, shape: &Shape) -> Pressure {
+    /// That of a tree, without its memtables. What damaged files hold up does not count: writers
+    /// would wait for it for ever.
+    pub fn of_tree(version: &Version, shape: &Shape, held: &Held) -> Pressure {
+        let levels = pick::without_held_up(&version.metas(), shape, held);
         Pressure {
-            l0_files: version.levels[0].len() as u64,
-            debt_bytes: pick::debt_bytes(&version.metas(), shape),
+            l0_files: levels[0].len() as u64,
+            debt_bytes: pick::debt_bytes(&levels, shape),
             level_base_bytes: shape.level_base_bytes,
             ..Pressure::default()
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use super::Db;
+use super::{Db, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::pick::Shape;
 use crate::error::{Error, Result};
@@ -39,6 +39,7 @@ pub struct Builder {
     pub(crate) memtable_bytes: usize,
     pub(crate) shape: Shape,
     pub(crate) compaction_threads: usize,
+    pub(crate) salvage_logs: bool,
     pub(crate) manifest_roll_bytes: u64,
     pub(crate) max_open_files: Option<usize>,
 }
@@ -69,6 +70,7 @@ impl Builder {
                 table_bytes: 64 << 20,
             },
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
+            salvage_logs: false,
             manifest_roll_bytes: ROLL_AFTER_BYTES,
             max_open_files: None,
         }
@@ -178,9 +180,11 @@ impl Builder {
         self
     }
 
-    /// How many threads compact. Default: one for each processor, 2 to 8. Flushes have a thread of
-    /// their own. Compactions of different files run beside each other; a large one is split by key
-    /// range over the threads that are idle.
+    /// How many threads may compact this database at a time. Default: one for each processor, 2 to 8.
+    /// It is a share, not a reserve: all databases of the process take their threads from one pool,
+    /// which grows as needed, and an idle database uses none. A flush takes one more, at once.
+    /// Compactions of different files run beside each other; a large one is split by key range over
+    /// what is left of the share.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
@@ -198,7 +202,7 @@ impl Builder {
     /// of it. Reads go beyond it rather than wait: by as many tables as are being read at one
     /// moment.
     ///
-    /// Iterators and snapshots that outlive the database keep the tables they need open, beyond this,
+    /// Iterators and cursors that outlive the database keep the tables they need open, beyond this,
     /// up to a quarter of what the process may have. Tables beyond that are opened when they are
     /// read, and an error names the one that is gone by then.
     pub fn max_open_files(mut self, files: usize) -> Builder {
@@ -255,6 +259,40 @@ impl Builder {
         self.check()?;
         self.path = lasting(&*self.fs, &self.path)?;
         Db::read_with(self)
+    }
+
+    /// Makes a database of what is left in the directory, where it does not open any more: `CURRENT` or
+    /// the MANIFEST are lost or damaged, tables or logs are damaged or missing. Every byte is read. Where
+    /// nothing is wrong nothing is changed.
+    ///
+    /// - Where a MANIFEST is whole the tables stay where they are. Damaged ones are replaced by what can
+    ///   be read of them.
+    /// - Else all tables and logs are merged into new ones, but for tables that a readable part of a
+    ///   MANIFEST removed. That takes as much space again, and deleted keys may be there again: a table
+    ///   left over by a crash may hold them.
+    /// - Of the logs the prefix that can be read is kept, so that no write comes back without those before
+    ///   it. See [`Builder::salvage_logs`].
+    ///
+    /// Nothing is deleted: what is no longer part of the database is in its subdirectory `lost` afterwards,
+    /// and may be removed when the result is found good. A repair that is interrupted can be started again.
+    ///
+    /// The report says what was found, which keys may be missing or have an older value, and what was moved.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] where there is nothing of a database; [`Error::Locked`] when it is open
+    /// elsewhere; [`Error::Unsupported`] when a newer version wrote it.
+    pub fn repair(mut self) -> Result<RepairReport> {
+        self.check()?;
+        self.path = lasting(&*self.fs, &self.path)?;
+        super::repair::repair(&self)
+    }
+
+    /// Whether [`Builder::repair`] also keeps writes of the logs that stand behind a hole, whose writer
+    /// had seen those that are missing. Default false.
+    pub fn salvage_logs(mut self, salvage: bool) -> Builder {
+        self.salvage_logs = salvage;
+        self
     }
 
     fn check(&self) -> Result<()> {

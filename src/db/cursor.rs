@@ -27,7 +27,8 @@ use crate::slice::Slice;
 
 /// A cursor over the entries of a database, or of a range of it, as they were when it was made.
 ///
-/// It stands on an entry or, past either end and after an error, on none.
+/// It stands on an entry or, past either end and after an error, on none. It goes on when the
+/// database is closed; one that is made afterwards answers [`Error::Closed`] to every seek.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -141,6 +142,7 @@ impl DbCursor {
             Some(upper) => self.seek_before(&upper),
             None => {
                 self.standing = Standing::Nowhere;
+                self.moment.check_open()?;
                 self.merged.seek_to_last()?;
                 self.find_backward()
             }
@@ -149,6 +151,7 @@ impl DbCursor {
 
     /// To the first entry whose key is at or after `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.moment.check_open()?;
         let mut key = key.as_ref();
         if self.bounds.is_before(key) {
             key = self.bounds.lower().unwrap_or_default();
@@ -174,6 +177,7 @@ impl DbCursor {
     /// To the last entry whose key is before `key`, which is not past the upper bound.
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.standing = Standing::Nowhere;
+        self.moment.check_open()?;
         self.merged.seek_before(&key::internal_key(key, key::MAX_SEQUENCE, key::SEEK_KIND))?;
         self.find_backward()
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::builder::lasting;
 use super::install::whole_tree;
+use super::jobs::Awaited;
 use super::write::lock;
 use super::{Inner, Progress, sequence_after};
 use crate::cursor::Cursor;
@@ -82,7 +83,7 @@ impl Inner {
                 if error.is_out_of_space() {
                     *copied = unlisted;
                 }
-                self.latch_unless_out_of_space(error)
+                self.latch_unless_retried(error)
             })?;
             // Before a compaction may drop what the files hide: readers must see them by then.
             self.visible.store(sequence, Ordering::Release);
@@ -94,13 +95,16 @@ impl Inner {
 
     /// Runs `work` while no flush and no compaction changes the tree.
     pub(super) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.wait_until(|state| !state.manual)?.manual = true;
+        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
         let result = self
-            .wait_until(|state| state.frozen.is_empty() && state.compactions == 0)
+            .wait_until(Awaited::Flushes, |state| state.frozen.is_empty() && state.compactions == 0)
             .map(drop)
             .and_then(|()| work());
-        self.lock_state().manual = false;
+        let mut state = self.lock_state();
+        state.manual = false;
+        self.schedule(&mut state);
         self.changed.notify_all();
+        drop(state);
         result
     }
 
@@ -170,7 +174,7 @@ impl Inner {
 
 /// The smallest and the largest internal key of a table, all of it at sequence number 0; `None` when
 /// it is empty.
-fn bounds(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+pub(super) fn bounds(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut bounds = Vec::new();
     let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);
     cursor.seek_to_first()?;

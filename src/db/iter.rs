@@ -14,7 +14,8 @@ use crate::slice::{Slice, SlicePacker};
 /// The entries of a database, or of a range of it, from either end, as they were when it was made.
 ///
 /// Keys are copied, many into one allocation: one that is kept keeps up to 4 KiB. Values share the
-/// block they were found in. After an error it ends.
+/// block they were found in. After an error it ends. It goes on when the database is closed; the
+/// only item of one that is made afterwards is [`Error::Closed`](crate::Error::Closed).
 pub struct DbIterator {
     moment: Moment,
     bounds: Bounds,

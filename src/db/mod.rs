@@ -22,8 +22,11 @@ mod get;
 mod ingest;
 mod install;
 mod iter;
+mod jobs;
+mod pool;
 mod read_only;
 mod recover;
+mod repair;
 mod snapshot;
 mod sources;
 mod stats;
@@ -31,23 +34,23 @@ mod take_over;
 mod verify;
 mod write;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::JoinHandle;
 
 pub use batch::WriteBatch;
 pub use brake::{BrakeCause, WriteBrake};
 pub use builder::Builder;
 pub use cursor::DbCursor;
 pub use iter::DbIterator;
-pub use stats::{FileStats, LevelStats, Stats};
+pub use repair::{Loss, RepairReport};
+pub use stats::{DamagedTable, FileStats, LevelStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
 
-use crate::compaction::pick::Shape;
+use crate::compaction::pick::{Held, Shape};
 use crate::error::{Error, Result};
 use crate::fs::FileLock;
 use crate::key::{MAX_SEQUENCE, SequenceNumber};
@@ -98,8 +101,8 @@ struct State {
     version: Arc<Version>,
     /// What of `version` makes writers brake.
     pressure: brake::Pressure,
-    /// Numbers of the files that a compaction is reading.
-    busy: HashSet<u64>,
+    /// What compactions must leave alone.
+    held: Held,
     flushing: bool,
     compactions: usize,
     /// Of the threads that compact, how many no compaction is using.
@@ -108,6 +111,8 @@ struct State {
     manual: bool,
     /// The directory is not taken over yet: nothing may be flushed.
     waits_for_space: bool,
+    /// The jobs that work for this database, and what hinders them.
+    work: jobs::Work,
 }
 
 /// How far the tables cover the writes, and which WALs hold the others: what the next MANIFEST starts
@@ -131,6 +136,8 @@ impl State {
 }
 
 pub(crate) struct Inner {
+    /// Itself, for the jobs it starts.
+    this: OnceLock<Weak<Inner>>,
     store: TableStore,
     policy: FilterPolicy,
     shape: Shape,
@@ -183,11 +190,6 @@ impl Inner {
         error
     }
 
-    /// As [`Inner::latch`], but for want of space, after which everything is as before.
-    fn latch_unless_out_of_space(&self, error: Error) -> Error {
-        if error.is_out_of_space() { error } else { self.latch(error) }
-    }
-
     fn check_writable(&self) -> Result<()> {
         if self.closing.load(Ordering::Acquire) {
             return Err(Error::Closed);
@@ -203,11 +205,10 @@ impl Inner {
     /// given up, the next owner of the directory may delete their names.
     fn keep_held_tables(&self) {
         let current = self.view.load_arc(&pin());
-        let snapshots_live = !self.snapshots.sequences().is_empty();
         for view in lock(&self.views).iter().filter_map(Weak::upgrade) {
             // The database itself holds the current view once; `current` and `view` are two more.
             let held = !Arc::ptr_eq(&view, &current) || Arc::strong_count(&view) > 3;
-            if held || snapshots_live {
+            if held {
                 for (_, file) in view.version.files() {
                     // One that cannot be kept is opened when it is read, and says then what is wrong.
                     let _ = file.table.block_file().file().keep_open();
@@ -222,42 +223,36 @@ impl Inner {
             true => Err(Error::Closed),
         }
     }
+
+    /// What is left to do once nobody works for the database any more.
+    fn finish_closing(&self) -> Result<()> {
+        // Tables that are no longer listed are deleted now, not after the next opening.
+        drain(install::READERS_PATIENCE);
+        let synced = match self.latched.get() {
+            Some(Error::OpenedReadOnly) => Ok(()),
+            // Nothing was written.
+            None if self.missing_space().is_some() => Ok(()),
+            None => self.sync_wals(),
+            Some(error) => Err(error.clone()),
+        };
+        self.store.departed.close();
+        self.keep_held_tables();
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        synced
+    }
 }
 
-/// Stops the background threads when the last [`Db`] goes.
+/// Closes the database when the last [`Db`] goes.
 struct Handle {
     inner: Arc<Inner>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Handle {
     fn close(&self) -> Result<()> {
-        let inner = &self.inner;
-        if inner.closing.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        match self.inner.closing.swap(true, Ordering::AcqRel) {
+            true => Ok(()),
+            false => self.inner.close(),
         }
-        {
-            let _state = inner.lock_state();
-            inner.changed.notify_all();
-        }
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
-            // A panic there has latched the database already.
-            let _ = thread.join();
-        }
-        // Tables that are no longer listed are deleted now, not after the next opening.
-        drain(install::READERS_PATIENCE);
-        let synced = match inner.latched.get() {
-            Some(Error::OpenedReadOnly) => Ok(()),
-            // Nothing was written.
-            None if inner.missing_space().is_some() => Ok(()),
-            None => inner.sync_wals(),
-            Some(error) => Err(error.clone()),
-        };
-        inner.store.departed.close();
-        inner.keep_held_tables();
-        inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        synced
     }
 }
 
@@ -304,17 +299,21 @@ impl Db {
         Builder::new(path.as_ref())
     }
 
+    /// Makes a database of what is left in the directory `path`, where it does not open any more. See
+    /// [`Builder::repair`].
+    pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
+        Db::builder(path).repair()
+    }
+
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
-        let threads = options.compaction_threads;
         let inner = Arc::new(take_over::open(options)?);
-        let threads = Mutex::new(background::start(&inner, threads)?);
-        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+        background::start(&inner);
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
     }
 
     pub(crate) fn read_with(options: Builder) -> Result<Db> {
         let inner = Arc::new(read_only::open(options)?);
-        let threads = Mutex::default();
-        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner), threads }), inner })
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
     }
 
     /// Opens the database in the directory `path` to read it, with default options: see
@@ -324,8 +323,12 @@ impl Db {
         Db::builder(path).open_read_only()
     }
 
-    /// Waits for the background threads, syncs the WAL and gives up the lock. What writers were
-    /// told is durable then. Other clones answer [`Error::Closed`] from now on.
+    /// Waits for flushes and compactions under way, syncs the WAL and gives up the lock. What writers
+    /// were told is durable then.
+    ///
+    /// From now on other clones and every [`Snapshot`] answer [`Error::Closed`], to reads as to
+    /// writes. Iterators and cursors that were made before go on: they keep the tables and memtables
+    /// that they walk through.
     ///
     /// Dropping the last clone does the same, but cannot report an error.
     pub fn close(self) -> Result<()> {
@@ -484,7 +487,10 @@ impl Db {
 
 /// The database as it was at one moment; see [`Db::snapshot`].
 ///
-/// While it lives, compaction keeps the versions it can see.
+/// While it lives, compaction keeps the versions it can see. It does not keep the database open:
+/// once that is closed, or the last clone of [`Db`] is dropped, every read through the snapshot
+/// answers [`Error::Closed`]: an iterator as its only item, a cursor at each seek. Iterators and
+/// cursors that were made before go on.
 pub struct Snapshot {
     inner: Arc<Inner>,
     sequence: SequenceNumber,

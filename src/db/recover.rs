@@ -46,7 +46,7 @@ pub(super) struct Directory {
     /// `None`: there is no `CURRENT`.
     pub recovered: Option<Recovered>,
     /// Files that can be this database's, by number. Others are left alone.
-    files: Vec<(u64, names::FileKind)>,
+    pub files: Vec<(u64, names::FileKind)>,
 }
 
 impl Directory {
@@ -399,5 +399,48 @@ impl Replayed {
             self.version = Arc::new(self.version.apply(&edit, &opened));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemFs;
+    use crate::version::{Manifest, ROLL_AFTER_BYTES};
+    use crate::{Db, fs};
+
+    /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write: of a level
+    /// a lookup asks one file. Now it is refused, by name.
+    #[test]
+    fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
+        let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
+        let (dir, open) = (Path::new("/db"), || Db::builder("/db").fs(Arc::clone(&fs)).open());
+        let db = open().unwrap();
+        for value in ["old", "new"] {
+            ["a", "m", "z"].iter().for_each(|key| db.put(key, value).unwrap());
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        for level in [0, 1, 6] {
+            let found = read_current(&*fs, dir).unwrap().unwrap();
+            let added: Vec<_> = found.files.into_values().map(|(_, meta)| (level, meta)).collect();
+            assert_eq!(added.len(), 2);
+            let tree = VersionEdit {
+                next_file: Some(found.next_file + 10),
+                flushed_sequence: Some(found.flushed_sequence),
+                oldest_wal: Some(found.oldest_wal),
+                added,
+                ..VersionEdit::default()
+            };
+            Manifest::create(&fs, dir, found.next_file + 9, &tree, ROLL_AFTER_BYTES).unwrap();
+            match (level, open()) {
+                (0, Ok(db)) => assert_eq!(db.get("m").unwrap().unwrap(), b"new"),
+                (1.., Err(Error::Corruption { file, found, .. })) => {
+                    assert!(file.to_str().unwrap().contains("MANIFEST-"), "{file:?}");
+                    assert!(found.contains("from \"a\" to \"z\""), "{found}");
+                }
+                (level, other) => panic!("level {level}: {other:?}"),
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::bounds::Bounds;
 use super::{Inner, View};
 use crate::cursor::{Cursor, Fetch, Step};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::SequenceNumber;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::slice::Slice;
@@ -23,6 +23,9 @@ const READ_AHEAD_BYTES: usize = 256 << 10;
 pub(super) struct Moment {
     pub view: Arc<View>,
     pub sequence: SequenceNumber,
+    /// The database was open. A walk that begins before it is closed goes on, with what it holds;
+    /// one that begins later has nothing to promise.
+    open: bool,
 }
 
 impl Moment {
@@ -30,7 +33,13 @@ impl Moment {
         let view = inner.view.load_arc(&pin());
         // After the view: what this number counts is in the view, or was written later.
         let sequence = sequence.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
-        Moment { view, sequence }
+        Moment { view, sequence, open: inner.check_open().is_ok() }
+    }
+
+    /// Whether the walk may go: the database was open when it began.
+    #[inline]
+    pub fn check_open(&self) -> Result<()> {
+        if self.open { Ok(()) } else { Err(Error::Closed) }
     }
 }
 
@@ -124,7 +133,7 @@ impl Cursor for Source {
 }
 
 /// All that holds entries of the range which the moment sees.
-pub(super) fn sources(Moment { view, sequence }: &Moment, bounds: &Bounds) -> Vec<Source> {
+pub(super) fn sources(Moment { view, sequence, .. }: &Moment, bounds: &Bounds) -> Vec<Source> {
     let sequence = *sequence;
     let options = ScanOptions { fill_cache: true, read_ahead_bytes: READ_AHEAD_BYTES };
     // A memtable without an entry up to this sequence number stays without one: those that are

@@ -7,8 +7,9 @@
 use std::fmt;
 
 use super::Inner;
-use super::brake::{BrakeCause, Pressure, WriteBrake, write_brake};
+use super::brake::{BrakeCause, WriteBrake, write_brake};
 use crate::cache::{BlockKind, KindUsage};
+use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
 use crate::table::TableFilterInfo;
@@ -44,6 +45,24 @@ pub struct Stats {
     pub compaction_debt_bytes: u64,
     /// Whether the tree slows writers down.
     pub write_brake: WriteBrake,
+    /// Tables with damage that a compaction has met since the database was opened. They are set
+    /// aside: read as before, but no longer compacted, nor is what is newer than they are and
+    /// overlaps them.
+    pub damaged: Vec<DamagedTable>,
+    /// Why something that the database has to do waits, though nothing is wrong with it: there is no
+    /// space to take its directory over, to flush, or to compact. It is tried again; reads go on.
+    pub out_of_space: Option<Error>,
+}
+
+/// A table of the tree that is set aside, see [`Stats::damaged`].
+#[derive(Debug, Clone)]
+pub struct DamagedTable {
+    /// The level it stands in.
+    pub level: usize,
+    /// Its file number: `000012.sst` is 12.
+    pub number: u64,
+    /// The damage, with file and offset.
+    pub error: Error,
 }
 
 /// One level of a [`Stats`].
@@ -119,8 +138,13 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
+        let (pressure, damaged, hindrance) = {
+            let state = self.lock_state();
+            let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
+            let hindrance = flushes.hindrance().or(compactions.hindrance()).cloned();
+            (state.pressure, state.work.damaged.clone(), hindrance)
+        };
         let view = self.view.load_arc(&pin());
-        let pressure = Pressure::of_tree(&view.version, &self.shape);
         let files: Vec<FileStats> = view
             .version
             .files()
@@ -153,6 +177,8 @@ impl Inner {
             memtable_entries: view.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
             write_brake: write_brake(pressure),
+            damaged,
+            out_of_space: self.missing_space().or(hindrance),
             files,
         }
     }
@@ -216,6 +242,15 @@ impl fmt::Display for Stats {
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
         let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
         writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_brake)?;
+        if let Some(error) = &self.out_of_space {
+            writeln!(f, "  waits         {error}")?;
+        }
+        if !self.damaged.is_empty() {
+            writeln!(f, "\nSet aside from compaction")?;
+        }
+        for table in &self.damaged {
+            writeln!(f, "  level {}       {}", table.level, table.error)?;
+        }
 
         writeln!(f, "\nMemory")?;
         writeln!(

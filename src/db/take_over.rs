@@ -29,6 +29,7 @@ use super::recover::{Directory, Origin, Replay, Replayed, table_store};
 use super::snapshot::SnapshotList;
 use super::write::{SealedWals, Writer, lock};
 use super::{Frozen, Inner, Progress, State};
+use crate::compaction::pick::Held;
 use crate::error::{Error, Result};
 use crate::fs::{self, FileLock, Fs};
 use crate::memtable::Memtable;
@@ -125,18 +126,20 @@ fn assemble(
     let state = State {
         memtable,
         frozen,
-        pressure: Pressure::of_tree(&version, &options.shape),
+        pressure: Pressure::of_tree(&version, &options.shape, &Held::default()),
         version,
-        busy: HashSet::new(),
+        held: Held::default(),
         flushing: false,
         compactions: 0,
         idle_threads: options.compaction_threads,
         // Nothing is flushed or compacted before the directory is ours.
         manual: waits,
         waits_for_space: waits,
+        work: Default::default(),
     };
     let view = Arc::new(state.view());
     Inner {
+        this: OnceLock::new(),
         policy: options.filter,
         shape: options.shape,
         memtable_bytes: options.memtable_bytes,

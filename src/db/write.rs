@@ -169,7 +169,7 @@ impl Inner {
                 wal.append(&parts)
             }
         };
-        logged.map_err(|error| self.latch_unless_out_of_space(error))?;
+        logged.map_err(|error| self.latch_unless_retried(error))?;
         let logged_bytes = wal.len() - before;
         if group.iter().any(|write| write.durability == Durability::Sync) {
             self.sync_with(writer).map_err(|error| self.latch(error))?;
@@ -252,19 +252,23 @@ impl Inner {
         loop {
             self.check_writable()?;
             if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
-                self.next_wal(writer).map_err(|error| self.latch_unless_out_of_space(error))?;
+                self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
             }
             let memtable_is_full = writer.memtable.bytes() >= self.memtable_bytes;
             if !memtable_is_full && !self.tree_brakes.load(Ordering::Acquire) {
                 writer.owed_wait = Duration::ZERO;
                 return Ok(WriteBrake::None);
             }
-            let state = self.lock_state();
+            let mut state = self.lock_state();
             let frozen_memtables = state.frozen.len();
             let brake =
                 write_brake(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
             match brake {
                 WriteBrake::Stop(cause) => {
+                    // Nobody knows when there will be room again.
+                    if let Some(error) = self.hindrance(&mut state, cause) {
+                        return Err(error);
+                    }
                     let ticker = match cause {
                         BrakeCause::Memtables => Ticker::StallMemtableStops,
                         BrakeCause::Level0 => Ticker::StallL0Stops,
@@ -319,7 +323,7 @@ impl Inner {
 
     /// Freezes the memtable and its WAL; the next write goes to new ones.
     pub(super) fn rotate(&self, writer: &mut Writer) -> Result<()> {
-        self.next_wal(writer).map_err(|error| self.latch_unless_out_of_space(error))?;
+        self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
         let (memtable, writing) = Memtable::new(self.memtable_bytes);
         writer.memtable = writing;
 
@@ -330,7 +334,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Shows readers, writers and background threads what `state` holds now.
+    /// Shows readers and writers what `state` holds now, and starts the work it asks for.
     pub(super) fn publish(&self, state: &mut State) {
         let view = Arc::new(state.view());
         let mut views = lock(&self.views);
@@ -338,9 +342,10 @@ impl Inner {
         views.push(Arc::downgrade(&view));
         drop(views);
         self.view.replace(view);
-        state.pressure = Pressure::of_tree(&state.version, &self.shape);
+        state.pressure = Pressure::of_tree(&state.version, &self.shape, &state.held);
         self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
         self.changed.notify_all();
+        self.schedule(state);
     }
 }
 

@@ -48,6 +48,8 @@
 mod bloom;
 mod builder;
 mod burr;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod hashes;
 mod legacy;
 mod lines;

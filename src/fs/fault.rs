@@ -135,13 +135,21 @@ impl FaultFs {
 
     /// The call that comes after `nth` more calls of `target` fails; 0 is the next one.
     pub fn fail_once(&self, target: Target, nth: u64, fault: Fault) {
-        let rule = Rule { target, calls_before: nth, forever: false, fault };
-        self.control.state().rules.push(rule);
+        self.add(Rule { target, name_end: "", calls_before: nth, forever: false, fault });
     }
 
     /// As [`FaultFs::fail_once`], and every call of `target` after that fails, too.
     pub fn fail_from(&self, target: Target, nth: u64, fault: Fault) {
-        let rule = Rule { target, calls_before: nth, forever: true, fault };
+        self.add(Rule { target, name_end: "", calls_before: nth, forever: true, fault });
+    }
+
+    /// As [`FaultFs::fail_from`], but only calls for files whose names end in `name_end` are counted
+    /// and fail.
+    pub fn fail_files_from(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
+        self.add(Rule { target, name_end, calls_before: nth, forever: true, fault });
+    }
+
+    fn add(&self, rule: Rule) {
         self.control.state().rules.push(rule);
     }
 
@@ -185,6 +193,8 @@ struct State {
 #[derive(Debug)]
 struct Rule {
     target: Target,
+    /// What the names of the files end in; "": any.
+    name_end: &'static str,
     calls_before: u64,
     forever: bool,
     fault: Fault,
@@ -211,10 +221,11 @@ impl State {
     }
 
     /// The fault that the rules have for this call.
-    fn fault(&mut self, operation: Operation) -> Option<Fault> {
+    fn fault(&mut self, operation: Operation, path: &Path) -> Option<Fault> {
         let mut fault = None;
         self.rules.retain_mut(|rule| {
-            if !rule.target.includes(operation) {
+            let is_named = path.as_os_str().as_encoded_bytes().ends_with(rule.name_end.as_bytes());
+            if !rule.target.includes(operation) || !is_named {
                 return true;
             }
             if rule.calls_before > 0 {
@@ -248,7 +259,7 @@ impl Control {
                 state = self.state();
             }
         }
-        state.fault(operation).map_or(Ok(()), Err)
+        state.fault(operation, path).map_or(Ok(()), Err)
     }
 
     fn admit(&self, operation: Operation, path: &Path) -> Result<()> {

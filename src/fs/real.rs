@@ -147,23 +147,25 @@ pub(super) fn open_to_read(path: &Path) -> io::Result<(OwnedFd, Metadata)> {
     if metadata.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
+    if !metadata.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+    }
     Ok((file.into(), metadata))
 }
 
 /// Opens a file for reading. On Linux its time of last access is left as it is, where the owner asks:
-/// noting it at every read takes a tenth of a read of 4 KiB.
+/// noting it at every read takes a tenth of a read of 4 KiB. A pipe of this name is not waited for.
 fn open_unnoted(path: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+    let open =
+        |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
     #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::OFlags;
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = OFlags::NOATIME.bits() as i32;
-        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
-            opened => return opened,
-        }
+    match open(OFlags::NOATIME | OFlags::NONBLOCK) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+        opened => return opened,
     }
-    File::open(path)
+    open(OFlags::NONBLOCK)
 }
 
 /// A new, empty file, in place of any that stood under this name.

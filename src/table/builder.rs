@@ -32,6 +32,7 @@ use super::filter_block::full_filter_name;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
 use super::index::shortest_separator;
 use super::info::policy_name;
+use super::limits::most_metadata_bytes;
 use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
 use super::prefix::{FilterKeys, PrefixExtractor};
 use super::properties::{BYTEWISE_COMPARATOR, names};
@@ -302,7 +303,11 @@ impl TableBuilder {
         let mut block = BlockBuilder::for_index();
         self.index.write_to(&mut block);
         let block = block.finish();
-        let compression = self.compressor.compress(block, &mut self.compressed);
+        // A reader does not let a small file claim much: what it would refuse is written plainly.
+        let compression = match block.len() as u64 <= most_metadata_bytes(self.offset) {
+            true => self.compressor.compress(block, &mut self.compressed),
+            false => Compression::None,
+        };
         let stored = if compression == Compression::None { block } else { &self.compressed };
         write_block(&mut *self.file, &mut self.offset, stored, compression)
     }

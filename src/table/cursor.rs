@@ -132,7 +132,8 @@ impl TableCursor {
             Ok(HeldBlock::Shared(lease.to_arc()))
         } else {
             let stored = self.fetch(index, i, LineBuf::zeroed)?;
-            Ok(HeldBlock::Private(Arc::new(table.decode_block(stored, LineBuf::zeroed)?)))
+            let block = table.decode_block(index, i, stored, LineBuf::zeroed)?;
+            Ok(HeldBlock::Private(Arc::new(block)))
         }
     }
 

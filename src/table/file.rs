@@ -17,6 +17,7 @@ use super::block::Block;
 use super::bytes::BlockBytes;
 use super::compression::{Compressed, Failure};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
+use super::limits::most_metadata_bytes;
 use super::reader::MOST_TAIL_BYTES;
 
 /// From this size on a block's memory is tried before it is taken.
@@ -61,6 +62,15 @@ impl BlockFile {
         Ok(BlockFile { file, footer, counters, file_counters, tail })
     }
 
+    /// With a footer that was found by other means than at the file's end.
+    pub fn with_footer(
+        file: Arc<dyn RandomAccessFile>,
+        counters: Arc<Counters>,
+        footer: Footer,
+    ) -> BlockFile {
+        BlockFile { file, footer, counters, file_counters: FileCounters::new(), tail: Vec::new() }
+    }
+
     /// Gives back the memory of the tail: the table is open.
     pub fn forget_tail(&mut self) {
         self.tail = Vec::new();
@@ -98,11 +108,16 @@ impl BlockFile {
         damage.in_file(self.path(), handle.offset)
     }
 
-    /// A block's payload, checked and uncompressed.
-    pub fn read(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<BlockBytes> {
-        let stored = self.read_stored(handle, buffer)?;
+    /// The payload of a block that is not data, checked and uncompressed.
+    pub fn read_metadata(&self, handle: BlockHandle) -> Result<BlockBytes> {
+        let stored = self.read_stored(handle, LineBuf::zeroed)?;
         self.check(&stored)?;
-        self.uncompress(stored, buffer)
+        self.uncompress_metadata(stored)
+    }
+
+    /// A block of entries that is not data.
+    pub fn read_metadata_block(&self, handle: BlockHandle) -> Result<Block> {
+        Block::new(self.read_metadata(handle)?).map_err(|damage| self.damaged(damage, handle))
     }
 
     /// Whether a stored block's checksum is right.
@@ -110,9 +125,11 @@ impl BlockFile {
         stored.verify(&self.footer).map_err(|damage| self.damaged(damage, stored.handle))
     }
 
-    /// A block of entries.
-    pub fn read_block(&self, handle: BlockHandle) -> Result<Block> {
-        Block::new(self.read(handle, LineBuf::zeroed)?)
+    /// A block of data.
+    pub fn read_data_block(&self, handle: BlockHandle) -> Result<Block> {
+        let stored = self.read_stored(handle, LineBuf::zeroed)?;
+        self.check(&stored)?;
+        Block::new(self.uncompress(stored, LineBuf::zeroed)?)
             .map_err(|damage| self.damaged(damage, handle))
     }
 
@@ -163,8 +180,22 @@ impl BlockFile {
         self.file.read_exact_at(offset, buffer)
     }
 
-    /// The payload of a checked block.
+    /// The payload of a checked block of data.
     pub fn uncompress(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<BlockBytes> {
+        self.uncompress_up_to(u64::MAX, stored, buffer)
+    }
+
+    /// The payload of a checked block that is not data.
+    pub fn uncompress_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
+        self.uncompress_up_to(most_metadata_bytes(self.limit()), stored, LineBuf::zeroed)
+    }
+
+    fn uncompress_up_to(
+        &self,
+        most: u64,
+        stored: StoredBlock,
+        buffer: impl Buffer,
+    ) -> Result<BlockBytes> {
         let handle = stored.handle;
         let fail = |failure| match failure {
             Failure::Damage(damage) => self.damaged(damage, handle),
@@ -176,6 +207,11 @@ impl BlockFile {
             None => {
                 let length = stored.payload().len();
                 Ok(BlockBytes::new(stored.buffer, length))
+            }
+            Some(compressed) if compressed.uncompressed_bytes as u64 > most => {
+                let expected = format_args!("at most {most} bytes of metadata").to_string();
+                let found = compressed.uncompressed_bytes;
+                Err(self.damaged(Damage::new(0, expected, found), handle))
             }
             Some(compressed) => {
                 self.afford(compressed.uncompressed_bytes)?;

@@ -15,7 +15,7 @@
 //! [`super::prefix_filter`].
 
 use crate::error::Result;
-use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash, LineBuf};
+use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 use crate::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::key::MAX_SEQUENCE;
 
@@ -93,16 +93,18 @@ impl TableFilter {
     ) -> Result<TableFilter> {
         let handle = match stored {
             StoredFilter::Full(handle, encoding) => {
-                let bytes = file.read(handle, LineBuf::zeroed)?.into_exact(buffer);
+                let bytes = file.read_metadata(handle)?.into_exact(buffer);
                 return Ok(TableFilter::Full(FilterReader::open(bytes, encoding)));
             }
             StoredFilter::Partitioned(handle) => handle,
         };
         // The upper level has the form of the table's index, but for the first keys.
         let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
-        parser.add(&file.read_block(handle)?).map_err(|damage| file.damaged(damage, handle))?;
+        parser
+            .add(&file.read_metadata_block(handle)?)
+            .map_err(|damage| file.damaged(damage, handle))?;
         let filters = parser.handles().iter().map(|&partition| {
-            let bytes = file.read(partition, LineBuf::zeroed)?.into_exact(buffer);
+            let bytes = file.read_metadata(partition)?.into_exact(buffer);
             Ok(FilterReader::open(bytes, FilterEncoding::RocksDb))
         });
         let filters: Vec<FilterReader> = filters.collect::<Result<_>>()?;

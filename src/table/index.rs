@@ -32,6 +32,7 @@ use crate::key::{self, TRAILER_BYTES, head, strip_prefix};
 
 use super::block::Block;
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
+use super::limits::KeyBytes;
 use super::properties::IndexForm;
 
 /// Index entries, read from one or more index blocks in order.
@@ -39,6 +40,7 @@ pub(crate) struct IndexParser {
     form: IndexForm,
     /// Blocks must end at or before this offset of the file.
     limit: u64,
+    key_bytes: KeyBytes,
     keys: Vec<u8>,
     ends: Vec<u32>,
     trailers: Vec<u64>,
@@ -50,6 +52,7 @@ impl IndexParser {
         IndexParser {
             form,
             limit,
+            key_bytes: KeyBytes::new(limit),
             keys: Vec::new(),
             ends: Vec::new(),
             trailers: Vec::new(),
@@ -94,6 +97,15 @@ impl IndexParser {
                     format_args!("{} bytes at {}", handle.bytes, handle.offset),
                 ));
             }
+            // So a block is named once, and a table has no more blocks than it has room for.
+            let behind = self.handles.last().map_or(0, |last| last.end().unwrap_or(u64::MAX));
+            if handle.offset < behind {
+                return Err(Damage::new(
+                    start,
+                    format_args!("a block behind the one before, which ends at {behind}"),
+                    format_args!("one at {}", handle.offset),
+                ));
+            }
             if self.form.first_keys {
                 decoder.length_prefixed("first key of a block")?;
             }
@@ -125,14 +137,12 @@ impl IndexParser {
                 return Err(Damage::new(0, "separators in ascending order", "a smaller one"));
             }
         }
-        // A separator is no longer than the keys of its block, so honest separators together are
-        // no longer than the data. Prefix sharing would let a small hostile block claim gigabytes.
-        let most = self.limit.saturating_mul(16).saturating_add(64 << 20).min(u32::MAX.into());
-        if (self.keys.len() + user_key.len()) as u64 > most {
-            return Err(Damage::new(0, format_args!("at most {most} bytes of separators"), "more"));
-        }
+        self.key_bytes.take(user_key.len())?;
+        let Ok(end) = u32::try_from(self.keys.len() + user_key.len()) else {
+            return Err(Damage::new(0, "less than 4 GiB of separators", "more"));
+        };
         self.keys.extend_from_slice(user_key);
-        self.ends.push(self.keys.len() as u32);
+        self.ends.push(end);
         if !self.form.user_keys {
             self.trailers.push(trailer);
         }
@@ -243,11 +253,34 @@ impl Index {
         low
     }
 
+    /// Refuses a block that begins with a key of another one. Its checksum does not know where it
+    /// belongs: a sound block in the place of another, as a misdirected write leaves it, would hide
+    /// the keys of that one.
+    pub fn check_place(&self, i: usize, block: &Block) -> Result<(), Damage> {
+        if block.entries().is_empty() {
+            return Ok(());
+        }
+        let first = block.restart_key(0)?;
+        let (user_key, trailer) = (key::user_key(first), key::trailer(first));
+        if self.find(user_key, trailer) == i {
+            return Ok(());
+        }
+        let found = format_args!("\"{}\"", user_key.escape_ascii()).to_string();
+        Err(Damage::new(0, "a key between its block's separators", found))
+    }
+
     /// Whether entries of a user key that were sought in block `i`, and not found up to its end, may
     /// begin the next block: its separator is a version of this very key. A separator without a
     /// version stands behind all of them.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         !self.trailers.is_empty() && self.user_key(i) == user_key
+    }
+
+    /// Whether separator `i` stands before the target: what [`Index::find`] is to know of all.
+    #[cfg(any(test, fuzzing))]
+    pub fn is_before(&self, i: usize, user_key: &[u8], trailer: u64) -> bool {
+        // A separator with a larger trailer stands before the target.
+        self.user_key(i).cmp(user_key).then(trailer.cmp(&self.trailer(i))).is_lt()
     }
 
     /// Bytes of memory behind the index.
@@ -415,15 +448,43 @@ mod tests {
     #[test]
     fn unsorted_and_impossible_entries_are_refused() {
         let handle = BlockHandle { offset: 0, bytes: 10 };
+        let next = BlockHandle { offset: 15, bytes: 10 };
         let parse = |entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, limit| {
             IndexParser::new(form, limit).add(&encode(entries, form, 1))
         };
         let user_form = form(true, true, false);
-        let pair = |a: &[u8], b: &[u8]| [(a.to_vec(), handle), (b.to_vec(), handle)];
-        assert!(parse(&pair(b"a", b"b"), user_form, 15).is_ok());
-        assert!(parse(&pair(b"b", b"a"), user_form, 15).is_err());
-        assert!(parse(&pair(b"a", b"b"), user_form, 14).is_err(), "past the end");
-        assert!(parse(&pair(b"a", b"b"), form(false, true, false), 15).is_err(), "no trailer");
+        let pair = |a: &[u8], b: &[u8]| [(a.to_vec(), handle), (b.to_vec(), next)];
+        assert!(parse(&pair(b"a", b"b"), user_form, 30).is_ok());
+        assert!(parse(&pair(b"b", b"a"), user_form, 30).is_err());
+        assert!(parse(&pair(b"a", b"b"), user_form, 29).is_err(), "past the end");
+        assert!(parse(&pair(b"a", b"b"), form(false, true, false), 30).is_err(), "no trailer");
+        for offset in [0, 14] {
+            let overlapping = BlockHandle { offset, bytes: 10 };
+            let entries = [(b"a".to_vec(), handle), (b"b".to_vec(), overlapping)];
+            assert!(parse(&entries, user_form, 30).is_err(), "{offset}: overlaps");
+        }
+    }
+
+    /// One long separator, then a thousand that share it: the parsed index would be a thousand times as
+    /// large as the block. That was allowed up to 64 MiB, in a file of a kilobyte.
+    #[test]
+    fn separators_that_share_a_prefix_are_bounded_by_the_file() {
+        let separators = |long: usize| -> Vec<_> {
+            let users = (0..1000u32).map(|i| [&vec![b'x'; long], &i.to_be_bytes()[..]].concat());
+            users.zip(adjacent_handles(1000)).collect()
+        };
+        let form = form(true, true, false);
+        let parse = |long, file_bytes| {
+            let block = encode(&separators(long), form, usize::MAX);
+            let mut parser = IndexParser::new(form, file_bytes);
+            parser.add(&block).map(|()| parser.finish().heap_bytes())
+        };
+        let end = separators(0).last().unwrap().1.end().unwrap();
+        assert!(parse(1000, end).is_ok());
+        let most = super::super::limits::most_metadata_bytes(end) as usize;
+        assert!(parse(most / 1000 - 10, end).is_ok_and(|bytes| bytes < 2 * most));
+        let damage = parse(most / 1000, end).unwrap_err();
+        assert!(damage.expected.contains("bytes of keys"), "{damage:?}");
     }
 
     #[test]

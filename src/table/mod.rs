@@ -7,7 +7,7 @@
 //! sidecar     where in a cached block a key can be
 //! index       which data block holds a key       filter_block            which filter a table holds
 //! properties  what a table says of itself        file                    one pread a block, counted
-//! range_del   the ranges a table deletes
+//! range_del   the ranges a table deletes         limits                  what a file may ask of its reader
 //!
 //! reader      Table: its parts, loaded at need   open, verify            the first look, and all of it
 //! lookup      point lookups, step by step
@@ -15,6 +15,7 @@
 //! builder     TableBuilder, from sorted keys     options                 what to write, what was written
 //! prefix      where a key's prefix ends          prefix_filter           asking a filter for prefixes
 //! sst         SstWriter, SstReader: tables without a database
+//! salvage     what can be read of a damaged one
 //! ```
 //!
 //! Absent on purpose: levels, versions of a tree, what a kind of entry means. A lookup answers with
@@ -33,9 +34,12 @@ mod entry;
 mod file;
 mod filter_block;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod held;
 mod index;
 mod info;
+mod limits;
 mod lookup;
 mod open;
 mod options;
@@ -44,6 +48,7 @@ mod prefix_filter;
 mod properties;
 mod range_del;
 mod reader;
+mod salvage;
 mod sidecar;
 mod sst;
 #[cfg(test)]
@@ -60,6 +65,7 @@ pub(crate) use lookup::{BlockPlace, Found};
 pub(crate) use options::Dialect;
 pub(crate) use properties::names as property_names;
 pub(crate) use reader::{Table, TableContext};
+pub(crate) use salvage::{Hole, Salvage};
 
 pub use checksum::ChecksumKind;
 pub use compression::Compression;

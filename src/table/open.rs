@@ -8,19 +8,29 @@ use crate::key::{MAX_SEQUENCE, SequenceNumber};
 use super::block::Block;
 use super::file::BlockFile;
 use super::format::{BlockHandle, unsupported};
+use super::limits::KeyBytes;
 use super::properties::{BYTEWISE_COMPARATOR, TableProperties, names};
 
 pub(super) fn read_metaindex(
     file: &BlockFile,
     handle: BlockHandle,
 ) -> Result<Vec<(String, BlockHandle)>> {
-    let block = file.read_block(handle)?;
-    let read = || {
-        let (mut names, mut scan) = (Vec::new(), block.scan());
+    let block = file.read_metadata_block(handle)?;
+    let mut key_bytes = KeyBytes::new(file.limit());
+    let mut read = || {
+        let (mut names, mut scan, mut block_bytes) = (Vec::new(), block.scan(), 0u64);
         while let Some((name, value)) = scan.next()? {
+            key_bytes.take(name.len())?;
             let name = String::from_utf8_lossy(name).into_owned();
             let mut decoder = Decoder::new(value);
-            names.push((name, BlockHandle::decode(&mut decoder)?));
+            let handle = BlockHandle::decode(&mut decoder)?;
+            block_bytes =
+                block_bytes.saturating_add(handle.end().map_or(u64::MAX, |_| handle.bytes));
+            if block_bytes > file.limit() {
+                let expected = format_args!("blocks of at most {} bytes", file.limit()).to_string();
+                return Err(Damage::new(0, expected, block_bytes));
+            }
+            names.push((name, handle));
         }
         Ok(names)
     };
@@ -41,8 +51,8 @@ pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<T
         file.check(&stored).map_err(|_| mismatch)?;
         stored.payload_mut()[place].copy_from_slice(&assigned);
     }
-    let block = Block::new(file.uncompress(stored, LineBuf::zeroed)?);
-    let decoded = block.and_then(|block| TableProperties::decode(&block));
+    let block = Block::new(file.uncompress_metadata(stored)?);
+    let decoded = block.and_then(|block| TableProperties::decode(&block, file.limit()));
     decoded.map_err(|damage| file.damaged(damage, handle))
 }
 

@@ -18,6 +18,7 @@ use crate::identity::{TableIdentity, table_identity};
 
 use super::block::Block;
 use super::bytes::BlockBytes;
+use super::limits::KeyBytes;
 use super::prefix::PrefixExtractor;
 
 /// The names this crate reads or writes. RocksDB's own, so that its tools understand them.
@@ -101,10 +102,13 @@ pub struct TableProperties {
 }
 
 impl TableProperties {
-    pub(crate) fn decode(block: &Block) -> Result<TableProperties, Damage> {
+    /// Reads the block, which stands in a file of `file_bytes`.
+    pub(crate) fn decode(block: &Block, file_bytes: u64) -> Result<TableProperties, Damage> {
         let mut entries = BTreeMap::new();
         let mut scan = block.scan();
+        let mut key_bytes = KeyBytes::new(file_bytes);
         while let Some((name, value)) = scan.next()? {
+            key_bytes.take(name.len())?;
             entries.insert(name.to_vec(), value.to_vec());
         }
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -309,7 +313,7 @@ mod tests {
             builder.add(name.as_bytes(), value);
         }
         let block = Block::new(BlockBytes::copy_from(builder.finish())).unwrap();
-        TableProperties::decode(&block).unwrap()
+        TableProperties::decode(&block, 1 << 20).unwrap()
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::block_cursor::BlockCursor;
 use super::builder::MAX_ENTRY_BYTES;
 use super::file::BlockFile;
 use super::format::BlockHandle;
+use super::limits::KeyBytes;
 use super::properties::{TableProperties, names};
 
 /// The block's name in the metaindex.
@@ -50,7 +51,8 @@ pub(super) fn read_ranges(
     let Some(&(_, handle)) = metaindex.iter().find(|(name, _)| name == RANGE_DEL_BLOCK) else {
         return check_count(0, file.footer().metaindex).map(|()| None);
     };
-    let block = file.read_block(handle)?;
+    let block = file.read_metadata_block(handle)?;
+    let mut key_bytes = KeyBytes::new(file.limit());
     let mut ranges = Vec::new();
     let mut read = || -> Result<(), Damage> {
         let mut cursor = BlockCursor::new(&block, overlay);
@@ -69,6 +71,7 @@ pub(super) fn read_ranges(
                     format_args!("\"{}\" to \"{}\"", begin.escape_ascii(), end.escape_ascii()),
                 ));
             }
+            key_bytes.take(begin.len())?;
             ranges.push((begin.to_vec(), cursor.value_range(), key::sequence(internal_key)));
             cursor.next()?;
         }

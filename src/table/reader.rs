@@ -204,6 +204,11 @@ impl Table {
         }
     }
 
+    /// Whether it was ingested, and nothing says with which sequence number.
+    pub fn needs_sequence(&self) -> bool {
+        self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.overlay.is_none()
+    }
+
     /// The filter, if it can be asked for anything.
     pub fn stored_filter(&self) -> Option<StoredFilter> {
         self.stored_filter.or(self.prefix_filter.map(|filter| filter.stored))
@@ -280,19 +285,30 @@ impl Table {
             Ticker::BlockCacheDataBytesInsert,
         ];
         self.load(&index.blocks, i, tickers, || {
-            let mut block = self.decode_block(fetch()?, |len| self.buffer(len))?;
+            let mut block = self.decode_block(index, i, fetch()?, |len| self.buffer(len))?;
             block.add_sidecar();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
         })
     }
 
-    /// Checks, uncompresses and decodes a data block.
-    pub fn decode_block(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<Block> {
+    /// Checks, uncompresses and decodes data block `i`.
+    pub fn decode_block(
+        &self,
+        index: &TableIndex,
+        i: usize,
+        stored: StoredBlock,
+        buffer: impl Buffer,
+    ) -> Result<Block> {
         let handle = stored.handle();
         self.file.check(&stored)?;
         let bytes = self.file.uncompress(stored, buffer)?;
-        Block::new(bytes).map_err(|damage| self.file.damaged(damage, handle))
+        let decode = || {
+            let block = Block::new(bytes)?;
+            index.index.check_place(i, &block)?;
+            Ok(block)
+        };
+        decode().map_err(|damage| self.file.damaged(damage, handle))
     }
 
     #[cold]
@@ -332,7 +348,7 @@ impl Table {
     /// Reads the index, past the cache.
     pub fn read_index(&self) -> Result<Index> {
         let add = |parser: &mut IndexParser, handle| {
-            let block = self.file.read_block(handle)?;
+            let block = self.file.read_metadata_block(handle)?;
             parser.add(&block).map_err(|damage| self.file.damaged(damage, handle))
         };
         let mut parser = IndexParser::new(self.index_form, self.file.limit());

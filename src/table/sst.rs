@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::BlockCache;
 use crate::cursor::Cursor;
@@ -30,6 +31,10 @@ use super::verify::TableCheck;
 /// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
 /// entry each.
 ///
+/// The file has its name once [`SstWriter::finish`] has made it whole. Until then it is written
+/// beside it, under a name of its own that ends in `.tmp`, and a writer that is dropped or fails
+/// removes that: nothing is left, and an older file of the name stays as it was.
+///
 /// ```no_run
 /// use maypole::{SstWriter, TableOptions};
 ///
@@ -42,7 +47,7 @@ use super::verify::TableCheck;
 /// ```
 pub struct SstWriter {
     builder: TableBuilder,
-    fs: Arc<dyn Fs>,
+    unfinished: Unfinished,
     path: PathBuf,
     /// The internal key of the entry being added; kept for its memory.
     internal_key: Vec<u8>,
@@ -50,8 +55,29 @@ pub struct SstWriter {
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// A file that has no name of its own yet. It goes when this is dropped before it has.
+struct Unfinished {
+    fs: Arc<dyn Fs>,
+    named: bool,
+    /// Not the name that the file will have. That one may be another's by now, such as of a second
+    /// writer that took this one's place: removing it would take a whole file away.
+    temporary: PathBuf,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.named {
+            // There is nobody to report to, and the name says that the file is worth nothing.
+            let _ = self.fs.remove(&self.temporary);
+        }
+    }
+}
+
+/// Makes temporary names of one process differ.
+static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
 impl SstWriter {
-    /// Creates the file, replacing one that has this name.
+    /// Begins a file. It replaces one that has this name when it is finished.
     pub fn create(path: impl AsRef<Path>, options: TableOptions) -> Result<SstWriter> {
         SstWriter::create_in(Arc::new(RealFs), path, options)
     }
@@ -63,9 +89,15 @@ impl SstWriter {
         options: TableOptions,
     ) -> Result<SstWriter> {
         let path = fs.absolute(path.as_ref())?;
-        let builder = TableBuilder::new(fs.create(&path)?, options, Dialect::External)?
+        let mut temporary = path.clone().into_os_string();
+        let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
+        temporary.push(format!(".{}-{number}.tmp", std::process::id()));
+        let temporary = PathBuf::from(temporary);
+        let file = fs.create(&temporary)?;
+        let unfinished = Unfinished { fs, named: false, temporary };
+        let builder = TableBuilder::new(file, options, Dialect::External)?
             .created_by(&Creator::of_lone_table());
-        Ok(SstWriter { builder, fs, path, internal_key: Vec::new(), ranges: Vec::new() })
+        Ok(SstWriter { builder, unfinished, path, internal_key: Vec::new(), ranges: Vec::new() })
     }
 
     /// Adds a value. The key must be above all keys before it.
@@ -113,7 +145,9 @@ impl SstWriter {
         self.builder.estimated_file_bytes()
     }
 
-    /// Completes the file and makes it and its name durable. At least one entry is needed.
+    /// Completes the file, gives it its name, and makes both durable. At least one entry, which may
+    /// be a range deletion, is needed: [`Error::InvalidArgument`] without, as in RocksDB. After an
+    /// error before the file has its name nothing is left of it.
     pub fn finish(mut self) -> Result<TableSummary> {
         if self.entries() == 0 {
             let path = self.path.display();
@@ -124,9 +158,12 @@ impl SstWriter {
             self.builder.add_range(RangeTombstone { begin, end, sequence: 0 })?;
         }
         let summary = self.builder.finish()?;
+        let fs = &self.unfinished.fs;
+        fs.rename(&self.unfinished.temporary, &self.path)?;
+        self.unfinished.named = true;
         match self.path.parent() {
-            Some(dir) if !dir.as_os_str().is_empty() => self.fs.sync_dir(dir)?,
-            _ => self.fs.sync_dir(Path::new("."))?,
+            Some(dir) if !dir.as_os_str().is_empty() => fs.sync_dir(dir)?,
+            _ => fs.sync_dir(Path::new("."))?,
         }
         Ok(summary)
     }

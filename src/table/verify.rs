@@ -51,7 +51,7 @@ impl Table {
         let mut last_key = Vec::new();
         for i in 0..index.len() {
             let handle = index.handle(i);
-            let block = self.block_file().read_block(handle)?;
+            let block = self.block_file().read_data_block(handle)?;
             self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut check)
                 .map_err(|damage| self.block_file().damaged(damage, handle))?;
             check.data_blocks += 1;

@@ -27,6 +27,9 @@ use crate::wal::{LogKind, LogReader, LogWriter};
 /// A MANIFEST is rewritten when it has grown past its first edit by this much.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 4 << 20;
 
+/// What is longer is no name of a MANIFEST; it is not read, whatever its size.
+const MOST_CURRENT_BYTES: u64 = 64;
+
 /// The MANIFEST being written.
 pub(crate) struct Manifest {
     fs: Arc<dyn Fs>,
@@ -118,11 +121,19 @@ impl Recovered {
 
 /// Reads `CURRENT` and the MANIFEST it names; `None` when there is no `CURRENT`.
 pub(crate) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<Recovered>> {
+    let Some(number) = current_manifest(fs, dir)? else { return Ok(None) };
+    read_manifest(fs, &dir.join(names::manifest_name(number)), number).map(Some)
+}
+
+/// The number of the MANIFEST that `CURRENT` names; `None` when there is no `CURRENT`.
+pub(crate) fn current_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     let path = names::current_path(dir);
     if !fs.exists(&path)? {
         return Ok(None);
     }
-    let bytes = fs.read(&path)?;
+    let file = fs.open(&path)?;
+    let mut bytes = vec![0; file.len().min(MOST_CURRENT_BYTES) as usize];
+    file.read_exact_at(0, &mut bytes)?;
     let named = std::str::from_utf8(&bytes)
         .ok()
         .and_then(|text| text.strip_suffix('\n'))
@@ -136,10 +147,11 @@ pub(crate) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<Recovered>>
             found: format!("\"{}\"", bytes[..bytes.len().min(40)].escape_ascii()),
         });
     };
-    replay(fs, &dir.join(names::manifest_name(number)), number).map(Some)
+    Ok(Some(number))
 }
 
-fn replay(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
+/// Reads one MANIFEST.
+pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Recovered> {
     let mut log = LogReader::open(fs, path, LogKind::Manifest, number)?;
     let mut tree = Recovered::default();
     let mut edits = 0;

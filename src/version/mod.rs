@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
 pub(crate) use level_cursor::{COMPACTION_SCAN, LevelCursor};
-pub(crate) use manifest::{Manifest, ROLL_AFTER_BYTES, Recovered, read_current};
+pub(crate) use manifest::{
+    Manifest, ROLL_AFTER_BYTES, Recovered, current_manifest, read_current, read_manifest,
+};
 pub(crate) use store::{NewTable, TableStore};
 pub(crate) use table_file::TableFile;
 

@@ -73,6 +73,43 @@ impl LogReader {
         Ok(reader)
     }
 
+    /// As [`LogReader::open`], whatever the file header holds: what every record's header is checked
+    /// against stands in the file's name, too.
+    pub fn open_damaged(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
+        Ok(LogReader {
+            window: Window::new(fs.open(path)?),
+            number,
+            kind,
+            position: FILE_HEADER_BYTES as u64,
+            synced_to: 0,
+            tail: None,
+        })
+    }
+
+    /// After the end, or an error: goes on at the next whole record behind what is damaged. Answers
+    /// its offset; `None` when there is none. For repair only: whoever wrote the log has never seen
+    /// its records with a hole between them.
+    pub fn skip_damage(&mut self) -> Result<Option<u64>> {
+        let bad = self.position;
+        // What users store may look like a record: behind a sound header it is passed over.
+        let mut from = match self.header_at(bad)? {
+            Some(header) => header.end(bad),
+            None => bad + 1,
+        };
+        while let Some((offset, header)) = self.find_header(from)? {
+            let payload = self
+                .window
+                .bytes(offset + RECORD_HEADER_BYTES as u64, header.payload_bytes as usize)?;
+            if payload.is_some_and(|payload| crc32fast::hash(payload) == header.payload_crc32) {
+                self.position = offset;
+                self.tail = None;
+                return Ok(Some(offset));
+            }
+            from = header.end(offset);
+        }
+        Ok(None)
+    }
+
     /// The next record, or `None` at the end of the log, be it clean or torn.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ fn figures_of_every_workload_hang_together() {
         "none",
         "--json",
     )
-    .well();
+    .noted();
     let rows = rows(&text);
     let names: Vec<&str> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), ALL);
@@ -106,7 +106,7 @@ fn a_seed_draws_the_same_keys_again() {
     let live = |seed| {
         let call = ["bench", "--workloads", "fillrandom", "--entries", "5000", "--json", "--seed"];
         let call: Vec<String> = call.iter().map(ToString::to_string).chain([seed]).collect();
-        rows(&crate::run(&call).well())[0]["writes"]["live_bytes"].clone()
+        rows(&crate::run(&call).noted())[0]["writes"]["live_bytes"].clone()
     };
     let (a, again, b) = (live("1".into()), live("1".into()), live("2".into()));
     assert_eq!(a, again);
@@ -115,7 +115,7 @@ fn a_seed_draws_the_same_keys_again() {
 
 #[test]
 fn the_tables_name_every_workload_and_what_was_measured() {
-    let report = maypole!("bench", "--entries", "2000", "--key-bytes", "20").well();
+    let report = maypole!("bench", "--entries", "2000", "--key-bytes", "20").noted();
     for name in ALL.split(',') {
         assert!(report.lines().any(|line| line.starts_with(&format!("{name} "))), "{report}");
     }
@@ -133,8 +133,8 @@ fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
     };
     let error = bench("readseq,fillseq", "3000").badly(1);
     assert!(error.contains("begin with fillseq") && !db.exists(), "{error}");
-    bench("fillrandom,fillseq", "3000").well();
-    let found = rows(&bench("readrandom,readseq", "3000").well());
+    bench("fillrandom,fillseq", "3000").noted();
+    let found = rows(&bench("readrandom,readseq", "3000").noted());
     assert_eq!((&found[0]["found"], &found[1]["found"]), (&3000.into(), &3000.into()));
 
     let error = bench("overwrite,fillseq", "3000").badly(1);

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::maypole;
@@ -145,6 +146,82 @@ fn damage_is_named_by_file_and_offset() {
     // A database that is a file.
     let error = maypole!("put", &file, "key", "value").badly(1);
     assert!(error.contains("keys"), "{error}");
+}
+
+/// Data that is whole was out of reach where the directory cannot be written, and while somebody else has
+/// the database open.
+#[test]
+fn what_only_reads_opens_read_only_where_it_must() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = maypole::Db::open(&path).unwrap();
+    db.put("key", "value").unwrap();
+    let listed = || {
+        let names = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    };
+    let before = listed();
+    for (command, expected) in
+        [("get", "value"), ("scan", "key\tvalue"), ("stats", "level"), ("verify", "are right")]
+    {
+        let key = (command == "get").then_some("key");
+        let call = [command, path.to_str().unwrap()].into_iter().chain(key);
+        let done = crate::run(&call.clone().collect::<Vec<_>>());
+        assert_eq!(done.code, 0, "{command}: {}", done.err);
+        assert!(done.err.starts_with("note: opened read-only: "), "{command}: {}", done.err);
+        assert!(done.err.contains("already open elsewhere"), "{command}: {}", done.err);
+        assert!(done.out.contains(expected), "{command}: {}", done.out);
+        // Asked for, it needs no words.
+        let asked = crate::run(&call.chain(["--read-only"]).collect::<Vec<_>>()).well();
+        assert!(asked.contains(expected), "{command}: {asked}");
+    }
+    assert_eq!(listed(), before, "something was written");
+    let error = maypole!("delete", &path, "key").badly(1);
+    assert!(error.contains("open elsewhere"), "{error}");
+    db.close().unwrap();
+
+    // Closed, and its directory cannot be written: where this is not root, who may all the same.
+    let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    let may_write = fs::write(path.join("probe"), "").is_ok();
+    let done = maypole!("get", &path, "key");
+    mode(0o755);
+    assert_eq!((done.code, done.out.as_str()), (0, "value\n"), "{}", done.err);
+    assert_eq!(done.err.is_empty(), may_write, "{}", done.err);
+    let missing = dir.path().join("missing");
+    let error = maypole!("get", &missing, "key", "--read-only").badly(1);
+    assert!(error.contains("missing") && !missing.exists(), "{error}");
+}
+
+#[test]
+fn a_repair_says_what_it_found_and_what_it_could_not_bring_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
+    fs::write(&file, (10_000..12_000).map(|i| format!("{i}\n")).collect::<String>()).unwrap();
+    maypole!("load", &db, "--key-file", &file).well();
+    let report = maypole!("repair", &db).well();
+    assert!(report.starts_with("sound: 1 tables, 2000 entries"), "{report}");
+
+    fs::remove_file(db.join("CURRENT")).unwrap();
+    maypole!("verify", &db).badly(1);
+    let report = maypole!("repair", &db).well();
+    assert!(report.contains("CURRENT") && report.contains("lost: nothing"), "{report}");
+    assert_eq!(maypole!("scan", &db).well().lines().count(), 2000);
+
+    let table = tables(&db).pop().unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let done = maypole!("repair", &db);
+    assert_eq!(done.code, 1, "{}{}", done.out, done.err);
+    assert!(done.out.contains("to \"100") && done.out.contains("moved to"), "{}", done.out);
+    assert!(done.err.contains("may be lost"), "{}", done.err);
+    let left = maypole!("scan", &db).well().lines().count();
+    assert!((1900..2000).contains(&left), "{left}");
+    maypole!("verify", &db).well();
+    assert!(maypole!("repair", &db).well().starts_with("sound"));
 }
 
 #[test]

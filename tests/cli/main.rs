@@ -3,6 +3,8 @@
 mod bench;
 mod compare;
 mod database;
+mod signals;
+mod streams;
 mod usage;
 
 use std::ffi::OsStr;
@@ -22,13 +24,23 @@ impl Done {
         self.out
     }
 
-    /// It was not: `code`, nothing on standard output, one line on standard error. Gives the line.
+    /// As [`Done::well`], of a command that says beforehand what space it takes.
+    fn noted(self) -> String {
+        assert!(self.err.starts_with("note: up to about "), "{}", self.err);
+        let err = self.err.lines().filter(|line| !line.starts_with("note: ")).collect();
+        Done { err, ..self }.well()
+    }
+
+    /// It was not: `code`, nothing on standard output, one line on standard error beside notes. Gives
+    /// the line.
     fn badly(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert_eq!(self.out, "");
-        assert!(self.err.starts_with("error: "), "{}", self.err);
-        assert_eq!(self.err.matches('\n').count(), 1, "{}", self.err);
-        self.err
+        let mut lines = self.err.lines().filter(|line| !line.starts_with("note: "));
+        let error = lines.next().expect("a reason").to_string();
+        assert!(error.starts_with("error: ") && self.err.ends_with('\n'), "{}", self.err);
+        assert_eq!(lines.next(), None, "{}", self.err);
+        error
     }
 }
 

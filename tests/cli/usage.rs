@@ -4,8 +4,10 @@ use std::fs;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 10] =
-    ["compare", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify"];
+const COMMANDS: [&str; 11] = [
+    "compare", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify",
+    "repair",
+];
 
 #[test]
 fn every_command_explains_itself_and_every_option() {
@@ -84,6 +86,29 @@ fn wrong_calls_are_told_from_failures() {
         &["bench", "--key-bytes", "7"],
         &["bench", "--filter", "bloom(0)"],
         &["bench", "--compression", "lzma"],
+        // Numbers that nothing can be done with: `load --value-size 99999999999` aborted for want of
+        // memory.
+        &["load", "db", "--key-file", "f", "--value-size", "99999999999"],
+        &["load", "db", "--key-file", "f", "--value-size", "-1"],
+        &["load", "db", "--key-file", "f", "--value-size", "18446744073709551616"],
+        &["compare", "--keys", "2"],
+        &["compare", "--keys", "99999999999"],
+        &["compare", "--absent", "99999999999"],
+        &["compare", "--value-size", "99999999999"],
+        &["compare", "--cache", "16777215T"],
+        &["compare", "--cache", "-1"],
+        &["compare", "--seed", "-1"],
+        &["bench", "--entries", "99999999999"],
+        &["bench", "--reads", "0"],
+        &["bench", "--reads", "99999999999"],
+        &["bench", "--threads", "99999"],
+        &["bench", "--key-bytes", "99999"],
+        &["bench", "--value-bytes", "99999999999"],
+        &["bench", "--value-bytes", "-1"],
+        &["bench", "--cache", "16777215T"],
+        &["bench", "--memtable", "0"],
+        &["bench", "--memtable", "99G"],
+        &["scan", "db", "--limit", "-1"],
     ] {
         crate::run(call).badly(2);
     }
@@ -93,7 +118,9 @@ fn wrong_calls_are_told_from_failures() {
 fn a_command_without_its_database_fails_and_creates_none() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
-    for command in [&["get", "k"][..], &["delete", "k"], &["scan"], &["stats"], &["verify"]] {
+    for command in
+        [&["get", "k"][..], &["delete", "k"], &["scan"], &["stats"], &["verify"], &["repair"]]
+    {
         let call = maypole!(command[0], &missing, command.get(1).copied().unwrap_or("--"));
         let error = call.badly(1);
         assert!(error.contains("missing"), "{error}");

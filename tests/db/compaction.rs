@@ -1,9 +1,9 @@
 //! What runs beside what in the background, and that it changes nothing that can be read.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use maypole::fs::{FaultFs, Fs, MemFs, Operation};
@@ -21,17 +21,18 @@ fn builder(fs: &Arc<dyn Fs>) -> Builder {
 /// Holds the threads that create a table until three of them do.
 #[derive(Default)]
 struct Meeting {
-    threads: Mutex<HashSet<String>>,
+    threads: Mutex<HashMap<ThreadId, String>>,
     changed: Condvar,
 }
 
 impl Meeting {
     fn join(&self) {
         let mut threads = self.threads.lock().unwrap();
-        threads.insert(thread::current().name().unwrap_or_default().to_owned());
+        let current = thread::current();
+        threads.insert(current.id(), current.name().unwrap_or_default().to_owned());
         self.changed.notify_all();
         let patience = Duration::from_secs(60);
-        let full = |threads: &mut HashSet<String>| threads.len() < 3;
+        let full = |threads: &mut HashMap<ThreadId, String>| threads.len() < 3;
         drop(self.changed.wait_timeout_while(threads, patience, full).unwrap());
     }
 }
@@ -73,9 +74,9 @@ fn a_flush_and_two_compactions_of_different_files_run_beside_each_other() {
     db.put("c", "flushed").unwrap();
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
-    let mut threads: Vec<_> = meeting.threads.lock().unwrap().iter().cloned().collect();
+    let mut threads: Vec<_> = meeting.threads.lock().unwrap().values().cloned().collect();
     threads.sort();
-    assert_eq!(threads, ["maypole-compact-0", "maypole-compact-1", "maypole-flush"]);
+    assert_eq!(threads, ["maypole-compact", "maypole-compact", "maypole-flush"]);
     assert_eq!(db.iter().count(), 201);
     assert_eq!(db.get("b099").unwrap().unwrap(), b"new");
 }

@@ -246,6 +246,69 @@ fn what_is_closed_says_so() {
     assert!(matches!(clone.get("k"), Err(Error::Closed)));
 }
 
+/// A snapshot that outlived its database answered `Closed` to `get`, and went on with `iter`. Now no
+/// read begins on a closed database, by whatever way, and a walk that has begun goes on to its end.
+#[test]
+fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
+    for dropped in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path()).unwrap();
+        let keys: Vec<String> = (0..2000).map(|i| format!("key {i:04}")).collect();
+        for (i, key) in keys.iter().enumerate() {
+            db.put(key, vec![b'v'; 100]).unwrap();
+            if i % 700 == 0 {
+                db.flush().unwrap();
+            }
+        }
+        let snapshot = db.snapshot();
+        // One that has made a step, and two that have not.
+        let (mut begun, mut fresh) = (db.iter(), snapshot.range("key 1"..));
+        assert_eq!(begun.next().unwrap().unwrap().0, keys[0].as_bytes());
+        let mut cursor = snapshot.cursor();
+        let clone = (!dropped).then(|| db.clone());
+        match dropped {
+            true => drop(db),
+            false => db.close().unwrap(),
+        }
+
+        assert!(begun.map(|entry| entry.unwrap().0).eq(&keys[1..]));
+        assert_eq!(fresh.next_back().unwrap().unwrap().0, keys[1999].as_bytes());
+        assert_eq!(fresh.count(), 999);
+        cursor.seek("key 15").unwrap();
+        assert_eq!(cursor.key(), keys[1500].as_bytes());
+        cursor.seek_to_last().unwrap();
+        cursor.prev().unwrap();
+        assert_eq!(cursor.key(), keys[1998].as_bytes());
+
+        let closed = |result: maypole::Result<()>| assert!(matches!(result, Err(Error::Closed)));
+        let walks_nowhere = |mut forward: maypole::DbIterator, mut back: maypole::DbIterator| {
+            closed(forward.next().unwrap().map(drop));
+            assert!(forward.next().is_none() && forward.next_back().is_none());
+            closed(back.next_back().unwrap().map(drop));
+            assert!(back.next_back().is_none() && back.next().is_none());
+        };
+        let seeks_nothing = |mut cursor: maypole::DbCursor| {
+            closed(cursor.seek("key 15"));
+            closed(cursor.seek_to_first());
+            closed(cursor.seek_to_last());
+            closed(cursor.seek_for_prev("key 15"));
+            assert!(!cursor.valid());
+        };
+        closed(snapshot.get(&keys[0]).map(drop));
+        closed(snapshot.contains_key(&keys[0]).map(drop));
+        closed(snapshot.multi_get(&keys[..9]).map(drop));
+        walks_nowhere(snapshot.iter(), snapshot.iter());
+        walks_nowhere(snapshot.range("key 1"..), snapshot.range("key 1".."key 2"));
+        walks_nowhere(snapshot.prefix("key 1"), snapshot.prefix("key 1"));
+        seeks_nothing(snapshot.cursor());
+        if let Some(clone) = clone {
+            closed(clone.get(&keys[0]).map(drop));
+            walks_nowhere(clone.iter(), clone.prefix("key"));
+            seeks_nothing(clone.cursor());
+        }
+    }
+}
+
 /// An iterator keeps tables that the tree has dropped. When it goes after the database was closed,
 /// the directory may hold another database, with files of the same names.
 #[test]

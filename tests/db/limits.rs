@@ -30,7 +30,9 @@ fn key(n: u32) -> String {
 #[test]
 fn a_limit_on_the_length_of_files_is_an_error_not_a_signal() {
     let dir = tempfile::tempdir().unwrap();
-    run("a_file_that_may_not_grow", dir.path());
+    let files = dir.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    run("a_file_that_may_not_grow", &files);
     for (name, memtable_bytes) in [("log", 16 << 20), ("table", 200 << 10)] {
         run("a_database_whose_files_may_not_grow", &dir.path().join(name));
         let db = Db::builder(dir.path().join(name)).memtable_bytes(memtable_bytes).open().unwrap();

@@ -8,12 +8,16 @@
 //! | `MAYPOLE_MODEL_OPERATIONS` | 300,000 | random operations against a `BTreeMap`, over all option sets |
 //! | `MAYPOLE_MODEL_SEED` | 0 | what these operations are |
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
+//! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored power loss at random points |
+//! | `MAYPOLE_OPENING_SEEDS` | 2 | histories whose opening loses power, and whose next opening does |
+//! | `MAYPOLE_OPENINGS` | 10,000 | read-only openings of the ignored test beside a writer |
 //! | `MAYPOLE_FAULT_STEP` | 4 | of so many calls one is made to fail; 1: each of them |
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
 //! | `MAYPOLE_FILTER_PROBES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
 
+mod background;
 mod bounds;
 mod budget;
 mod compaction;
@@ -34,6 +38,7 @@ mod range_del;
 mod read_only;
 mod reads;
 mod recovery;
+mod repair;
 mod soak;
 mod writers;
 

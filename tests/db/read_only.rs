@@ -117,5 +117,5 @@ fn a_reader_beside_a_writer_sees_one_moment() {
 #[test]
 #[ignore = "takes minutes: cargo test --release --test db ten_thousand -- --ignored --nocapture"]
 fn ten_thousand_openings_beside_a_writer_each_see_one_moment() {
-    beside_a_writer(10_000);
+    beside_a_writer(super::env("MAYPOLE_OPENINGS", 10_000));
 }

@@ -108,15 +108,13 @@ impl Outer {
         for dir in ["outer", "disk", "image", "incoming"] {
             create_dir(root.join(dir)).unwrap();
         }
-        let name = format!("maypole-power-loss-{}.img", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // A left one would have to stem from a test killed before it took the name away.
-        let _ = std::fs::remove_file(&path);
-        File::create_new(&path).unwrap().set_len(OUTER_BYTES).unwrap();
-        run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(&path));
+        // The only thing outside; without a name as soon as it is mounted.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(OUTER_BYTES).unwrap();
+        let path = file.path();
+        run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(path));
         // What is deleted inside gives its space back outside.
-        let mount = Mount::new("xfs", "loop,discard", &path, root.join("outer"));
-        std::fs::remove_file(&path).unwrap();
+        let mount = Mount::new("xfs", "loop,discard", path, root.join("outer"));
         Outer { mount }
     }
 

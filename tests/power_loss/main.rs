@@ -50,6 +50,8 @@ use check::{Demand, Finding};
 use disks::{FileSystem, Mount};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use writer::STOPS;
 
 const IMAGES: &str = "MAYPOLE_POWER_LOSS_IMAGES";
 const SEED: &str = "MAYPOLE_POWER_LOSS_SEED";
@@ -63,11 +65,20 @@ const LIVES_A_DISK: u64 = 4;
 /// The first image of a life falls into creation or recovery.
 const FIRST_WAIT_MILLIS: u64 = 40;
 const LONGEST_WAIT_MILLIS: u64 = 200;
-/// What the writer has just said when a disk is cloned, or any moment. Right behind a promise is
-/// where a broken one shows: the next sync of another thread would keep it.
-const MOMENTS: [Option<&str>; 5] =
-    [None, Some("syncs"), Some("closes"), Some("checkpoints"), Some("ingests")];
-const LONGEST_WAIT_FOR_A_WORD: Duration = Duration::from_millis(500);
+/// What the writer has just said when a disk is cloned, or nothing in particular. Right behind a
+/// promise is where a broken one shows: the next sync of another thread would keep it.
+const MOMENTS: [Option<&str>; 9] = [
+    None,
+    None,
+    None,
+    Some("synced"),
+    Some("synced"),
+    Some("persists"),
+    Some("ingests"),
+    Some("checkpoint"),
+    Some("closes"),
+];
+const LONGEST_WAIT_FOR_A_WORD: Duration = Duration::from_millis(800);
 
 #[test]
 #[ignore = "needs root, loop devices and mkfs.xfs; takes a minute"]
@@ -163,18 +174,36 @@ impl Writer {
         Writer { process, said, listener }
     }
 
-    /// What was promised, at any moment or when the writer has just said `word`.
-    fn demand(&self, word: Option<&str>) -> Demand {
-        let (said, heard) = &*self.said;
-        let mut said = said.lock().unwrap();
-        if let Some(word) = word {
-            let count = |said: &Said| said.done.get(word).copied();
-            let before = count(&said);
-            let is_silent = |said: &mut Said| count(said) == before;
-            let wait = heard.wait_timeout_while(said, LONGEST_WAIT_FOR_A_WORD, is_silent);
-            said = wait.unwrap().0;
+    /// What was promised so far.
+    fn demand(&self) -> Demand {
+        self.said.0.lock().unwrap().demand.clone()
+    }
+
+    /// Stops the process right after it said `word`; answers whether it did so in time.
+    fn stop_after(&self, word: &str) -> bool {
+        let stops = |said: &Said| said.done.get(STOPS).copied();
+        let before = stops(&self.said.0.lock().unwrap());
+        let wait = |time| {
+            let said = self.said.0.lock().unwrap();
+            let runs = |said: &mut Said| stops(said) == before;
+            !self.said.1.wait_timeout_while(said, time, runs).unwrap().1.timed_out()
+        };
+        let wanted = writer::wanted(&disks::incoming());
+        std::fs::write(&wanted, word).unwrap();
+        if !wait(LONGEST_WAIT_FOR_A_WORD) {
+            // Who takes the file away decides.
+            if std::fs::remove_file(&wanted).is_ok() {
+                return false;
+            }
+            assert!(wait(Duration::from_secs(60)), "the writer is silent");
         }
-        said.demand.clone()
+        let status = waitpid(Some(Pid::from_child(&self.process)), WaitOptions::UNTRACED);
+        assert!(status.unwrap().unwrap().1.stopped(), "the writer ended by itself");
+        true
+    }
+
+    fn go_on(&self) {
+        kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
     }
 
     /// Kills it; answers how often it did what.
@@ -270,8 +299,12 @@ impl<'a> Trial<'a> {
             let longest = if number == 0 { FIRST_WAIT_MILLIS } else { LONGEST_WAIT_MILLIS };
             sleep(Duration::from_millis(self.rng.random_range(0..longest)));
             let word = MOMENTS[self.rng.random_range(0..MOMENTS.len())];
-            let demand = writer.demand(if number == 0 { None } else { word });
+            let stopped = number > 0 && word.is_some_and(|word| writer.stop_after(word));
+            let demand = writer.demand();
             disks::clone(disk, &image);
+            if stopped {
+                writer.go_on();
+            }
             self.images += 1;
             survived = self.judge(&image, demand);
         }
@@ -311,8 +344,8 @@ impl<'a> Trial<'a> {
 
     /// Copies what an image holds to where it outlives this test.
     fn keep(&self, image: &Path) -> PathBuf {
-        let name = format!("maypole-power-loss-{}-{}", self.file_system, std::process::id());
-        let kept = std::env::temp_dir().join(format!("{name}-{}", self.seed));
+        let name = format!("maypole-power-loss-{}-{}", self.file_system, self.seed);
+        let kept = std::env::temp_dir().join(name);
         let mount = Mount::image(self.file_system, image);
         let _ = std::fs::remove_dir_all(&kept);
         disks::run(Command::new("cp").arg("-a").arg(mount.path()).arg(&kept));

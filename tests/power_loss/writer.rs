@@ -8,32 +8,53 @@
 //! checkpoint N A B C      checkpoint N is complete, and holds at least these
 //! <what> N                N more of it were done; for the report
 //! ```
+//!
+//! When the file [`wanted`] holds the first word of what it says, it takes the file away, says
+//! [`STOPS`] and stops itself, until it is told to go on.
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use maypole::{Db, Durability, FilterPolicy, SstWriter, TableOptions, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::disks::make_dir;
 use super::history::{Change, changes, write_under};
 use super::streams::{Last, STREAMS, last_of, prefix, seen_key, to_words};
 
 pub const MARK: &str = "maypole: ";
+pub const STOPS: &str = "stops";
 /// Directories on the disk.
 pub const DATABASE: &str = "db";
 pub const CHECKPOINTS: &str = "checkpoints";
 
 /// A life ends after so many writes at most.
-const MOST_WRITES: u64 = 2000;
+const MOST_WRITES: u64 = 4000;
+const INGESTED_PERMILLE: u64 = 2;
 
-fn say(line: &str) {
+/// A line on standard output, and a stop if that was what is waited for.
+fn say(incoming: &Path, line: &str) {
     // One write, so that threads do not mix their lines.
-    std::io::stdout().lock().write_all(format!("{MARK}{line}\n").as_bytes()).unwrap();
+    let print = |line: &str| {
+        std::io::stdout().lock().write_all(format!("{MARK}{line}\n").as_bytes()).unwrap();
+    };
+    print(line);
+    let wanted = wanted(incoming);
+    let word = std::fs::read_to_string(&wanted).unwrap_or_default();
+    if line.split(' ').next() == Some(&word) && std::fs::remove_file(&wanted).is_ok() {
+        print(&format!("{STOPS} 1"));
+        kill_process(getpid(), Signal::STOP).unwrap();
+    }
+}
+
+/// The file that says after which word to stop.
+pub fn wanted(incoming: &Path) -> PathBuf {
+    incoming.join("wanted")
 }
 
 /// Writes to the disk mounted at `root`; tables to ingest are made in `incoming`.
@@ -50,6 +71,8 @@ pub fn run(root: &Path, incoming: &Path, seed: u64) {
 struct Life<'a> {
     db: Db,
     incoming: &'a Path,
+    /// Where few writes are durable, one that only seems so is not made so by the next.
+    durable_permille: u64,
     /// The last write of each stream that was acknowledged.
     acknowledged: [AtomicU64; STREAMS],
     writes: AtomicU64,
@@ -72,6 +95,7 @@ fn live(root: &Path, incoming: &Path, rng: &mut StdRng) {
         .unwrap();
     let life = Life {
         incoming,
+        durable_permille: [4, 8, 30][rng.random_range(0..3)],
         acknowledged: std::array::from_fn(|stream| last_of(&db, stream).unwrap().into()),
         writes: AtomicU64::new(0),
         over: AtomicBool::new(false),
@@ -89,13 +113,17 @@ fn live(root: &Path, incoming: &Path, rng: &mut StdRng) {
     });
     let all = life.acknowledged();
     life.db.close().unwrap();
-    say(&format!("synced {}", to_words(&all)));
-    say("closes 1");
+    say(incoming, &format!("synced {}", to_words(&all)));
+    say(incoming, "closes 1");
 }
 
 impl Life<'_> {
     fn acknowledged(&self) -> Last {
         self.acknowledged.each_ref().map(|last| last.load(SeqCst))
+    }
+
+    fn say(&self, line: &str) {
+        say(self.incoming, line);
     }
 
     fn is_over(&self) -> bool {
@@ -111,8 +139,9 @@ impl Life<'_> {
             // All of these come before it.
             let mut seen = self.acknowledged();
             let chance = rng.random_range(0..1000);
-            let is_durable = chance < 20;
-            if chance < 3 {
+            let is_durable = chance < self.durable_permille;
+            let is_ingested = chance < INGESTED_PERMILLE;
+            if is_ingested {
                 self.ingest(stream, n, &seen);
             } else {
                 let mut batch = write_under(&prefix(stream), n);
@@ -123,7 +152,10 @@ impl Life<'_> {
             self.acknowledged[stream].store(n, SeqCst);
             if is_durable {
                 seen[stream] = n;
-                say(&format!("synced {}", to_words(&seen)));
+                self.say(&format!("synced {}", to_words(&seen)));
+            }
+            if is_ingested {
+                self.say("ingests 1");
             }
             if self.writes.fetch_add(1, SeqCst) >= enough {
                 self.over.store(true, SeqCst);
@@ -156,7 +188,6 @@ impl Life<'_> {
         }
         writer.finish().unwrap();
         self.db.ingest(&[&path]).unwrap();
-        say("ingests 1");
     }
 
     /// All that is not writing.
@@ -175,19 +206,19 @@ impl Life<'_> {
                 }
                 3 | 4 => {
                     self.db.persist().unwrap();
-                    say(&format!("synced {}", to_words(&before)));
-                    say("persists 1");
+                    self.say(&format!("synced {}", to_words(&before)));
+                    self.say("persists 1");
                 }
                 5 | 6 => {
                     let number = next_checkpoint(checkpoints);
                     self.db.checkpoint(checkpoints.join(number.to_string())).unwrap();
-                    say(&format!("checkpoint {number} {}", to_words(&before)));
+                    self.say(&format!("checkpoint {number} {}", to_words(&before)));
                 }
                 _ => std::thread::sleep(Duration::from_millis(rng.random_range(0..40))),
             }
             let now = self.tickers();
-            say(&format!("flushes {}", now[0] - counted[0]));
-            say(&format!("compactions {}", now[1] - counted[1]));
+            self.say(&format!("flushes {}", now[0] - counted[0]));
+            self.say(&format!("compactions {}", now[1] - counted[1]));
             counted = now;
         }
     }

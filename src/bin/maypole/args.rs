@@ -1,13 +1,16 @@
 //! How arguments are read: what is wrong is refused here, before anything is touched.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use maypole::{Compression, Db, FilterPolicy};
+use clap::Args;
+use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
+use maypole::{Compression, Db, Error, FilterPolicy};
 
-use crate::failure::Result;
+use crate::failure::{Result, one_line};
+use crate::output::tell;
 use crate::text;
 
 /// A key or a value. (A bare `Vec<u8>` would mean "many arguments" to clap.)
@@ -56,6 +59,31 @@ pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
     count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
 }
 
+/// As [`byte_count`], for a number within `range`.
+pub fn byte_count_in(
+    range: RangeInclusive<usize>,
+) -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
+    move |text| {
+        let bytes = byte_count(text)?;
+        let (least, most) = (range.start(), range.end());
+        match range.contains(&bytes) {
+            true => Ok(bytes),
+            false => Err(format!("expected {least} to {most} bytes, not {bytes}")),
+        }
+    }
+}
+
+/// The most bytes of a value that is made up. Several copies of one are in memory at a time.
+const MOST_VALUE_BYTES: u64 = 64 << 20;
+
+/// Reads the size of made-up values.
+pub fn value_bytes() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(0..=MOST_VALUE_BYTES)
+}
+
+/// The most bytes of a block cache: more than any machine has, and sums with it stay numbers.
+pub const MOST_CACHE_BYTES: usize = 1 << 48;
+
 /// Reads a compression's name: `none`, `snappy`, `lz4` or `zstd`.
 pub fn compression(text: &str) -> std::result::Result<Compression, String> {
     match text {
@@ -67,9 +95,59 @@ pub fn compression(text: &str) -> std::result::Result<Compression, String> {
     }
 }
 
-/// Opens a database that must be there.
+/// Opens a database that must be there, to write to it.
 pub fn open_existing(path: &Path) -> Result<Db> {
     Ok(Db::builder(path).create_if_missing(false).open()?)
+}
+
+/// The database of a command that only reads.
+#[derive(Args)]
+pub struct ReadDb {
+    /// Directory of the database
+    #[arg(value_name = "DB")]
+    path: PathBuf,
+    /// Write nothing, not even a lock. Chosen by itself where the directory cannot be
+    /// written, and while another process has the database open: standard error says so
+    #[arg(long, verbatim_doc_comment)]
+    read_only: bool,
+}
+
+impl ReadDb {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn open(&self) -> Result<Db> {
+        let options = Db::builder(&self.path).create_if_missing(false);
+        if self.read_only {
+            return Ok(options.open_read_only()?);
+        }
+        match options.clone().open() {
+            Err(error) if keeps_from_writing(&error) => {
+                let db = options.open_read_only()?;
+                tell(format_args!("note: opened read-only: {}", one_line(&error.to_string())));
+                Ok(db)
+            }
+            opened => {
+                let db = opened?;
+                if let Some(error) = db.stats().out_of_space {
+                    let error = one_line(&error.to_string());
+                    tell(format_args!("note: opened without space to write: {error}"));
+                }
+                Ok(db)
+            }
+        }
+    }
+}
+
+/// Whether an error says that this process may not write to the database, which may be sound.
+fn keeps_from_writing(error: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error {
+        Error::Locked { .. } => true,
+        Error::Io { source, .. } => matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

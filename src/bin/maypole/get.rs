@@ -1,11 +1,10 @@
 //! `get`: the value of one key.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::{self, Bytes};
+use crate::args::{self, Bytes, ReadDb};
 use crate::failure::{Failure, Result};
 use crate::text::escape;
 
@@ -15,8 +14,8 @@ use crate::text::escape;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Get {
-    /// Directory of the database
-    db: PathBuf,
+    #[command(flatten)]
+    db: ReadDb,
     /// The key; \xNN stands for a byte
     #[arg(value_parser = args::bytes(), allow_negative_numbers = true)]
     key: Bytes,
@@ -24,7 +23,7 @@ pub struct Get {
 
 impl Get {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let db = args::open_existing(&self.db)?;
+        let db = self.db.open()?;
         let Some(value) = db.get(&self.key.0)? else {
             return Err(Failure::new(format_args!("no value for the key {}", escape(&self.key.0))));
         };

@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::failure::{Failure, Result};
-use crate::{progress, text};
+use crate::{args, progress, text};
 
 /// Bytes of keys and values that are written together.
 pub const BATCH_BYTES: usize = 256 << 10;
@@ -29,7 +29,7 @@ pub struct Load {
     #[arg(long, value_name = "F")]
     key_file: PathBuf,
     /// Bytes of each value
-    #[arg(long, value_name = "B", default_value_t = 100)]
+    #[arg(long, value_name = "B", default_value_t = 100, value_parser = args::value_bytes())]
     value_size: usize,
 }
 

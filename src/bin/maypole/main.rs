@@ -3,17 +3,21 @@
 //! ```text
 //! compare/   the main job: one tree per filter policy, measured on the same keys
 //! bench/     db_bench's workloads on one database
-//! put get delete scan load stats verify       on a database
+//! put get delete scan load stats verify repair   on a database
 //! inspect                                     on one table file, whoever wrote it
 //!
 //! args       how arguments are read           text      how bytes are shown
 //! failure    what ends a command              progress  bars on a terminal
 //! output     tables, JSON, the machine        clock     what reading it costs
+//! scratch    directories that never stay      space     what a run takes of a disk
 //! ```
 //!
 //! It uses the library's public interface only. Results go to standard output, everything else to
 //! standard error. Exit code 0: done. 1: it failed, said in one line. 2: it was called wrongly, said
 //! in one line, and nothing was touched.
+
+// They panic where their stream is closed.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod bench;
@@ -27,7 +31,10 @@ mod load;
 mod output;
 mod progress;
 mod put;
+mod repair;
 mod scan;
+mod scratch;
+mod space;
 mod stats;
 mod text;
 mod verify;
@@ -38,6 +45,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use failure::{Failure, Result};
+use output::tell;
 
 /// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
 ///
@@ -69,6 +77,7 @@ enum Command {
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
+    Repair(repair::Repair),
 }
 
 impl Command {
@@ -84,6 +93,7 @@ impl Command {
             Command::Stats(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),
+            Command::Repair(command) => command.run(out),
         }
     }
 }
@@ -97,12 +107,13 @@ fn main() -> ExitCode {
     let done = cli.command.run(&mut out);
     // Also after a failure: what was found before it is worth showing.
     let flushed = out.flush().map_err(Failure::from);
+    scratch::wait_if_interrupted();
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
         // `maypole scan db | head`: nobody reads on, and that is fine.
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Message(message)) => {
-            eprintln!("error: {}", failure::one_line(&message));
+            tell(format_args!("error: {}", failure::one_line(&message)));
             ExitCode::FAILURE
         }
     }
@@ -115,9 +126,12 @@ fn refuse(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Standard output for what was asked for, standard error otherwise. When it is closed
-            // there is nobody to tell.
-            let _ = error.print();
+            // Standard output for what was asked for, standard error otherwise.
+            let printed = error.print().and_then(|()| stdout().flush());
+            if let Err(Failure::Message(message)) = printed.map_err(Failure::from) {
+                tell(format_args!("error: {message}"));
+                return ExitCode::FAILURE;
+            }
         }
         _ => {
             // clap says what is wrong first, and goes on with usage and hints.
@@ -127,7 +141,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
                 .filter(|line| !line.is_empty())
                 .collect();
-            eprintln!("{} (--help says more)", what.join(" "));
+            tell(format_args!("{} (--help says more)", what.join(" ")));
         }
     }
     ExitCode::from(error.exit_code() as u8)

@@ -1,11 +1,25 @@
-//! How results are laid out: tables for people, JSON for programs, and what they were measured on.
+//! How results are laid out: tables for people, JSON for programs, and what they were measured on;
+//! and how everything else is said.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{Write, stderr};
 
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::failure::Result;
+
+/// Says a line on standard error. Where that is closed there is nobody to tell, and the work goes on:
+/// `eprintln!` would panic.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(stderr(), "{line}");
+}
+
+/// Text with its control characters escaped.
+pub fn printable(text: &str) -> String {
+    let escape =
+        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
 
 /// A table whose first column stands left, all others right.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {

@@ -2,11 +2,10 @@
 
 use std::io::Write;
 use std::ops::Bound;
-use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::{self, Bytes};
+use crate::args::{self, Bytes, ReadDb};
 use crate::failure::Result;
 use crate::text::escape;
 
@@ -14,8 +13,8 @@ use crate::text::escape;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Scan {
-    /// Directory of the database
-    db: PathBuf,
+    #[command(flatten)]
+    db: ReadDb,
     /// Only keys that start with this; \xNN stands for a byte
     #[arg(long, value_name = "P", value_parser = args::bytes(), conflicts_with_all = ["from", "to"])]
     prefix: Option<Bytes>,
@@ -35,7 +34,7 @@ pub struct Scan {
 
 impl Scan {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let db = args::open_existing(&self.db)?;
+        let db = self.db.open()?;
         let mut entries = match self.prefix {
             Some(prefix) => db.prefix(prefix.0),
             None => db.range((

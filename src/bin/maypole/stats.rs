@@ -1,11 +1,10 @@
 //! `stats`: what a database holds.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args;
+use crate::args::ReadDb;
 use crate::failure::Result;
 
 /// Print what a database holds: levels, tables, filters, memory.
@@ -15,13 +14,13 @@ use crate::failure::Result;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Stats {
-    /// Directory of the database
-    db: PathBuf,
+    #[command(flatten)]
+    db: ReadDb,
 }
 
 impl Stats {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let db = args::open_existing(&self.db)?;
+        let db = self.db.open()?;
         write!(out, "{}", db.stats())?;
         Ok(db.close()?)
     }

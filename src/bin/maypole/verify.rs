@@ -1,13 +1,13 @@
 //! `verify`: reads a whole database.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::args::ReadDb;
 use crate::failure::{Failure, Result};
+use crate::progress;
 use crate::text::size;
-use crate::{args, progress};
 
 /// Read every table of a database whole: checksums, key order, and every key asked of its filter.
 ///
@@ -15,13 +15,13 @@ use crate::{args, progress};
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Verify {
-    /// Directory of the database
-    db: PathBuf,
+    #[command(flatten)]
+    db: ReadDb,
 }
 
 impl Verify {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let db = args::open_existing(&self.db)?;
+        let db = self.db.open()?;
         let spinner = progress::spinner("reading every table");
         let report = db.verify();
         spinner.finish_and_clear();
@@ -39,7 +39,7 @@ impl Verify {
         if report.filter_misses > 0 {
             return Err(Failure::new(format_args!(
                 "{}: filters deny {} keys that are there",
-                self.db.display(),
+                self.db.path().display(),
                 report.filter_misses
             )));
         }

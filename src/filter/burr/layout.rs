@@ -284,6 +284,33 @@ fn check(trailer: &[u8]) -> u32 {
     covered.iter().fold(0, |sum, &byte| mix(sum ^ (u64::from(byte) + 1))) as u32
 }
 
+/// Makes the trailer at the end of `filter` one that is believed, as far as its fields allow: the magic and
+/// the check, and zeros in front or fewer bytes there, so that the parts add up.
+#[cfg(any(test, fuzzing))]
+pub fn repair(filter: &mut Vec<u8>) {
+    /// Larger filters are not made.
+    const MOST_BYTES: u64 = 1 << 16;
+    let Some(fixed_at) = filter.len().checked_sub(FIXED_BYTES) else { return };
+    let fixed = &mut filter[fixed_at..];
+    fixed[12..].copy_from_slice(&MAGIC_AND_VERSION);
+    let (columns, layers) = (u32::from(fixed[5]), usize::from(fixed[6]) % (MAX_LAYERS + 1));
+    let width = if fixed[7] & 1 == 0 { 32 } else { 64 };
+    (fixed[6], fixed[7]) = (layers as u8, width as u8);
+    let (tags, low_blocks) = (usize::from(fixed[4]), LittleEndian::read_u32(fixed));
+    let Some(trailer_at) = fixed_at.checked_sub(4 * layers) else { return };
+    let mut slots = [0; MAX_LAYERS];
+    LittleEndian::read_u32_into(&filter[trailer_at..fixed_at], &mut slots[..layers]);
+    let layout = Layout { shape: Shape::of_width(width), columns, low_blocks, tags, layers, slots };
+    if layers > 0 && layout.check_ranges().is_ok() && layout.total_bytes() <= MOST_BYTES {
+        let (wanted, have) = (layout.total_bytes() as usize, filter.len());
+        let front = vec![0; wanted.saturating_sub(have)];
+        filter.splice(..have.saturating_sub(wanted), front);
+    }
+    let end = filter.len();
+    let check = check(&filter[end - FIXED_BYTES - 4 * layers..]);
+    LittleEndian::write_u32(&mut filter[end - 8..end - 4], check);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

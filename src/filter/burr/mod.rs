@@ -70,6 +70,8 @@ use sizing::Plan;
 use super::{HashList, LineBuf, Target};
 
 pub(super) use geometry::BurrGeometry;
+#[cfg(any(test, fuzzing))]
+pub(super) use layout::repair;
 
 /// The filter of `hashes`. `None` when they are too few, so that a Bloom filter serves them better;
 /// or too many for the format (some 3 billion).

@@ -5,6 +5,7 @@ mod damage;
 mod prefix;
 mod range_del;
 mod round_trip;
+mod salvage;
 mod tools;
 mod walk;
 

@@ -44,7 +44,7 @@ pub fn table_bytes(entries: &Entries, options: TableOptions) -> (Vec<u8>, TableS
     (bytes, summary)
 }
 
-pub fn assert_has_ranges(table: &Table, what: &str) {
+pub fn assert_has_ranges(table: &Table, what: &dyn std::fmt::Display) {
     let mut found: Vec<_> = table.ranges().unwrap().iter().collect();
     found.sort_by(|a, b| a.begin.cmp(b.begin).then(b.sequence.cmp(&a.sequence)));
     assert_eq!(found, ranges().collect::<Vec<_>>(), "{what}");
@@ -56,7 +56,7 @@ fn ranges_come_back_beside_the_entries_and_count_as_rocksdb_counts_them() {
         for compression in Compression::ALL {
             let (bytes, summary) = table_bytes(&entries, options(compression));
             let table = Table::open(file_of(&bytes), context(1 << 20)).unwrap();
-            assert_has_ranges(&table, "all");
+            assert_has_ranges(&table, &"all");
             let check = table.verify().unwrap();
             assert_eq!((check.entries, check.range_deletions), (entries.len() as u64, 4));
             let number = |name| table.properties().number(name).unwrap();
@@ -146,12 +146,12 @@ fn a_range_block_that_cannot_be_right_is_named() {
     };
     let opened =
         |entries: &[(Vec<u8>, &[u8])]| Table::open(file_of(&with_range_block(entries)), context(0));
-    assert_has_ranges(&opened(&good()).unwrap(), "a control");
+    assert_has_ranges(&opened(&good()).unwrap(), &"a control");
 
     // RocksDB's SstFileWriter writes ranges in the order they come.
     let mut shuffled = good();
     shuffled.reverse();
-    assert_has_ranges(&opened(&shuffled).unwrap(), "in another order");
+    assert_has_ranges(&opened(&shuffled).unwrap(), &"in another order");
 
     let mut other_kind = good();
     other_kind[2] = entry("f", "g", 3, 1);

@@ -6,7 +6,7 @@ use super::*;
 use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::filter::Family;
-use crate::fs::RandomAccessFile;
+use crate::fs::{Fault, FaultFs, RandomAccessFile, Target};
 use crate::key::MAX_SEQUENCE;
 use crate::sync::pin;
 use crate::table::block_builder::BlockBuilder;
@@ -382,6 +382,58 @@ fn an_external_table_takes_each_key_once_and_needs_one() {
     assert!(writer.delete(b"k").is_err());
     assert!(writer.put(b"j", b"").is_err());
     assert_eq!(writer.finish().unwrap().entries, 2);
+}
+
+/// A writer that was dropped, or finished without an entry, left a file that no reader opens. Now a
+/// file has its name when it is whole, and whatever fails before leaves nothing. It must not do so by
+/// removing the name: `writer = SstWriter::create(same path)` makes the second before it drops the
+/// first, which would take the second's file with it.
+#[test]
+fn only_a_finished_table_leaves_a_file() {
+    let path = Path::new("e.sst");
+    let finish = |fs: Arc<dyn Fs>, entries: u32| -> crate::error::Result<()> {
+        let mut writer = SstWriter::create_in(fs, path, TableOptions::default())?;
+        (0..entries).try_for_each(|i| writer.put(&i.to_be_bytes(), &[7; 1000]))?;
+        writer.finish().map(drop)
+    };
+    let memory = MemFs::new();
+    let fs: Arc<dyn Fs> = Arc::new(memory.clone());
+    let names = || memory.list(Path::new("")).unwrap();
+    assert!(matches!(finish(Arc::clone(&fs), 0), Err(Error::InvalidArgument(_))));
+    let senseless = TableOptions { block_bytes: 0, ..TableOptions::default() };
+    assert!(SstWriter::create_in(Arc::clone(&fs), path, senseless).is_err());
+    drop(SstWriter::create_in(Arc::clone(&fs), path, TableOptions::default()).unwrap());
+    assert!(names().is_empty(), "{:?}", names());
+
+    // A range deletion alone is a table.
+    let mut ranges = SstWriter::create_in(Arc::clone(&fs), path, TableOptions::default()).unwrap();
+    ranges.delete_range(b"a", b"b").unwrap();
+    let mut second = SstWriter::create_in(Arc::clone(&fs), path, TableOptions::default()).unwrap();
+    second.put(b"k", b"v").unwrap();
+    ranges.finish().unwrap();
+    assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
+    // Nor does one that is given up take an older file of the name with it.
+    drop(second);
+    assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
+    assert_eq!(names(), ["e.sst"]);
+
+    // Whatever call fails: a whole file or none.
+    let counting = FaultFs::new(Arc::new(MemFs::new()));
+    finish(Arc::new(counting.clone()), 400).unwrap();
+    for nth in 0..counting.calls(Target::Changes) {
+        let memory = MemFs::new();
+        let failing = FaultFs::new(Arc::new(memory.clone()));
+        failing.fail_once(Target::Changes, nth, Fault::NoSpace);
+        assert!(finish(Arc::new(failing), 400).is_err());
+        match memory.list(Path::new("")).unwrap().as_slice() {
+            [] => {}
+            // The last call, which makes the name durable.
+            [name] if name == "e.sst" => {
+                assert!(SstReader::open_in(&memory, path).unwrap().verify().is_ok());
+            }
+            others => panic!("{others:?} after call {nth}"),
+        }
+    }
 }
 
 #[test]

@@ -26,7 +26,8 @@ use maypole::{Compression, Db, FilterPolicy, Stats};
 use crate::args;
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
-use crate::progress;
+use crate::scratch::{Scratch, making};
+use crate::{progress, space};
 use entries::{Entries, NUMBER_BYTES};
 use report::{Row, Writes};
 use workload::Workload;
@@ -95,14 +96,24 @@ pub struct Bench {
         long,
         value_name = "B",
         default_value_t = 100,
-        value_parser = RangedU64ValueParser::<usize>::new().range(0..=16 << 20)
+        value_parser = args::value_bytes()
     )]
     value_bytes: usize,
     /// Block cache
-    #[arg(long, value_name = "BYTES", value_parser = args::byte_count, default_value = "64M")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = args::byte_count_in(0..=args::MOST_CACHE_BYTES),
+        default_value = "64M"
+    )]
     cache: usize,
     /// Memtable
-    #[arg(long, value_name = "BYTES", value_parser = args::byte_count, default_value = "16M")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = args::byte_count_in(4096..=2 << 30),
+        default_value = "16M"
+    )]
     memtable: usize,
     /// Filter policy, as compare takes it
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
@@ -125,21 +136,32 @@ pub struct Bench {
     json: bool,
 }
 
+/// Values from this size on compress to about a half.
+const COMPRESSIBLE_BYTES: usize = 100;
+/// What an entry takes beside key and value.
+const ENTRY_OVERHEAD_BYTES: usize = 12;
+/// Logs that are there at a time, of a memtable each: of the one that is written to and of two that
+/// wait; and one that is being removed.
+const LOGS: u64 = 4;
+
 impl Bench {
     pub fn run(mut self, out: &mut dyn Write) -> Result {
         if self.workloads.is_empty() {
             self.workloads = Workload::value_variants().to_vec();
         }
-        let scratch = tempfile::Builder::new().prefix("maypole-bench-").tempdir();
-        let scratch = scratch.map_err(|error| {
-            Failure::of_file(&std::env::temp_dir(), "make a directory in", &error)
-        })?;
-        let dir = self.db.clone().unwrap_or_else(|| scratch.path().join("db"));
-        let kept = holds_something(&dir)?;
-        self.check_order(&dir, kept)?;
+        let kept = self.db.as_deref().map_or(Ok(false), holds_something)?;
+        let parent = self.db.clone().unwrap_or_else(std::env::temp_dir);
+        self.check_order(&parent, kept)?;
+        let afterwards = if self.db.is_some() { "and kept" } else { "and removed at the end" };
+        space::announce(&parent, self.disk_bytes(), afterwards)?;
+        let scratch = match self.db {
+            Some(_) => None,
+            None => Some(Scratch::new(&parent, "maypole-bench-")?),
+        };
+        let dir = scratch.as_ref().map_or(parent, |scratch| scratch.path().join("db"));
 
         let mut entries = Entries::new(self.entries, self.key_bytes, self.value_bytes);
-        let mut db = self.open(&dir, !kept)?;
+        let mut db = making(|| self.open(&dir, !kept))?;
         if kept {
             self.find_written(&db, &dir, &entries)?;
         }
@@ -151,18 +173,38 @@ impl Bench {
                 let failed = |error| Failure::of_file(&dir, "remove", &error);
                 fs::remove_dir_all(&dir).map_err(failed)?;
                 entries.forget();
-                db = self.open(&dir, true)?;
+                db = making(|| self.open(&dir, true))?;
             }
             rows.push(self.measure(workload, &db, &dir, &entries, clock_ns)?);
         }
         db.close()?;
-        // Not left to its destructor, which could not report that it failed.
-        let path = scratch.path().to_owned();
-        scratch.close().map_err(|error| Failure::of_file(&path, "remove", &error))?;
+        if let Some(scratch) = scratch {
+            scratch.close()?;
+        }
         match self.json {
             true => report::json(&rows, out),
             false => report::tables(&rows, clock_ns, out),
         }
+    }
+
+    /// Bytes of disk taken at most, about. Of a tree that is compacted a part is there twice, at worst
+    /// all of it; entries that were overwritten stay until compaction has passed them.
+    fn disk_bytes(&self) -> u64 {
+        let halved =
+            self.compression != Compression::None && self.value_bytes >= COMPRESSIBLE_BYTES;
+        let value_bytes = if halved { self.value_bytes / 2 } else { self.value_bytes };
+        let tables = |entries: u64| {
+            entries.saturating_mul((self.key_bytes + value_bytes + ENTRY_OVERHEAD_BYTES) as u64)
+        };
+        let of = |workload: &Workload| match workload {
+            Workload::Fillsync => 2 * tables(self.entries.div_ceil(workload::SYNC_SHARE)),
+            Workload::Overwrite | Workload::Readwhilewriting => 3 * tables(self.entries),
+            fill if fill.is_fill() => 2 * tables(self.entries),
+            _ => 0,
+        };
+        let tables = self.workloads.iter().map(of).max().unwrap_or(0);
+        let logs = LOGS * self.memtable as u64;
+        tables.saturating_add(logs.min(2 * tables))
     }
 
     /// What cannot work is refused before anything is touched.

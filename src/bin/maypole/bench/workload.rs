@@ -20,7 +20,7 @@ const TOGETHER: usize = 64;
 /// Entries read after a seek.
 const AFTER_SEEK: usize = 50;
 /// Of so many entries `fillsync` writes one.
-const SYNC_SHARE: u64 = 1000;
+pub const SYNC_SHARE: u64 = 1000;
 /// Operations between two steps of the progress bar.
 const BAR_STEP: u64 = 1024;
 

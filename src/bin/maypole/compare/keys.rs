@@ -12,6 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
 use crate::load::no_keys;
+use crate::space;
 use crate::text::count;
 
 /// Byte strings, one after the other in memory: no allocation each.
@@ -51,6 +52,9 @@ impl<'a> FromIterator<&'a [u8]> for KeyList {
     }
 }
 
+/// Bytes of a generated key.
+const GENERATED_BYTES: usize = 24;
+
 /// All keys of a comparison. Each list is in random order and without duplicates.
 pub struct KeySet {
     pub present: KeyList,
@@ -60,11 +64,17 @@ pub struct KeySet {
 }
 
 impl KeySet {
+    /// Bytes of memory that so many generated keys take at least, with the orders of the present ones.
+    pub fn memory(present: usize, absent: usize) -> u64 {
+        let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
+        (present as u64 + absent as u64) * key + 2 * (present * size_of::<usize>()) as u64
+    }
+
     /// Random keys of 24 hexadecimal digits. Their 96 bits keep them distinct: the chance that two
     /// of a billion are equal is one in 10^11.
     pub fn generate(present: usize, absent: usize, seed: u64) -> KeySet {
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut key = [0; 24];
+        let mut key = [0; GENERATED_BYTES];
         let mut draw = move || {
             hex(random.next_u64(), &mut key[..16]);
             hex(random.next_u64(), &mut key[16..]);
@@ -72,7 +82,7 @@ impl KeySet {
         };
         let mut set =
             KeySet { present: KeyList::default(), absent: KeyList::default(), notes: Vec::new() };
-        let (mut smallest, mut largest) = ([0xff; 24], [0; 24]);
+        let (mut smallest, mut largest) = ([0xff; GENERATED_BYTES], [0; GENERATED_BYTES]);
         for _ in 0..present {
             let key = draw();
             smallest = smallest.min(key);
@@ -142,7 +152,10 @@ fn hex(number: u64, digits: &mut [u8]) {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {
-    let text = fs::read(file).map_err(|error| Failure::of_file(file, "read", &error))?;
+    let failed = |error| Failure::of_file(file, "read", &error);
+    // The text, and a copy of its lines in the order of loading.
+    space::check_memory(2 * fs::metadata(file).map_err(failed)?.len())?;
+    let text = fs::read(file).map_err(failed)?;
     if text.is_empty() { Err(no_keys(file)) } else { Ok(text) }
 }
 

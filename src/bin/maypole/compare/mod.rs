@@ -24,8 +24,9 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use crate::args::{self, Policies};
-use crate::failure::{Failure, Result};
-use crate::output;
+use crate::failure::Result;
+use crate::scratch::Scratch;
+use crate::{output, space};
 use keys::KeySet;
 use measure::Lookups;
 use tree::{Plan, Tree};
@@ -80,7 +81,7 @@ pub struct Compare {
     #[arg(long, value_name = "FILE", requires = "key_file", verbatim_doc_comment)]
     absent_file: Option<PathBuf>,
     /// Bytes of each value
-    #[arg(long, value_name = "B", default_value_t = 100)]
+    #[arg(long, value_name = "B", default_value_t = 100, value_parser = args::value_bytes())]
     value_size: usize,
     /// Look up at most so many absent keys, and at most so many present ones
     /// [default: 500000; with --cold 20000]
@@ -93,14 +94,20 @@ pub struct Compare {
     absent: Option<usize>,
     /// Block cache of each database, such as 64M
     /// [default: more than all data; with --cold a tenth of it]
-    #[arg(long, value_name = "BYTES", value_parser = args::byte_count, verbatim_doc_comment)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = args::byte_count_in(0..=args::MOST_CACHE_BYTES),
+        verbatim_doc_comment
+    )]
     cache: Option<usize>,
     /// Read from the device: the operating system's cache of the tables is dropped before each
     /// phase and after every 256 lookups (posix_fadvise; without effect on a file system that
     /// lives in memory)
     #[arg(long, verbatim_doc_comment)]
     cold: bool,
-    /// Make the databases in a new directory inside this one, removed at the end
+    /// Make the databases in a new directory inside this one. It is removed at the end, also after
+    /// Ctrl-C, and so are directories that had to be made for it
     /// [default: the system's directory for temporary files]
     #[arg(long, verbatim_doc_comment)]
     dir: Option<PathBuf>,
@@ -115,8 +122,12 @@ pub struct Compare {
 impl Compare {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let absent = self.absent.unwrap_or(if self.cold { ABSENT_COLD } else { ABSENT });
+        let parent = self.dir.unwrap_or_else(std::env::temp_dir);
         let keys = match &self.key_file {
-            None => KeySet::generate(self.keys, absent, self.seed),
+            None => {
+                space::check_memory(KeySet::memory(self.keys, absent))?;
+                KeySet::generate(self.keys, absent, self.seed)
+            }
             Some(file) => KeySet::read(file, self.absent_file.as_deref(), absent, self.seed)?,
         };
         let plan = Plan::new(&keys.present, self.value_size, self.seed);
@@ -127,7 +138,8 @@ impl Compare {
             plan.data_bytes.saturating_mul(2) + (64 << 20)
         });
 
-        let scratch = self.scratch()?;
+        space::announce(&parent, plan.disk_bytes(self.policies.0.len()), "and removed at the end")?;
+        let scratch = Scratch::new(&parent, "maypole-compare-")?;
         let policies = &self.policies.0;
         let trees: Vec<Tree> = policies
             .iter()
@@ -147,12 +159,10 @@ impl Compare {
         for tree in trees {
             tree.db.close()?;
         }
-        // Not left to its destructor, which could not report that it failed.
-        let path = scratch.path().to_owned();
-        scratch.close().map_err(|error| Failure::of_file(&path, "remove", &error))?;
+        scratch.close()?;
 
         if self.json {
-            notes.iter().for_each(|note| eprintln!("note: {note}"));
+            notes.iter().for_each(|note| output::tell(format_args!("note: {note}")));
             return report::json(&rows, out);
         }
         report::tables(&rows, out)?;
@@ -167,12 +177,5 @@ impl Compare {
             writeln!(out, "Note: {note}.")?;
         }
         Ok(())
-    }
-
-    fn scratch(&self) -> Result<tempfile::TempDir> {
-        let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let failed = |error| Failure::of_file(&parent, "make a scratch directory here", &error);
-        std::fs::create_dir_all(&parent).map_err(failed)?;
-        tempfile::Builder::new().prefix("maypole-compare-").tempdir_in(&parent).map_err(failed)
     }
 }

@@ -27,6 +27,7 @@ use super::keys::KeyList;
 use crate::failure::Result;
 use crate::load::{BATCH_BYTES, Values};
 use crate::progress;
+use crate::scratch::making;
 
 /// Tables in level 0 that start a compaction: the library's rule.
 const L0_TRIGGER: usize = 4;
@@ -91,6 +92,15 @@ impl Plan {
         }
     }
 
+    /// Bytes of disk that the databases of so many policies take at most, about. Levels are filled
+    /// from the last one up, so hardly anything is there twice: a tenth is for filters, indexes, and
+    /// the upper levels while they move. Logs of two memtables are beside them.
+    pub fn disk_bytes(&self, policies: usize) -> u64 {
+        let tables = (self.data_bytes as u64).saturating_mul(policies as u64);
+        let logs = 2 * chunk_bytes(self.data_bytes) as u64;
+        tables.saturating_add(tables / 10).saturating_add(logs)
+    }
+
     fn open(
         &self,
         dir: &Path,
@@ -132,7 +142,7 @@ impl Tree {
         for (stage, &count) in plan.stages.iter().enumerate() {
             let indexes = &plan.order[loaded..(loaded + count).min(keys.len())];
             loaded += indexes.len();
-            let db = plan.open(&dir, policy, cache_bytes, base_bytes)?;
+            let db = making(|| plan.open(&dir, policy, cache_bytes, base_bytes))?;
             // The last stage stays in level 0.
             let bytes = plan.data_bytes / keys.len() * indexes.len();
             let chunks =
@@ -145,7 +155,7 @@ impl Tree {
             db.close()?;
         }
         bar.finish_and_clear();
-        let db = plan.open(&dir, policy, cache_bytes, base_bytes)?;
+        let db = making(|| plan.open(&dir, policy, cache_bytes, base_bytes))?;
         Ok(Tree { policy: policy.clone(), db, dir, build_ns_per_key: build.ns_per_key() })
     }
 }

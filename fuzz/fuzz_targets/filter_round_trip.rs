@@ -1,0 +1,5 @@
+//! Any set of keys, built into a filter and asked for.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole::fuzzing::filter_round_trip(data));

@@ -1,0 +1,52 @@
+//! `repair`: a database of what is left of one.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use maypole::Db;
+
+use crate::failure::{Failure, Result};
+use crate::{output, progress};
+
+/// Make a database that does not open any more of what is left of it.
+///
+/// Every byte is read. Where nothing is wrong nothing is changed. Damaged tables are replaced by what
+/// can be read of them, logs are kept up to the first damage. Where no MANIFEST is whole, all tables and
+/// logs are merged into new ones; that takes as much space again, and deleted keys may be there again.
+///
+/// Nothing is deleted: files that are no longer part of the database are in its subdirectory `lost`
+/// afterwards. An interrupted repair can be started again.
+///
+/// What was wrong, which keys may be missing or old, and what was moved is printed. Where anything may
+/// be lost that is a failure, too: exit code 1.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Repair {
+    /// Directory of the database
+    db: PathBuf,
+    /// Also keep writes of the logs that stand behind damage, whose writer had seen those that are
+    /// missing
+    #[arg(long, verbatim_doc_comment)]
+    salvage_logs: bool,
+}
+
+impl Repair {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let spinner = progress::spinner("reading every table and log");
+        let report = Db::builder(&self.db).salvage_logs(self.salvage_logs).repair();
+        spinner.finish_and_clear();
+        let report = report?;
+        // Names and keys come from a damaged database: the terminal gets printable text.
+        for line in report.to_string().lines() {
+            writeln!(out, "{}", output::printable(line))?;
+        }
+        if report.losses.is_empty() && !report.deleted_keys_may_return {
+            return Ok(());
+        }
+        Err(Failure::new(format_args!(
+            "{}: repaired, and some of it may be lost: see the report",
+            self.db.display()
+        )))
+    }
+}

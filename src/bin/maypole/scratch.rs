@@ -1,0 +1,194 @@
+//! A directory for databases that are made to be measured. Whatever ends the program, it goes with all
+//! that is in it: the end of the work, a failure, Ctrl-C, SIGTERM and SIGHUP. Directories above it
+//! that were missing go too, unless somebody has put something in them.
+//!
+//! ```text
+//! signal ─► flag INTERRUPTED          the main thread reports nothing any more, and waits
+//!        ─► thread "signals" ─► takes MADE, for good: nobody makes a directory from here on
+//!                            ─► removes what is in it ─► dies by the signal's default action
+//! ```
+//!
+//! The exit status is therefore what a shell expects: killed by the signal, 128 and its number.
+//! A second Ctrl-C ends the program at once, whatever is left. SIGTERM and SIGHUP do not: some senders
+//! send them twice in a row.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
+
+use crate::failure::{Failure, Result};
+use crate::output::tell;
+
+/// What this process has made and not removed yet. Held while anything is made.
+static MADE: Mutex<Made> = Mutex::new(Made { above: Vec::new(), scratch: None });
+
+/// A signal has come.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// The next Ctrl-C does not wait for the removal.
+static IMPATIENT: AtomicBool = AtomicBool::new(false);
+
+/// Ctrl-C that comes twice within this time was meant once: `timeout -s INT` sends it to a process and
+/// to its group.
+const SAME_PRESS: Duration = Duration::from_millis(200);
+
+/// How often the removal of a directory is tried in which threads may still be making files.
+const TRIES: usize = 1000;
+
+struct Made {
+    /// Directories that were missing above the scratch directory, outermost first.
+    above: Vec<PathBuf>,
+    scratch: Option<PathBuf>,
+}
+
+fn made() -> MutexGuard<'static, Made> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A new directory, removed at the end.
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Makes a directory inside `parent`, which is made where it is missing. Its name begins with
+    /// `prefix`.
+    pub fn new(parent: &Path, prefix: &str) -> Result<Scratch> {
+        let mut made = made();
+        listen()
+            .map_err(|error| Failure::new(format_args!("cannot listen to signals: {error}")))?;
+        let path = made.make(parent, prefix);
+        if path.is_err() {
+            let _ = made.remove();
+        }
+        Ok(Scratch { path: path? })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it. Left to the destructor, nobody would learn that it failed.
+    pub fn close(self) -> Result {
+        made().remove()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = made().remove();
+    }
+}
+
+/// Does what may make directories inside the scratch directory. A signal that comes meanwhile removes
+/// them afterwards; made a moment after the removal, they would stay.
+pub fn making<R>(make: impl FnOnce() -> R) -> R {
+    let _made = made();
+    make()
+}
+
+/// Where a signal has come, does not return: what a command says that lost its files on the way would
+/// only mislead, and the program is about to end.
+pub fn wait_if_interrupted() {
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        thread::park();
+    }
+}
+
+impl Made {
+    fn make(&mut self, parent: &Path, prefix: &str) -> Result<PathBuf> {
+        let failed = |error| Failure::of_file(parent, "make a scratch directory here", &error);
+        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let missing: Vec<&Path> = parent.ancestors().take_while(is_missing).collect();
+        for dir in missing.into_iter().rev() {
+            match fs::create_dir(dir) {
+                Ok(()) => self.above.push(dir.to_owned()),
+                // `new/..`, or somebody else made it meanwhile.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let scratch = tempfile::Builder::new().prefix(prefix).tempdir_in(parent);
+        let scratch = scratch.map_err(failed)?.keep();
+        self.scratch = Some(scratch.clone());
+        Ok(scratch)
+    }
+
+    fn remove(&mut self) -> Result {
+        if let Some(scratch) = self.scratch.take() {
+            let removed = remove_tree(&scratch);
+            removed.map_err(|error| Failure::of_file(&scratch, "remove", &error))?;
+        }
+        for dir in self.above.drain(..).rev() {
+            // Where something else is in it by now, it is no longer this program's.
+            let _ = fs::remove_dir(dir);
+        }
+        Ok(())
+    }
+}
+
+fn remove_tree(dir: &Path) -> std::io::Result<()> {
+    for _ in 1..TRIES {
+        match fs::remove_dir_all(dir) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+            // A file may have gone by itself.
+            Err(error) if error.kind() == ErrorKind::NotFound && dir.exists() => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            done => return done,
+        }
+    }
+    fs::remove_dir_all(dir)
+}
+
+/// From now on signals remove what was made. Those that the program was started to ignore, as `nohup`
+/// does, stay ignored.
+fn listen() -> std::io::Result<()> {
+    let ignored = ignored_signals();
+    let signals =
+        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let signals: Vec<i32> = signals.collect();
+    // The order counts: a signal must not find the flag that it sets itself.
+    if signals.contains(&SIGINT) {
+        flag::register_conditional_default(SIGINT, &IMPATIENT)?;
+    }
+    for &signal in &signals {
+        flag::register(signal, &INTERRUPTED)?;
+    }
+    let mut signals = Signals::new(signals)?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            end(signal);
+        }
+    })?;
+    Ok(())
+}
+
+/// Removes everything and ends the program.
+fn end(signal: i32) {
+    thread::spawn(|| {
+        thread::sleep(SAME_PRESS);
+        IMPATIENT.store(true, Ordering::SeqCst);
+        tell("still removing temporary files; Ctrl-C leaves them");
+    });
+    let mut made = made();
+    if let Err(Failure::Message(message)) = made.remove() {
+        tell(format_args!("error: {}", crate::failure::one_line(&message)));
+    }
+    // The lock is still held: nothing comes after this.
+    let _ = low_level::emulate_default_handler(signal);
+}
+
+/// A bit for each signal that is ignored, the first one lowest. None where the system does not tell.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,50 @@
+//! What a run will take of a disk: said before it begins, and refused where it is not there. Of memory
+//! only what cannot go well is refused.
+
+use std::path::Path;
+
+use crate::failure::{Failure, Result};
+use crate::output::tell;
+use crate::text::size;
+
+/// Logs, MANIFEST and what else there is however little is written.
+const LEAST_BYTES: u64 = 16 << 20;
+
+/// Says that up to about `bytes` will be written in `dir`, which need not be there yet, and what
+/// becomes of them. A failure where the file system has less.
+pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
+    let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
+    let needed = bytes.saturating_add(LEAST_BYTES);
+    let free = rustix::fs::statvfs(there)
+        .map_err(|error| Failure::of_file(there, "ask for free space", &error.into()))?;
+    let free = free.f_bavail.saturating_mul(free.f_frsize);
+    let (needed_size, free_size) = (size(needed), size(free));
+    if needed > free {
+        return Err(Failure::new(format_args!(
+            "{}: up to about {needed_size} are needed here and {free_size} are free: write less, or \
+             elsewhere",
+            dir.display()
+        )));
+    }
+    tell(format_args!(
+        "note: up to about {needed_size} will be written in {}, {afterwards}; {free_size} are free",
+        dir.display()
+    ));
+    Ok(())
+}
+
+/// A failure where the machine has less memory than `bytes`, and the work would end in an abort.
+pub fn check_memory(bytes: u64) -> Result {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let available = kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024));
+    match bytes > available {
+        false => Ok(()),
+        true => Err(Failure::new(format_args!(
+            "the keys alone take {} of memory and {} are available: take fewer",
+            size(bytes),
+            size(available)
+        ))),
+    }
+}

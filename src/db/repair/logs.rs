@@ -1,0 +1,185 @@
+//! The writes of the WALs, as far as they can be read, become tables.
+//!
+//! ```text
+//! 5.wal  │ 1 2 3 │ 4 5 │      6.wal  │ 6 7 │ ~~~ │ 9 │      7.wal  │ 10 11 │
+//!          └──────── kept ────────────────┘           └── left out ──────┘
+//! ```
+//!
+//! What is kept is a prefix of the writes, as recovery keeps one: what stands behind a hole was written
+//! by somebody who had seen the writes that are missing. With `salvage` it is kept, too.
+//!
+//! A log that does not continue the ones before it is left out, but one behind it may: a recovery
+//! whose old logs a crash left over began new ones where those had been torn.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::super::batch::parse_record;
+use super::{Loss, Repair, is_damage};
+use crate::error::{Damage, Error, Result};
+use crate::flush;
+use crate::key::SequenceNumber;
+use crate::memtable::{Memtable, MemtableWriter};
+use crate::version::names;
+use crate::wal::{LogKind, LogReader};
+
+/// Writes that become one table.
+const MEMTABLE_BYTES: usize = 16 << 20;
+
+/// What came of reading a record.
+enum Step {
+    Taken,
+    /// The log ends here, torn or not.
+    End,
+    /// Bytes that cannot be read, and why.
+    Hole(Error),
+    /// A record that says nothing, though its checksum is right; or it does not follow the last write.
+    Senseless(String),
+}
+
+/// The writes read so far.
+struct Writes {
+    memtable: Arc<Memtable>,
+    writer: MemtableWriter,
+    /// The last one; `None` before the first, if nothing says what it is.
+    last: Option<SequenceNumber>,
+}
+
+impl Repair<'_> {
+    /// Reads the WALs with these numbers, ascending. `durable`: those that must be there, and how many
+    /// bytes of each; `None`: no MANIFEST tells. `last`: the write that they continue, where that is
+    /// known.
+    pub(super) fn logs(
+        &mut self,
+        numbers: &[u64],
+        durable: Option<&BTreeMap<u64, u64>>,
+        last: Option<SequenceNumber>,
+    ) -> Result<()> {
+        for (&number, &bytes) in durable.into_iter().flatten() {
+            if !numbers.contains(&number) {
+                self.lose_log(number, 0, bytes, "synced writes, as the file is missing");
+            }
+        }
+        let (memtable, writer) = Memtable::new(MEMTABLE_BYTES);
+        let mut writes = Writes { memtable, writer, last };
+        for &number in numbers {
+            self.log(number, durable, &mut writes)?;
+        }
+        self.flush_writes(&mut writes)?;
+        self.last_sequence = self.last_sequence.max(writes.last.unwrap_or(0));
+        Ok(())
+    }
+
+    fn log(
+        &mut self,
+        number: u64,
+        durable: Option<&BTreeMap<u64, u64>>,
+        writes: &mut Writes,
+    ) -> Result<()> {
+        let path = names::wal_path(&self.dir, number);
+        let fs = Arc::clone(&self.fs);
+        let file_bytes = fs.open(&path)?.len();
+        let must_hold = durable.and_then(|durable| durable.get(&number).copied());
+        let mut log = match LogReader::open(&*fs, &path, LogKind::Wal, number) {
+            Err(error) if is_damage(&error) => {
+                self.report.problems.push(error.to_string());
+                if !self.options.salvage_logs {
+                    self.lose_log(number, 0, file_bytes, "all writes of a log");
+                    return Ok(());
+                }
+                LogReader::open_damaged(&*fs, &path, LogKind::Wal, number)?
+            }
+            opened => opened?,
+        };
+        if durable.is_some() && log.kind() == LogKind::RecoveredWal && must_hold.is_none() {
+            // A crash left it behind: the WALs that it was made of are still here.
+            return Ok(());
+        }
+        loop {
+            let begin = log.end();
+            let (what, is_hole) = match self.record(&mut log, writes)? {
+                Step::Taken => continue,
+                Step::End => match must_hold.filter(|&bytes| begin < bytes) {
+                    Some(bytes) => (format!("synced up to {bytes}, ends at {begin}"), true),
+                    None if self.options.salvage_logs && log.skip_damage()?.is_some() => continue,
+                    None => return Ok(()),
+                },
+                Step::Hole(error) => (error.to_string(), true),
+                Step::Senseless(what) => {
+                    (format!("{}: offset {begin}: {what}", path.display()), false)
+                }
+            };
+            self.report.problems.push(what);
+            if !self.options.salvage_logs {
+                let bytes = file_bytes.saturating_sub(begin);
+                self.lose_log(number, begin, bytes, "all writes of a log from there on");
+                return Ok(());
+            }
+            if is_hole && log.skip_damage()?.is_none() {
+                let bytes = file_bytes.saturating_sub(begin);
+                self.lose_log(number, begin, bytes, "the writes of a hole up to the end of a log");
+                return Ok(());
+            }
+            self.lose_log(number, begin, log.end() - begin, "the writes of a hole in a log");
+        }
+    }
+
+    fn record(&mut self, log: &mut LogReader, writes: &mut Writes) -> Result<Step> {
+        let record = match log.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(Step::End),
+            Err(error) if is_damage(&error) => return Ok(Step::Hole(error)),
+            Err(error) => return Err(error),
+        };
+        let parsed = parse_record(record.payload).and_then(|(first, count, operations)| {
+            let operations = operations.collect::<Result<Vec<_>, Damage>>()?;
+            match operations.len() as u64 == count {
+                true => Ok((first, operations)),
+                false => Err(Damage::new(0, count, operations.len())),
+            }
+        });
+        let (first, operations) = match parsed {
+            Ok(parsed) => parsed,
+            Err(damage) => {
+                let what = format!("expected {}, found {}", damage.expected, damage.found);
+                return Ok(Step::Senseless(what));
+            }
+        };
+        if let Some(last) = writes.last.filter(|&last| first > last + 1) {
+            let what = format!("write {first} where {} should follow", last + 1);
+            if !self.options.salvage_logs {
+                return Ok(Step::Senseless(what));
+            }
+            self.report.problems.push(what);
+        }
+        for (sequence, operation) in (first..).zip(operations) {
+            // A recovered log repeats what older ones say.
+            if writes.last.is_none_or(|last| sequence > last) {
+                let kind = operation.kind as u8;
+                writes.writer.insert(operation.key, sequence, kind, operation.value);
+                writes.last = Some(sequence);
+            }
+        }
+        if writes.writer.bytes() >= MEMTABLE_BYTES {
+            self.flush_writes(writes)?;
+        }
+        Ok(Step::Taken)
+    }
+
+    fn flush_writes(&mut self, writes: &mut Writes) -> Result<()> {
+        let filter = self.filter_of(0, writes.memtable.len() as u64);
+        if let Some(file) = flush::flush(&self.store, &writes.memtable, filter)? {
+            self.add_new(0, file);
+        }
+        (writes.memtable, writes.writer) = Memtable::new(MEMTABLE_BYTES);
+        Ok(())
+    }
+
+    /// Which keys were written there nobody can tell.
+    fn lose_log(&mut self, number: u64, offset: u64, bytes: u64, what: &str) {
+        let file = names::wal_path(&self.dir, number);
+        let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+        self.report.losses.push(Loss { file, offset, bytes, from, to, what: what.into() });
+    }
+}

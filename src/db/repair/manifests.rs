@@ -1,0 +1,175 @@
+//! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
+//!
+//! Edits behind a hole count too: each is checksummed by itself and knows its place. They tell which
+//! tables have left the tree for good, as numbers are never used again, and what ingested tables do
+//! not say themselves, their sequence number. They do not tell the tree: one edit that is missing may
+//! have moved anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::is_damage;
+use crate::error::Result;
+use crate::fs::Fs;
+use crate::identity::TableIdentity;
+use crate::key::SequenceNumber;
+use crate::version::names::FileKind;
+use crate::version::{FileMeta, Recovered, VersionEdit, current_manifest, names, read_manifest};
+use crate::wal::{FILE_HEADER_BYTES, LogKind, LogReader, RECORD_HEADER_BYTES};
+
+/// What is known of the tree.
+pub(super) enum Tree {
+    /// A MANIFEST that is whole.
+    Whole(Recovered),
+    /// Parts of MANIFESTs, or nothing.
+    Parts(Parts),
+}
+
+#[derive(Default)]
+pub(super) struct Parts {
+    /// Tables that have left the tree.
+    pub removed: BTreeSet<u64>,
+    /// Tables that have entered it, as far as can be told.
+    pub entered: BTreeMap<u64, FileMeta>,
+    pub flushed_sequence: SequenceNumber,
+    /// WALs below it are obsolete.
+    pub oldest_wal: u64,
+    pub next_file: u64,
+    pub db_identity: Option<String>,
+}
+
+impl Parts {
+    /// What a MANIFEST said of a table: of the one with this identity, or else of this number.
+    pub fn of(&self, number: u64, identity: Option<TableIdentity>) -> Option<&FileMeta> {
+        let same = |meta: &&FileMeta| meta.identity.is_some() && meta.identity == identity;
+        let by_number =
+            || self.entered.get(&number).filter(|it| it.identity.is_none() || identity.is_none());
+        self.entered.values().find(same).or_else(by_number)
+    }
+}
+
+impl Recovered {
+    /// Whether files are missing that the MANIFEST lists while there are tables that it does not know: its
+    /// end was cut off, which looks like a torn tail, and it tells a tree of the past.
+    pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
+        let tables: BTreeSet<u64> = kinds
+            .iter()
+            .filter_map(
+                |kind| if let FileKind::Table(number) = kind { Some(*number) } else { None },
+            )
+            .collect();
+        let misses_table = self.files.keys().any(|number| !tables.contains(number));
+        let misses_log =
+            self.durable_wals.keys().any(|&number| !kinds.contains(&FileKind::Wal(number)));
+        let is_unknown = |number: &u64| {
+            !self.files.contains_key(number)
+                && !parts.removed.contains(number)
+                && *number <= self.most_file_number()
+        };
+        (misses_table || misses_log) && tables.iter().any(is_unknown)
+    }
+}
+
+/// Reads all there is. `problems` gets a line for each thing that is wrong.
+pub(super) fn read(
+    fs: &dyn Fs,
+    dir: &Path,
+    mut numbers: Vec<u64>,
+    problems: &mut Vec<String>,
+) -> Result<Tree> {
+    numbers.sort_unstable();
+    let named = match current_manifest(fs, dir) {
+        Ok(Some(number)) => Some(number),
+        Ok(None) => {
+            problems.push(format!("{}: no such file", names::current_path(dir).display()));
+            None
+        }
+        Err(error) if is_damage(&error) => {
+            problems.push(error.to_string());
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    // The one in force, or a newer one, which was whole before `CURRENT` was to name it; without
+    // `CURRENT` the newest. An older one would be a tree of the past.
+    let least = named.or(numbers.last().copied()).unwrap_or(0);
+    if named.is_some_and(|named| !numbers.contains(&named)) {
+        problems.push(format!("{}: no such file", dir.join(names::manifest_name(least)).display()));
+    }
+    for &number in numbers.iter().rev().filter(|&&number| number >= least) {
+        let path = dir.join(names::manifest_name(number));
+        match read_manifest(fs, &path, number) {
+            Ok(recovered) => {
+                if named != Some(number) {
+                    problems.push(format!("{}: taken for the one in force", path.display()));
+                }
+                return Ok(Tree::Whole(recovered));
+            }
+            Err(error) if is_damage(&error) => problems.push(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    read_parts(fs, dir, numbers).map(Tree::Parts)
+}
+
+/// Reads what can be read of all MANIFESTs, oldest first.
+pub(super) fn read_parts(fs: &dyn Fs, dir: &Path, mut numbers: Vec<u64>) -> Result<Parts> {
+    numbers.sort_unstable();
+    let mut parts = Parts::default();
+    for number in numbers {
+        parts.add(fs, &dir.join(names::manifest_name(number)), number)?;
+    }
+    Ok(parts)
+}
+
+impl Parts {
+    /// Adds all edits of a MANIFEST that can be read.
+    fn add(&mut self, fs: &dyn Fs, path: &Path, number: u64) -> Result<()> {
+        let mut log = match LogReader::open(fs, path, LogKind::Manifest, number) {
+            Err(error) if is_damage(&error) => {
+                LogReader::open_damaged(fs, path, LogKind::Manifest, number)?
+            }
+            opened => opened?,
+        };
+        self.next_file = self.next_file.max(number + 1);
+        loop {
+            match log.next() {
+                Ok(Some(record)) => {
+                    let is_first =
+                        record.payload_offset == (FILE_HEADER_BYTES + RECORD_HEADER_BYTES) as u64;
+                    if let Ok(edit) = VersionEdit::decode(record.payload) {
+                        self.apply(edit, is_first);
+                    }
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) if is_damage(&error) => {}
+                Err(error) => return Err(error),
+            }
+            if log.skip_damage()?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn apply(&mut self, edit: VersionEdit, is_whole_tree: bool) {
+        if is_whole_tree {
+            // What an older MANIFEST knew and this one does not list has left the tree in between.
+            let lists = |number| edit.added.iter().any(|(_, meta)| meta.number == number);
+            self.removed.extend(self.entered.keys().copied().filter(|&number| !lists(number)));
+        }
+        for (_, number) in edit.removed {
+            self.removed.insert(number);
+        }
+        for (_, meta) in edit.added {
+            // It was moved to another level.
+            self.removed.remove(&meta.number);
+            self.next_file = self.next_file.max(meta.number + 1);
+            self.entered.insert(meta.number, meta);
+        }
+        self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
+        self.flushed_sequence = self.flushed_sequence.max(edit.flushed_sequence.unwrap_or(0));
+        self.oldest_wal = self.oldest_wal.max(edit.oldest_wal.unwrap_or(0));
+        self.db_identity = edit.db_identity.or(self.db_identity.take());
+    }
+}

@@ -1,0 +1,341 @@
+//! The tables: which are whole, which can be read in part, which have changed places.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::super::ingest::bounds;
+use super::manifests::Parts;
+use super::{Loss, Place, Repair, is_table_damage};
+use crate::compaction::pick::{self, LAST_LEVEL, Plan};
+use crate::compaction::run::{self, Job};
+use crate::error::{Error, Result};
+use crate::key::{SequenceNumber, user_key};
+use crate::range_del::RangeTombstone;
+use crate::table::{Hole, Salvage, Table, property_names as property};
+use crate::version::{FileMeta, Recovered, TableFile, Version, VersionEdit, names};
+
+/// The keys that a loss may concern.
+type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+const ALL_KEYS: Keys = (Bound::Unbounded, Bound::Unbounded);
+
+/// A file, its damage, and what is known of it.
+struct Suspect<'a> {
+    number: u64,
+    level: usize,
+    /// The sequence number of all its entries, where it was ingested.
+    assigned: Option<SequenceNumber>,
+    /// What the MANIFEST says of it.
+    meta: Option<&'a FileMeta>,
+}
+
+impl Repair<'_> {
+    /// The tables that a whole MANIFEST lists, each in its level.
+    pub(super) fn listed_tables(&mut self, recovered: &Recovered) -> Result<()> {
+        for (&number, (level, meta)) in &recovered.files {
+            let (level, assigned) = (*level, meta.global_sequence);
+            let why = match self.open_listed(number, meta, level) {
+                Ok(file) => {
+                    self.tree.push((level, file, Place::Stays));
+                    continue;
+                }
+                Err(error) if is_table_damage(&error) => error,
+                Err(error) => return Err(error),
+            };
+            self.report.problems.push(why.to_string());
+            match self.find_elsewhere(number, meta, level)? {
+                Some((from, file)) => {
+                    let found = format!("table {number} is there as {}", from.display());
+                    self.report.problems.push(found);
+                    self.tree.push((level, file, Place::IsNamed(from)));
+                }
+                None => {
+                    self.salvage(Suspect { number, level, assigned, meta: Some(meta) })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The file with this number, if it is the one that `meta` describes and every byte of it is right.
+    fn open_listed(&self, number: u64, meta: &FileMeta, level: usize) -> Result<Arc<TableFile>> {
+        let file = self.whole.open(FileMeta { number, ..meta.clone() }, level)?;
+        check_whole(&file.table)?;
+        Ok(file)
+    }
+
+    /// The table that `meta` describes, under the name of another one. Answers that name, and the table
+    /// with a number of its own.
+    fn find_elsewhere(
+        &self,
+        number: u64,
+        meta: &FileMeta,
+        level: usize,
+    ) -> Result<Option<(PathBuf, Arc<TableFile>)>> {
+        for &other in self.tables.iter().filter(|&&other| other != number) {
+            let path = names::table_path(&self.dir, other);
+            if self.fs.open(&path)?.len() != meta.file_bytes {
+                continue;
+            }
+            if let Ok(file) = self.open_listed(other, meta, level) {
+                let meta = FileMeta { number: self.store.new_number(), ..file.meta.clone() };
+                return Ok(Some((path, self.table_file(meta, Arc::clone(&file.table)))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All tables there are, but for those that have left the tree. Where they belong is not known: they
+    /// are to be merged.
+    pub(super) fn all_tables(&mut self, parts: &Parts) -> Result<()> {
+        let mut whole = Vec::new();
+        let mut suspects = Vec::new();
+        // The largest sequence number of each table that has its own.
+        let mut newest: Vec<(u64, SequenceNumber)> = Vec::new();
+        let numbers: Vec<u64> =
+            self.tables.iter().copied().filter(|it| !parts.removed.contains(it)).collect();
+        for &number in &numbers {
+            let path = names::table_path(&self.dir, number);
+            let opened = self.whole.open_table(&path, None, LAST_LEVEL, 0).and_then(|table| {
+                check_whole(&table)?;
+                Ok(table)
+            });
+            match opened {
+                Ok(table) => {
+                    let largest = table.properties().number(property::LARGEST_SEQUENCE);
+                    newest.extend(largest.map(|largest| (number, largest)));
+                    let meta = parts.of(number, table.properties().identity());
+                    whole.push((number, table, meta.and_then(|meta| meta.global_sequence)));
+                }
+                Err(error) if is_table_damage(&error) => {
+                    self.report.problems.push(error.to_string());
+                    let meta = parts.of(number, None);
+                    newest.extend(meta.map(|meta| (number, meta.largest_sequence)));
+                    let assigned = meta.and_then(|meta| meta.global_sequence);
+                    suspects.push(Suspect { number, level: 0, assigned, meta: None });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        newest.sort_unstable();
+        self.newest = newest;
+        for (number, table, assigned) in whole {
+            self.add_whole(number, table, assigned)?;
+        }
+        for suspect in suspects {
+            self.salvage(suspect)?;
+        }
+        for (number, meta) in &parts.entered {
+            if !parts.removed.contains(number) && !numbers.contains(number) {
+                let what = "a table that is missing, unless a part of the MANIFEST that cannot be read \
+                            removed it";
+                self.lose(*number, 0, 0, keys_of(meta), what);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_whole(
+        &mut self,
+        number: u64,
+        mut table: Arc<Table>,
+        mut assigned: Option<SequenceNumber>,
+    ) -> Result<()> {
+        let path = names::table_path(&self.dir, number);
+        let guessed = table.needs_sequence() && assigned.is_none();
+        if table.needs_sequence() {
+            let sequence = assigned.unwrap_or_else(|| self.guess(number));
+            assigned = Some(sequence);
+            table = self.whole.open_table(&path, assigned, LAST_LEVEL, 0)?;
+        }
+        let Some((smallest, largest)) = bounds(&table)? else { return Ok(()) };
+        let properties = table.properties();
+        let own = |name| properties.number(name).unwrap_or(0);
+        let meta = FileMeta {
+            number,
+            file_bytes: table.block_file().file().len(),
+            entries: properties.entries(),
+            tombstones: own(property::DELETIONS),
+            least_sequence: assigned.unwrap_or_else(|| own(property::SMALLEST_SEQUENCE)),
+            largest_sequence: assigned.unwrap_or_else(|| own(property::LARGEST_SEQUENCE)),
+            global_sequence: assigned,
+            smallest,
+            largest,
+            identity: properties.identity(),
+            ..FileMeta::default()
+        };
+        if guessed {
+            self.lose(number, 0, 0, keys_of(&meta), GUESSED);
+        }
+        let file = self.table_file(meta, table);
+        self.tree.push((0, file, Place::Stays));
+        Ok(())
+    }
+
+    /// The sequence number of an ingested table that nothing says: after the writes that are in tables
+    /// with lower file numbers, as those were there before.
+    fn guess(&self, number: u64) -> SequenceNumber {
+        let before = self.newest.iter().take_while(|&&(other, _)| other < number);
+        before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
+    }
+
+    /// Writes what can be read of a table to a new one, and reports the rest.
+    fn salvage(&mut self, suspect: Suspect) -> Result<()> {
+        let Suspect { number, level, mut assigned, meta } = suspect;
+        let path = names::table_path(&self.dir, number);
+        let keys = meta.map_or(ALL_KEYS, keys_of);
+        let file = match self.fs.open(&path) {
+            Ok(file) => file,
+            Err(error) if is_table_damage(&error) => {
+                self.lose(number, 0, 0, keys, "a table that is missing");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let file_bytes = file.len();
+        let opened = Salvage::open(Arc::clone(&file), assigned).and_then(|salvage| {
+            if !salvage.needs_sequence {
+                return Ok((salvage, false));
+            }
+            assigned = Some(self.guess(number));
+            Ok((Salvage::open(Arc::clone(&file), assigned)?, true))
+        });
+        let (salvage, guessed) = match opened {
+            Ok(opened) => opened,
+            Err(error) if is_table_damage(&error) => {
+                self.report.problems.push(error.to_string());
+                self.lose(number, 0, file_bytes, keys, "a table of which nothing can be read");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if meta.is_some_and(|meta| self.is_another(&salvage, meta, &path)) {
+            self.lose(number, 0, 0, keys, "a table in whose place there is another");
+            return Ok(());
+        }
+        if guessed {
+            self.lose(number, 0, 0, keys.clone(), GUESSED);
+        }
+        if salvage.lost_properties && meta.is_none() && assigned.is_none() {
+            let what = "the properties of a table: if it was ingested, its place among the writes";
+            self.lose(number, 0, 0, keys.clone(), what);
+        }
+        if salvage.lost_ranges {
+            let what = "the range deletions of a table, if it had any";
+            self.lose(number, 0, 0, keys.clone(), what);
+        }
+        let (file, holes) = self.write_salvaged(&salvage, level, meta)?;
+        let kept = file.as_ref().map_or(0, |file| file.meta.entries);
+        self.report.problems.push(format!("{}: {kept} entries were salvaged", path.display()));
+        for Hole { offset, bytes, after, before, why } in holes {
+            let why = why.to_string();
+            // The first thing that is wrong was met before.
+            if !self.report.problems.contains(&why) {
+                self.report.problems.push(why);
+            }
+            // Newer versions of the key behind the hole may have been in it; none of the key before it.
+            let from = after.map_or(keys.0.clone(), Bound::Excluded);
+            let to = before.map_or(keys.1.clone(), Bound::Included);
+            self.lose(number, offset, bytes, (from, to), "a part of a table");
+        }
+        if let Some(file) = file {
+            self.add_new(level, file);
+        }
+        Ok(())
+    }
+
+    /// Whether the file is another table than `meta` describes, rather than that one with damage.
+    fn is_another(&self, salvage: &Salvage, meta: &FileMeta, path: &Path) -> bool {
+        if let (Some(listed), Some(found)) = (meta.identity, salvage.identity()) {
+            return listed != found;
+        }
+        // Nothing is wrong with it by itself.
+        let alone = self.whole.open_table(path, meta.global_sequence, LAST_LEVEL, 0);
+        alone.is_ok_and(|table| check_whole(&table).is_ok())
+    }
+
+    fn write_salvaged(
+        &self,
+        salvage: &Salvage,
+        level: usize,
+        meta: Option<&FileMeta>,
+    ) -> Result<(Option<Arc<TableFile>>, Vec<Hole>)> {
+        let filter = self.filter_of(level, meta.map_or(0, |meta| meta.entries));
+        let mut table = self.store.create(filter, level)?;
+        let mut is_empty = true;
+        let holes = salvage.entries(|key, value| {
+            is_empty = false;
+            table.add(key, value)
+        })?;
+        let ranges = salvage.ranges().into_iter().flat_map(|ranges| ranges.iter());
+        let mut ranges: Vec<RangeTombstone<'_>> = ranges.collect();
+        ranges.sort_unstable_by(|a, b| a.begin.cmp(b.begin).then(b.sequence.cmp(&a.sequence)));
+        is_empty &= ranges.is_empty();
+        ranges.into_iter().try_for_each(|range| table.add_range(range))?;
+        Ok((if is_empty { None } else { Some(table.finish()?) }, holes))
+    }
+
+    /// Merges all tables into new ones of the last level: right whatever the levels were, as each entry
+    /// has its sequence number.
+    pub(super) fn merge_all(&mut self) -> Result<()> {
+        let inputs = std::mem::take(&mut self.tree);
+        let edit = VersionEdit {
+            added: inputs.iter().map(|(_, file, _)| (0, file.meta.clone())).collect(),
+            ..VersionEdit::default()
+        };
+        let opened: HashMap<u64, Arc<TableFile>> =
+            inputs.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file))).collect();
+        let version = Version::default().apply(&edit, &opened);
+        let numbers: Vec<u64> = opened.keys().copied().collect();
+        let (metas, shape) = (version.metas(), &self.options.shape);
+        let plan = pick::plan(&metas, 0, LAST_LEVEL, numbers, shape, &pick::Held::default());
+        let Some(plan) = plan else { return Ok(()) };
+        let plan = Plan { trivial_move: false, ..plan };
+        let entries = opened.values().map(|file| file.meta.entries).sum();
+        let job = Job {
+            store: &self.store,
+            version: &version,
+            shape: &self.options.shape,
+            snapshots: Vec::new(),
+            filter: self.filter_of(LAST_LEVEL, entries),
+            cancelled: &AtomicBool::new(false),
+            parts: self.options.compaction_threads,
+        };
+        let merged = run::run(&job, &plan);
+        // What was written only to be merged is in no tree.
+        let written = inputs.iter().filter(|(_, _, place)| matches!(place, Place::New));
+        written.for_each(|(level, file, _)| file.mark_obsolete(*level));
+        merged?.outputs.into_iter().for_each(|file| self.add_new(LAST_LEVEL, file));
+        Ok(())
+    }
+
+    fn lose(&mut self, number: u64, offset: u64, bytes: u64, (from, to): Keys, what: &str) {
+        let file = names::table_path(&self.dir, number);
+        self.report.losses.push(Loss { file, offset, bytes, from, to, what: what.into() });
+    }
+}
+
+const GUESSED: &str = "the place of an ingested table among the writes: taken to be newer than the \
+                       tables with lower numbers";
+
+/// The keys that a table holds.
+fn keys_of(meta: &FileMeta) -> Keys {
+    let [smallest, largest] = [&meta.smallest, &meta.largest].map(|key| user_key(key).to_vec());
+    (Bound::Included(smallest), Bound::Included(largest))
+}
+
+/// Whether every byte of a table is right, and its filter too.
+pub(super) fn check_whole(table: &Table) -> Result<()> {
+    match table.verify()?.filter_misses {
+        0 => Ok(()),
+        misses => Err(Error::Corruption {
+            file: table.block_file().path().to_owned(),
+            offset: 0,
+            expected: "a filter that knows every key".into(),
+            found: format!("one that denies {misses} of them"),
+        }),
+    }
+}

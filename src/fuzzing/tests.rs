@@ -1,0 +1,288 @@
+//! The fuzz targets, fed random bytes, changed samples, and the seeds of `fuzz/seeds`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::hash::hash64;
+use crate::key::internal_key;
+use crate::table::{Compression, SstWriter, TableOptions};
+
+type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target); 16] = [
+    ("block", block),
+    ("edit", edit),
+    ("filter_bloom", filter_bloom),
+    ("filter_burr", filter_burr),
+    ("filter_legacy_bloom", filter_legacy_bloom),
+    ("filter_ribbon", filter_ribbon),
+    ("filter_round_trip", filter_round_trip),
+    ("footer", footer),
+    ("index", index),
+    ("log", log),
+    ("manifest", manifest),
+    ("operations", operations),
+    ("policy", policy),
+    ("properties", properties),
+    ("table", table),
+    ("wal", wal),
+];
+fn root(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+#[test]
+fn every_target_has_its_fuzzer_and_seeds_and_no_seed_breaks_a_promise() {
+    let names: BTreeSet<String> = TARGETS.iter().map(|(name, _)| name.to_string()).collect();
+    let files = fs::read_dir(root("fuzz/fuzz_targets")).unwrap();
+    let files: BTreeSet<String> = files
+        .map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
+        .collect();
+    assert_eq!(files, names);
+    let manifest = fs::read_to_string(root("fuzz/Cargo.toml")).unwrap();
+    for (name, target) in TARGETS {
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "fuzz/Cargo.toml lacks {name}");
+        let mut seeds = 0;
+        for seed in fs::read_dir(root("fuzz/seeds").join(name)).unwrap() {
+            let bytes = fs::read(seed.unwrap().path()).unwrap();
+            assert!(bytes.len() <= 8 << 10, "{name}: a seed of {} bytes", bytes.len());
+            target(&bytes);
+            seeds += 1;
+        }
+        assert!(seeds > 0, "{name} has no seeds");
+    }
+}
+
+#[test]
+fn any_bytes_are_answered_as_a_filter() {
+    let mut random = StdRng::seed_from_u64(3);
+    for _ in 0..300 {
+        let mut data = vec![0; random.random_range(8..4000)];
+        random.fill(&mut data[..]);
+        for target in [filter_bloom, filter_legacy_bloom, filter_ribbon, filter_burr] {
+            target(&data);
+        }
+    }
+}
+
+#[test]
+fn a_changed_filter_is_answered_and_often_believed() {
+    for (family, target) in FILTERS {
+        mutations(6, 2000, &filter_sample(family), target);
+        // The repair is worth something only if the reader believes what it made.
+        let mut random = StdRng::seed_from_u64(7);
+        let mut believed = 0;
+        for _ in 0..300 {
+            let mut block = filter_sample(family)[8..].to_vec();
+            let at = random.random_range(0..block.len());
+            block[at] ^= 1 << random.random_range(0..8);
+            crate::filter::fuzzing::repair(family, &mut block);
+            let encoding = match family {
+                Family::Burr => FilterEncoding::BumpedRibbon,
+                _ => FilterEncoding::RocksDb,
+            };
+            believed += u32::from(FilterReader::from_bytes(&block, encoding).untrusted().is_none());
+        }
+        assert!(believed > 200, "{family}: {believed} of 300 believed");
+    }
+}
+
+#[test]
+fn built_filters_hold_the_keys_of_any_set() {
+    let mut random = StdRng::seed_from_u64(8);
+    for _ in 0..300 {
+        let mut data = vec![0; random.random_range(4..400)];
+        random.fill(&mut data[..]);
+        filter_round_trip(&data);
+    }
+}
+
+#[test]
+fn a_changed_table_is_refused_or_read_to_its_end() {
+    let good = table_sample(Compression::None, "burr(8)");
+    let mut random = StdRng::seed_from_u64(4);
+    for position in 0..good.len() {
+        let mut changed = good.clone();
+        changed[position] ^= 1 << random.random_range(0..8);
+        table(&changed);
+    }
+    mutations(9, 2000, &good, table);
+    mutations(10, 1000, &table_sample(Compression::Zstd, "ribbon(7)"), table);
+}
+
+#[test]
+fn any_bytes_are_read_as_an_edit() {
+    let mut random = StdRng::seed_from_u64(5);
+    for _ in 0..20_000 {
+        let mut data = vec![0u8; random.random_range(0..60)];
+        random.fill(&mut data[..]);
+        data.iter_mut().for_each(|byte| *byte >>= random.random_range(0..8));
+        edit(&data);
+    }
+}
+
+#[test]
+fn a_database_opens_with_a_changed_wal_or_manifest_or_refuses() {
+    let Image { fs, manifest: name, wal: wal_name } = image();
+    let read = |name: &str| fs.read(&Path::new(DIR).join(name)).unwrap();
+    mutations(11, 300, &read(name), manifest);
+    mutations(12, 300, &read(wal_name), wal);
+}
+
+#[test]
+fn any_operations_answer_as_a_map_does() {
+    let mut random = StdRng::seed_from_u64(13);
+    for _ in 0..40 {
+        let mut data = vec![0; random.random_range(0..1200)];
+        random.fill(&mut data[..]);
+        operations(&data);
+    }
+}
+
+#[test]
+fn any_text_is_refused_or_printed_as_it_was_meant() {
+    for text in POLICIES {
+        mutations(14, 500, text.as_bytes(), policy);
+    }
+}
+
+const FILTERS: [(Family, Target); 4] = [
+    (Family::Bloom, filter_bloom),
+    (Family::LegacyBloom, filter_legacy_bloom),
+    (Family::Ribbon, filter_ribbon),
+    (Family::Burr, filter_burr),
+];
+
+const POLICIES: [&str; 10] = [
+    "none",
+    "bloom(9.9)",
+    "fpr(0.01, burr)",
+    "levels(bloom(14), ribbon(10), none)",
+    "bottommost_none(burr(7))",
+    "budget(6/key, bloom)",
+    "budget(64MiB, burr)",
+    "fixed(4)",
+    "capped(8)",
+    "delimiter(2f, 1)",
+];
+
+/// What is asked, and a filter of 2000 keys: with few of them, burr falls back to Bloom.
+fn filter_sample(family: Family) -> Vec<u8> {
+    let spec = match family {
+        Family::Ribbon => "ribbon(7)",
+        Family::Burr => "burr(5.5)",
+        _ => "bloom(9)",
+    };
+    let mut builder = FilterBuilder::new(spec.parse::<FilterSpec>().unwrap());
+    (0..2000u32).for_each(|n| builder.add(hash64(&n.to_le_bytes())));
+    let built = builder.finish().unwrap();
+    assert!(built.family() == family || family == Family::LegacyBloom);
+    let mut block = built.bytes().to_vec();
+    if let Family::LegacyBloom = family {
+        crate::filter::fuzzing::repair(family, &mut block);
+    }
+    [&[2; 8][..], &block].concat()
+}
+
+fn table_sample(compression: Compression, filter: &str) -> Vec<u8> {
+    let fs = MemFs::new();
+    let path = Path::new("seed.sst");
+    let options = TableOptions {
+        compression,
+        block_bytes: 128,
+        filter: filter.parse().unwrap(),
+        ..TableOptions::default()
+    };
+    let mut writer = SstWriter::create_in(Arc::new(fs.clone()), path, options).unwrap();
+    for n in 0..60 {
+        writer.put(format!("key {n:03}").as_bytes(), &[n; 9]).unwrap();
+    }
+    writer.delete_range(b"key 010", b"key 020").unwrap();
+    writer.finish().unwrap();
+    fs.read(path).unwrap()
+}
+
+/// The blocks that a seed of their own is made of: data, index and properties of a table.
+fn table_parts() -> [Vec<u8>; 3] {
+    let bytes = table_sample(Compression::None, "none");
+    let fs = MemFs::new();
+    put_file(&fs, Path::new("t.sst"), &bytes);
+    let reader = SstReader::open_in(&fs, "t.sst").unwrap();
+    let part = |handle: crate::table::BlockHandle| {
+        bytes[handle.offset as usize..][..handle.bytes as usize].to_vec()
+    };
+    let place = |wanted: &str| {
+        let named = reader.metaindex().iter().find(|(name, _)| name == wanted);
+        named.unwrap().1
+    };
+    // The first data block begins the file and is as long as the index says.
+    let index = part(reader.footer().index.unwrap());
+    let first = index[2 + usize::from(index[1])..].to_vec();
+    let mut decoder = crate::coding::Decoder::new(&first);
+    let data = crate::table::BlockHandle::decode(&mut decoder).unwrap();
+    [part(data), index, part(place("rocksdb.properties"))]
+}
+
+/// Writes `fuzz/seeds` anew, all but those of `log`, which a fuzzer found:
+/// `cargo test --lib fuzzing::tests::write -- --ignored`.
+#[test]
+#[ignore = "writes into the source"]
+fn write_the_seeds() {
+    let mut seeds: Vec<(&str, Vec<Vec<u8>>)> = Vec::new();
+    let [data, index, properties] = table_parts();
+    seeds.push(("block", vec![[&[0][..], &data].concat(), [&[1][..], &data].concat()]));
+    // User keys, handles as differences, a file of 64 KiB.
+    seeds.push(("index", vec![[&[0b1000_0110][..], &index].concat()]));
+    seeds.push(("properties", vec![properties]));
+    let table = table_sample(Compression::None, "burr(8)");
+    let footer = &table[table.len() - FOOTER_BYTES..];
+    seeds.push(("footer", vec![[&[16 << 2][..], footer].concat()]));
+    let tables = [(Compression::Lz4, "bloom(9)"), (Compression::Zstd, "ribbon(7)")];
+    let tables = tables.map(|(compression, filter)| table_sample(compression, filter));
+    seeds.push(("table", [vec![table], tables.to_vec()].concat()));
+    for (family, _) in FILTERS {
+        let name = TARGETS.iter().find(|(name, _)| *name == format!("filter_{family}")).unwrap().0;
+        seeds.push((name, vec![filter_sample(family)]));
+    }
+    let round_trips = [[0, 90, 9, 0], [1, 60, 200, 0], [2, 45, 0, 2], [2, 10, 255, 7]];
+    let round_trips = round_trips.iter().map(|head| [&head[..], &[7; 40]].concat());
+    seeds.push(("filter_round_trip", round_trips.collect()));
+    seeds.push(("policy", POLICIES.iter().map(|text| text.as_bytes().to_vec()).collect()));
+    let operations = (0..900u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    seeds.push(("operations", vec![operations, vec![0, 1, 2, 28, 0, 0, 31, 0, 0, 23, 1, 0]]));
+    let file = FileMeta {
+        number: 9,
+        file_bytes: 1 << 33,
+        entries: 300,
+        smallest: internal_key(b"", 9, 1),
+        largest: internal_key(&[0xff; 30], 7, 0),
+        ..FileMeta::default()
+    };
+    let edit = VersionEdit {
+        next_file: Some(12),
+        removed: vec![(0, 3)],
+        added: vec![(1, file)],
+        ..VersionEdit::default()
+    };
+    seeds.push(("edit", vec![edit.encode()]));
+    let Image { fs: image, manifest, wal } = image();
+    let read = |name: &str| image.read(&Path::new(DIR).join(name)).unwrap();
+    seeds.push(("manifest", vec![read(manifest)]));
+    // Without the zeros that stand behind a log.
+    let mut wal = read(wal);
+    wal.truncate(wal.iter().rposition(|&byte| byte != 0).unwrap() + 1);
+    seeds.push(("wal", vec![wal]));
+    for (name, inputs) in seeds {
+        let dir = root("fuzz/seeds").join(name);
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        for (i, input) in inputs.iter().enumerate() {
+            fs::write(dir.join(format!("{i:02}")), input).unwrap();
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! What can still be read of a damaged table, block by block.
+//!
+//! ```text
+//! damaged             data blocks are found by          how
+//! data blocks         the index                         those that cannot be read are holes
+//! properties          the index                         its form is tried out: the blocks must follow
+//!                                                       each other from the file's first byte on
+//! index               a search from the first byte on   a block ends where a checksum is right
+//! footer              the same, for metaindex and all   tables of this crate: format_version 5, XXH3
+//! index, properties   nothing                           where the data ends is not known
+//! ```
+//!
+//! A block counts if its checksum is right, its entries can be decoded, and its keys continue in
+//! ascending order. So nothing is believed here that a sound table's reader would not believe.
+//!
+//! Filters are not looked at: what is salvaged is written to a new table, with a filter of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Damage, Error, Result};
+use crate::fs::RandomAccessFile;
+use crate::identity::TableIdentity;
+use crate::key::{self, EntryKind, SequenceNumber, user_key};
+use crate::range_del::RangeTombstones;
+use crate::stats::Counters;
+
+use super::block_cursor::BlockCursor;
+use super::checksum::ChecksumKind;
+use super::file::BlockFile;
+use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION};
+use super::index::IndexParser;
+use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
+use super::properties::{IndexForm, TableProperties, names};
+use super::range_del::{RANGE_DEL_BLOCK, read_ranges};
+
+/// The most bytes of a block that is searched for where one must begin.
+const MOST_BLOCK_BYTES: usize = 1 << 20;
+/// As many times the largest block met so far are searched where one may begin.
+const LIKELY_BLOCKS: usize = 2;
+/// The least that is searched there.
+const LEAST_SEARCHED_BYTES: usize = 8 << 10;
+/// Behind a hole, the next block is searched for in so many bytes.
+const MOST_HOLE_BYTES: u64 = 128 << 10;
+
+/// An internal key and its value.
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// A damaged table, and the blocks that are left of it.
+pub(crate) struct Salvage {
+    file: BlockFile,
+    overlay: Option<SequenceNumber>,
+    blocks: Vec<BlockHandle>,
+    /// Where the data blocks end.
+    data_end: u64,
+    ranges: Option<Arc<RangeTombstones>>,
+    identity: Option<TableIdentity>,
+    /// The properties could not be read.
+    pub lost_properties: bool,
+    /// It was ingested, and nothing says with which sequence number.
+    pub needs_sequence: bool,
+    /// There may have been range deletions, and they could not be read.
+    pub lost_ranges: bool,
+}
+
+/// Data blocks that cannot be read, one after the other.
+#[derive(Debug)]
+pub(crate) struct Hole {
+    pub offset: u64,
+    pub bytes: u64,
+    /// The last user key before it and the first one behind it; `None`: nothing is left there.
+    pub after: Option<Vec<u8>>,
+    pub before: Option<Vec<u8>>,
+    /// What is wrong with its first block.
+    pub why: Error,
+}
+
+impl Salvage {
+    /// Finds the blocks. `assigned`: the sequence number of all entries, for an ingested table.
+    ///
+    /// # Errors
+    /// Why nothing of the table can be read, or that it needs a newer version.
+    pub fn open(
+        file: Arc<dyn RandomAccessFile>,
+        assigned: Option<SequenceNumber>,
+    ) -> Result<Salvage> {
+        let counters = Arc::new(Counters::new());
+        // A footer has no checksum: one that says another version or checksum is damage, too.
+        let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0);
+        let read = own.and_then(|opened| Salvage::read_parts(opened, None, assigned));
+        match read {
+            Err(Error::Corruption { .. } | Error::Unsupported { .. }) => {
+                let found = find_footer(&file, &counters);
+                let (footer, blocks) = found.map_err(|other| read.err().unwrap_or(other))?;
+                let opened = BlockFile::with_footer(file, counters, footer);
+                Salvage::read_parts(opened, Some(blocks), assigned)
+            }
+            read => read,
+        }
+    }
+
+    /// `all_blocks`: those that were found by a search, with the footer.
+    fn read_parts(
+        file: BlockFile,
+        all_blocks: Option<Vec<BlockHandle>>,
+        assigned: Option<SequenceNumber>,
+    ) -> Result<Salvage> {
+        let footer = *file.footer();
+        let metaindex = damage_to_none(read_metaindex(&file, footer.metaindex))?;
+        let handle_of = |wanted: &str| {
+            let names = metaindex.as_deref().unwrap_or_default();
+            names.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
+        };
+        let properties = match handle_of("rocksdb.properties") {
+            Some(handle) => damage_to_none(read_properties(&file, handle))?,
+            None => None,
+        };
+        if let (Some(metaindex), Some(properties)) = (&metaindex, &properties) {
+            refuse_unknown(&file, metaindex, properties)?;
+        }
+        let lost_properties = properties.is_none();
+        let overlay = match &properties {
+            Some(properties) => {
+                overlay(properties, assigned).map_err(|damage| damage.in_file(file.path(), 0))?
+            }
+            None => assigned,
+        };
+
+        let is_external =
+            properties.as_ref().is_some_and(|it| it.raw(names::EXTERNAL_VERSION).is_some());
+        let ranges = match &metaindex {
+            Some(metaindex) => {
+                let stated = properties.clone().unwrap_or_default();
+                damage_to_none(read_ranges(&file, metaindex, &stated, overlay))?
+            }
+            None => None,
+        };
+        let none_stated =
+            properties.as_ref().and_then(|p| p.number(names::RANGE_DELETIONS)) == Some(0);
+        let lost_ranges = ranges.is_none() && !none_stated;
+
+        let index_handle = footer.index.or_else(|| handle_of("rocksdb.index"));
+        let stated_end = properties.as_ref().and_then(|it| it.number(names::DATA_BYTES));
+        let stated_end = stated_end.filter(|&end| end <= file.limit());
+        let from_index = match index_handle {
+            Some(handle) => {
+                let must_follow = all_blocks.is_some();
+                index_blocks(&file, handle, properties.as_ref(), must_follow)?
+            }
+            None => None,
+        };
+        let (blocks, data_end) = match (from_index, stated_end) {
+            (Some(blocks), _) => {
+                let end = blocks.last().and_then(|handle| handle.end()).unwrap_or(0);
+                (blocks, end)
+            }
+            (None, Some(end)) => {
+                let blocks = match all_blocks {
+                    Some(all) => all,
+                    None => find_blocks(file.file(), &footer, end)?,
+                };
+                let within = |handle: &BlockHandle| handle.end().is_some_and(|it| it <= end);
+                (blocks.into_iter().filter(within).collect(), end)
+            }
+            (None, None) => {
+                let damage = Damage::new(0, "an index or properties that can be read", "neither");
+                return Err(damage.in_file(file.path(), footer.metaindex.offset));
+            }
+        };
+        Ok(Salvage {
+            file,
+            overlay,
+            blocks,
+            data_end,
+            ranges: ranges.flatten(),
+            identity: properties.as_ref().and_then(TableProperties::identity),
+            lost_properties,
+            needs_sequence: is_external && overlay.is_none(),
+            lost_ranges,
+        })
+    }
+
+    /// Who made the table, where its properties tell.
+    pub fn identity(&self) -> Option<TableIdentity> {
+        self.identity
+    }
+
+    /// The ranges that the table deletes, as far as they can be read.
+    pub fn ranges(&self) -> Option<&RangeTombstones> {
+        self.ranges.as_deref()
+    }
+
+    /// Hands all entries that can be read to `visit`, in order: internal key and value. Answers what is
+    /// missing between them.
+    pub fn entries(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<Vec<Hole>> {
+        let mut holes: Vec<Hole> = Vec::new();
+        let mut last_key: Vec<u8> = Vec::new();
+        let mut open: Option<Hole> = None;
+        let mut end = 0;
+        for &handle in &self.blocks {
+            let after = || (!last_key.is_empty()).then(|| user_key(&last_key).to_vec());
+            if handle.offset > end && open.is_none() {
+                let why = self.file.damaged(
+                    Damage::new(0, "data blocks that follow each other", "none that can be read"),
+                    BlockHandle { offset: end, bytes: 0 },
+                );
+                open = Some(Hole { offset: end, bytes: 0, after: after(), before: None, why });
+            }
+            match self.read(handle, &last_key) {
+                Ok(entries) => {
+                    if let Some(mut hole) = open.take() {
+                        hole.bytes = handle.offset - hole.offset;
+                        hole.before = entries.first().map(|(key, _)| user_key(key).to_vec());
+                        holes.push(hole);
+                    }
+                    for (key, value) in &entries {
+                        visit(key, value)?;
+                    }
+                    if let Some((key, _)) = entries.into_iter().next_back() {
+                        last_key = key;
+                    }
+                }
+                Err(why @ Error::Corruption { .. }) if open.is_none() => {
+                    let offset = handle.offset;
+                    open = Some(Hole { offset, bytes: 0, after: after(), before: None, why });
+                }
+                Err(Error::Corruption { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            end = handle.end().unwrap_or(end);
+        }
+        if end < self.data_end && open.is_none() {
+            let after = (!last_key.is_empty()).then(|| user_key(&last_key).to_vec());
+            let damage = Damage::new(0, "data blocks up to the index", "none that can be read");
+            let why = self.file.damaged(damage, BlockHandle { offset: end, bytes: 0 });
+            open = Some(Hole { offset: end, bytes: 0, after, before: None, why });
+        }
+        if let Some(mut hole) = open {
+            hole.bytes = self.data_end.saturating_sub(hole.offset);
+            holes.push(hole);
+        }
+        Ok(holes)
+    }
+
+    /// All entries of a block whose keys stand behind `last_key`, which is empty before the first.
+    fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
+        let block = self.file.read_data_block(handle)?;
+        let read = || -> Result<Vec<Entry>, Damage> {
+            let mut entries: Vec<Entry> = Vec::new();
+            let mut cursor = BlockCursor::new(&block, self.overlay);
+            cursor.seek_to_first()?;
+            while cursor.valid() {
+                let internal_key = cursor.key();
+                let before = entries.last().map_or(last_key, |(key, _)| key);
+                let ascends = before.is_empty() || key::compare(before, internal_key).is_lt();
+                let kind = EntryKind::from_byte(key::kind_byte(internal_key));
+                if !ascends || !matches!(kind, Some(EntryKind::Value | EntryKind::Deletion)) {
+                    let found = format!("\"{}\"", user_key(internal_key).escape_ascii());
+                    return Err(Damage::new(cursor.position(), "values in ascending order", found));
+                }
+                entries.push((internal_key.to_vec(), cursor.value().to_vec()));
+                cursor.next()?;
+            }
+            Ok(entries)
+        };
+        read().map_err(|damage| self.file.damaged(damage, handle))
+    }
+}
+
+/// What is damaged counts as not there. Other errors stay.
+fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Corruption { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The data blocks as the index lists them; `None` when it cannot be read. `must_follow`: it may be
+/// another block, and is believed only where the data blocks follow each other from the first byte on.
+fn index_blocks(
+    file: &BlockFile,
+    handle: BlockHandle,
+    properties: Option<&TableProperties>,
+    must_follow: bool,
+) -> Result<Option<Vec<BlockHandle>>> {
+    // Without properties: the forms that this crate writes.
+    let written = [true, false].map(|user_keys| IndexForm {
+        two_level: false,
+        first_keys: false,
+        user_keys,
+        delta_values: true,
+    });
+    let stated = properties.and_then(|properties| properties.index_form().ok());
+    let forms = match &stated {
+        Some(form) => std::slice::from_ref(form),
+        None => &written[..],
+    };
+    for &form in forms {
+        let parsed = damage_to_none((|| {
+            let upper_form = IndexForm { first_keys: form.first_keys && !form.two_level, ..form };
+            let mut parser = IndexParser::new(upper_form, file.limit());
+            let add = |parser: &mut IndexParser, handle| {
+                let block = file.read_metadata_block(handle)?;
+                parser.add(&block).map_err(|damage| file.damaged(damage, handle))
+            };
+            add(&mut parser, handle)?;
+            if !form.two_level {
+                return Ok(parser.handles().to_vec());
+            }
+            let mut lower = IndexParser::new(form, file.limit());
+            for &handle in parser.handles() {
+                add(&mut lower, handle)?;
+            }
+            Ok(lower.handles().to_vec())
+        })())?;
+        let Some(blocks) = parsed else { continue };
+        let mut end = 0;
+        let follow = blocks.iter().all(|block| {
+            let follows = block.offset == end;
+            end = block.end().unwrap_or(u64::MAX);
+            follows
+        });
+        if follow || (stated.is_some() && !must_follow) {
+            return Ok(Some(blocks));
+        }
+    }
+    Ok(None)
+}
+
+/// The footer of a table of this crate whose own cannot be read, and all blocks of the file.
+fn find_footer(
+    file: &Arc<dyn RandomAccessFile>,
+    counters: &Arc<Counters>,
+) -> Result<(Footer, Vec<BlockHandle>)> {
+    let mut footer = Footer {
+        format_version: WRITTEN_VERSION,
+        checksum: ChecksumKind::Xxh3,
+        checksum_context_base: 0,
+        metaindex: BlockHandle::default(),
+        index: None,
+    };
+    let blocks = find_blocks(&**file, &footer, file.len())?;
+    for &candidate in blocks.iter().rev() {
+        footer.metaindex = candidate;
+        let opened = BlockFile::with_footer(Arc::clone(file), Arc::clone(counters), footer);
+        let Some(names) = damage_to_none(read_metaindex(&opened, candidate))? else { continue };
+        let points_to_blocks = names.iter().all(|(_, handle)| blocks.contains(handle));
+        if points_to_blocks && names.iter().any(|(name, _)| name == "rocksdb.properties") {
+            // The index stands before these, behind the filter.
+            let behind = |name: &str| names.iter().find(|(other, _)| other == name);
+            let behind = behind(RANGE_DEL_BLOCK).or_else(|| behind("rocksdb.properties"));
+            let place = behind.and_then(|(_, handle)| blocks.iter().position(|it| it == handle));
+            footer.index = place.and_then(|place| blocks.get(place.checked_sub(1)?)).copied();
+            return Ok((footer, blocks));
+        }
+    }
+    let damage = Damage::new(0, "a footer, or a metaindex in front of it", "neither");
+    Err(damage.in_file(file.path(), file.len().saturating_sub(FOOTER_BYTES as u64)))
+}
+
+/// Searches the bytes from the file's first one to `end` for blocks that follow each other.
+fn find_blocks(file: &dyn RandomAccessFile, footer: &Footer, end: u64) -> Result<Vec<BlockHandle>> {
+    if footer.checksum == ChecksumKind::None {
+        return Err(no_checksums(file.path()));
+    }
+    let mut blocks = Vec::new();
+    let (mut offset, mut largest) = (0u64, LEAST_SEARCHED_BYTES / LIKELY_BLOCKS);
+    // Where the current hole began.
+    let mut hole: Option<u64> = None;
+    let mut window: (u64, Vec<u8>) = (0, Vec::new());
+    while offset < end {
+        let most = match hole {
+            None => MOST_BLOCK_BYTES,
+            Some(_) => (LIKELY_BLOCKS * largest).min(MOST_BLOCK_BYTES),
+        };
+        let wanted = ((most + BLOCK_TRAILER_BYTES) as u64).min(end - offset);
+        if offset < window.0 || offset + wanted > window.0 + window.1.len() as u64 {
+            let bytes = (4 * MOST_BLOCK_BYTES as u64).min(end - offset);
+            window = (offset, vec![0; bytes as usize]);
+            file.read_exact_at(offset, &mut window.1)?;
+        }
+        let start = (offset - window.0) as usize;
+        match block_at(&window.1[start..start + wanted as usize], offset, footer) {
+            Some(handle) => {
+                largest = largest.max(handle.bytes as usize);
+                blocks.push(handle);
+                hole = None;
+                offset = handle.end().unwrap_or(end);
+            }
+            None => {
+                if offset - *hole.get_or_insert(offset) > MOST_HOLE_BYTES {
+                    break;
+                }
+                offset += 1;
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// The block that begins with these bytes: of the lengths it can have the one with the right checksum.
+fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
+    let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
+    // The shortest block has a restart point, and their number.
+    (8..=most).find_map(|length| {
+        // Compression types that can be read. Few bytes are one: most lengths cost no checksum.
+        if !matches!(bytes[length], 0 | 1 | 4 | 7) {
+            return None;
+        }
+        let stored = bytes[length + 1..].first_chunk().copied().map(u32::from_le_bytes)?;
+        let computed = footer.block_checksum(&bytes[..=length], offset);
+        (stored == computed).then_some(BlockHandle { offset, bytes: length as u64 })
+    })
+}
+
+#[cold]
+fn no_checksums(file: &Path) -> Error {
+    Damage::new(0, "an index, as the blocks have no checksums to find them by", "none")
+        .in_file(file, 0)
+}

@@ -1,0 +1,106 @@
+//! What is salvaged of a damaged table was in it, and what is missing is said to be.
+
+use super::round_trip::file_of;
+use super::*;
+use crate::range_del::RangeTombstone;
+use crate::table::Salvage;
+
+/// The bytes of a table with several data blocks, a filter and, where asked for, range deletions.
+fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec<u8> {
+    let fs = MemFs::new();
+    let options = TableOptions { block_bytes: 400, filter: bloom(), ..options(compression) };
+    let file = fs.create(Path::new("t.sst")).unwrap();
+    let dialect = Dialect::Database { file_number: 7 };
+    let mut builder = TableBuilder::new(file, options, dialect).unwrap();
+    entries.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    if ranges {
+        let range = RangeTombstone { begin: b"user000001", end: b"user000002", sequence: 77 };
+        builder.add_range(range).unwrap();
+    }
+    builder.finish().unwrap();
+    fs.read(Path::new("t.sst")).unwrap()
+}
+
+/// Salvages a table and compares it with what was in it. `None`: nothing can be read of it; else how
+/// many entries are missing, and whether range deletions are.
+fn salvaged(bytes: &[u8], entries: &Entries, ranges: bool, story: &str) -> Option<(usize, bool)> {
+    let salvage = Salvage::open(file_of(bytes), None).ok()?;
+    let mut found = Entries::new();
+    let holes = salvage.entries(|key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    });
+    let holes = holes.unwrap();
+    let mut read = found.iter().peekable();
+    let mut missing = 0;
+    for entry in entries {
+        if read.next_if(|it| *it == entry).is_some() {
+            continue;
+        }
+        missing += 1;
+        let user_key = key::user_key(&entry.0);
+        let is_reported = holes.iter().any(|hole| {
+            hole.after.as_ref().is_none_or(|after| user_key >= &after[..])
+                && hole.before.as_ref().is_none_or(|before| user_key <= &before[..])
+        });
+        assert!(is_reported, "{story}: \"{}\" is in no hole: {holes:?}", user_key.escape_ascii());
+    }
+    assert!(read.next().is_none(), "{story}: an entry from nowhere");
+    let lost_ranges = ranges && salvage.ranges().is_none();
+    assert!(!lost_ranges || salvage.lost_ranges, "{story}: a range deletion went unsaid");
+    Some((missing, lost_ranges))
+}
+
+#[test]
+fn whatever_bit_is_wrong_what_comes_back_was_there_and_what_does_not_is_reported() {
+    let entries = mixed_entries(40);
+    for (compression, ranges) in
+        [(Compression::None, false), (Compression::None, true), (Compression::Lz4, true)]
+    {
+        let bytes = table_bytes(&entries, compression, ranges);
+        let most_missing = entries.len() / 4;
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let story = format!("{compression:?}, byte {at} of {}", bytes.len());
+            let (missing, _) = salvaged(&damaged, &entries, ranges, &story)
+                .unwrap_or_else(|| panic!("{story}: nothing can be read"));
+            assert!(missing <= most_missing, "{story}: {missing} entries are missing");
+        }
+    }
+}
+
+#[test]
+fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
+    let entries = mixed_entries(60);
+    let bytes = table_bytes(&entries, Compression::None, false);
+    let table = Table::open(file_of(&bytes), context(0)).unwrap();
+    let data_end = table.properties().number("rocksdb.data.size").unwrap() as usize;
+    let filter_end = {
+        let named = |(name, _): &&(String, _)| name.starts_with("fullfilter");
+        let (_, handle) = table.metaindex().iter().find(named).unwrap();
+        handle.end().unwrap() as usize
+    };
+    for at in (0..data_end).step_by(61) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x40;
+        // The index's first byte.
+        damaged[filter_end] ^= 1;
+        let story = format!("byte {at}");
+        let (missing, _) = salvaged(&damaged, &entries, false, &story).unwrap();
+        assert!((1..entries.len() / 4).contains(&missing), "{story}: {missing}");
+    }
+}
+
+#[test]
+fn a_table_cut_short_gives_nothing_that_was_not_in_it() {
+    let entries = mixed_entries(40);
+    let bytes = table_bytes(&entries, Compression::None, true);
+    let mut cuts_read = 0;
+    for length in 0..bytes.len() {
+        let story = format!("{length} bytes of {}", bytes.len());
+        cuts_read += u32::from(salvaged(&bytes[..length], &entries, true, &story).is_some());
+    }
+    // Those that only lack a part of the footer.
+    assert_eq!(cuts_read, 53);
+}

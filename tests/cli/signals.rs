@@ -1,0 +1,278 @@
+//! Databases made to be measured go with the program, whatever ends it.
+//!
+//! Ctrl-C, SIGTERM and SIGHUP left them: half a gigabyte by default, where nobody looks. Now each of
+//! them removes what was made, at whatever moment it comes, and the program dies by it all the same.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::maypole;
+
+/// Far longer than anything here takes: a program that hangs fails its test.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A `compare` or `bench` that goes on for long, with its temporary files in `dir/not/there`.
+fn start(what: &str, dir: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_maypole"));
+    let there = dir.join("not/there");
+    match what {
+        "compare" => {
+            let size = ["--keys", "400000", "--absent", "100000", "--value-size", "10"];
+            command.arg("compare").args(size).arg("--dir").arg(&there)
+        }
+        _ => {
+            fs::create_dir_all(&there).unwrap();
+            let size = ["--entries", "400000", "--memtable", "256K", "--value-bytes", "10"];
+            command.arg("bench").args(size).env("TMPDIR", &there)
+        }
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Waits until `condition` holds, or the program ends, and gives what it ended with.
+fn wait_until(child: &mut Child, mut condition: impl FnMut() -> bool) -> Option<ExitStatus> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        if condition() {
+            return None;
+        }
+        assert!(start.elapsed() < PATIENCE, "it hangs");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+fn end(child: &mut Child) -> ExitStatus {
+    wait_until(child, || false).unwrap()
+}
+
+/// How many files or directories under `dir` have such a name.
+fn count(dir: &Path, name: &dyn Fn(&str) -> bool) -> usize {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let entries = entries.filter_map(Result::ok);
+    entries
+        .map(|entry| {
+            let own = usize::from(name(entry.file_name().to_str().unwrap()));
+            own + count(&entry.path(), name)
+        })
+        .sum()
+}
+
+fn assert_nothing_is_left(what: &str, dir: &Path, when: &str) {
+    let mut left = count(dir, &|_| true);
+    if what == "bench" {
+        // The directory that the test has made.
+        left -= 2;
+    }
+    assert_eq!(left, 0, "{what}, {when}: something was left behind");
+}
+
+/// Signals that reach this process's children: under `nohup` one does not.
+fn signals() -> Vec<Signal> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap());
+    let all = [Signal::INT, Signal::TERM, Signal::HUP].into_iter();
+    all.filter(|signal| mask >> (signal.as_raw() - 1) & 1 == 0).collect()
+}
+
+#[test]
+fn a_signal_at_any_moment_leaves_nothing_behind() {
+    for what in ["compare", "bench"] {
+        for signal in signals() {
+            // Ctrl-C at each of them; the others take the same way from the first step on.
+            let step = if signal == signals()[0] { 1 } else { 3 };
+            for moment in (0..12).step_by(step) {
+                let dir = tempfile::tempdir().unwrap();
+                let mut child = start(what, dir.path());
+                let since = Instant::now();
+                let reached = wait_until(&mut child, || match moment {
+                    // While it starts, makes its directory, opens its databases.
+                    0..5 => since.elapsed() >= Duration::from_millis(3 * moment),
+                    5 => dir.path().join("not").exists(),
+                    6 => count(dir.path(), &|name| name.starts_with("maypole-")) > 0,
+                    7 => count(dir.path(), &|name| name == "LOCK") > 0,
+                    8 => count(dir.path(), &|name| name.ends_with(".wal")) > 0,
+                    9 => count(dir.path(), &|name| name.ends_with(".sst")) > 0,
+                    // At work: flushes, compactions.
+                    _ => since.elapsed() >= Duration::from_millis(100 * (moment - 7)),
+                });
+                assert_eq!(reached, None, "it ended before moment {moment}");
+                send(&child, signal);
+                let status = end(&mut child);
+                let when = format!("{signal:?} at moment {moment}");
+                assert_eq!(status.signal(), Some(signal.as_raw()), "{what}, {when}: {status}");
+                assert_nothing_is_left(what, dir.path(), &when);
+                let err = BufReader::new(child.stderr.take().unwrap()).lines();
+                for line in err.map(Result::unwrap) {
+                    let expected = line.starts_with("note: ") || line.starts_with("still removing");
+                    assert!(expected, "{what}, {when}: {line}");
+                }
+            }
+        }
+    }
+}
+
+/// `timeout` sends its signal to the program and then to its group: twice in a row.
+#[test]
+fn a_signal_that_comes_twice_in_a_row_is_taken_once() {
+    for signal in signals() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = start("compare", dir.path());
+        wait_until(&mut child, || count(dir.path(), &|name| name.ends_with(".sst")) > 0);
+        send(&child, signal);
+        sleep(Duration::from_millis(2));
+        send(&child, signal);
+        assert_eq!(end(&mut child).signal(), Some(signal.as_raw()));
+        assert_nothing_is_left("compare", dir.path(), "twice in a row");
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_wait_for_the_removal() {
+    if !signals().contains(&Signal::INT) {
+        return;
+    }
+    // So many files that their removal takes a moment; more where it takes none.
+    for files in [30_000, 60_000, 120_000, 240_000] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = start("compare", dir.path());
+        wait_until(&mut child, || count(dir.path(), &|name| name.ends_with(".wal")) > 0);
+        let there = dir.path().join("not/there");
+        let scratch = fs::read_dir(&there).unwrap().next().unwrap().unwrap().path();
+        // Until all are there it must not end by itself.
+        send(&child, Signal::STOP);
+        (0..files).for_each(|i| fs::write(scratch.join(format!("f{i}")), "").unwrap());
+        send(&child, Signal::CONT);
+        send(&child, Signal::INT);
+        let mut err = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let removing = err.any(|line| line.starts_with("still removing"));
+        if !removing {
+            end(&mut child);
+            continue;
+        }
+        send(&child, Signal::INT);
+        assert_eq!(end(&mut child).signal(), Some(Signal::INT.as_raw()));
+        if scratch.exists() {
+            return;
+        }
+    }
+    panic!("removing 240,000 files took no time: the second Ctrl-C was never needed");
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_maypole")])
+        .args(["compare", "--keys", "20000", "--absent", "9", "--policies", "none", "--dir"])
+        .arg(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until(&mut child, || count(dir.path(), &|name| name.ends_with(".wal")) > 0);
+    send(&child, Signal::HUP);
+    assert_eq!(end(&mut child).code(), Some(0));
+    assert_nothing_is_left("compare", dir.path(), "an ignored signal");
+}
+
+/// Directories that were missing are removed at the end, unless they are not this program's alone.
+#[test]
+fn what_others_put_beside_the_databases_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = start("compare", dir.path());
+    wait_until(&mut child, || dir.path().join("not/there").exists());
+    fs::write(dir.path().join("not/precious"), "data").unwrap();
+    send(&child, signals()[0]);
+    end(&mut child);
+    assert_eq!(count(dir.path(), &|_| true), 2, "only `not` and what is in it");
+    assert_eq!(fs::read(dir.path().join("not/precious")).unwrap(), b"data");
+}
+
+#[test]
+fn space_that_is_not_there_is_refused_with_both_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().join("new");
+    let calls = [
+        maypole!("compare", "--keys", "1000000", "--value-size", "67108864", "--dir", &there),
+        maypole!(
+            "bench",
+            "--entries",
+            "10000000000",
+            "--value-bytes",
+            "67108864",
+            "--db",
+            &there,
+            "--workloads",
+            "fillseq"
+        ),
+    ];
+    for call in calls {
+        let error = call.badly(1);
+        assert!(error.contains("new: up to about ") && error.contains("TiB are needed"), "{error}");
+        assert!(error.contains("are free"), "{error}");
+    }
+    assert!(!there.exists(), "something was touched");
+}
+
+/// What is said beforehand is an upper bound, and not an absurd one.
+#[test]
+fn the_space_that_is_announced_is_about_what_is_taken() {
+    let calls: [&[&str]; 2] = [
+        &["compare", "--keys", "150000", "--absent", "9", "--value-size", "200"],
+        &["bench", "--entries", "200000", "--value-bytes", "200", "--compression", "none"],
+    ];
+    for call in calls {
+        let what = call[0];
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_maypole"))
+            .args(call)
+            .args((what == "bench").then_some("--workloads=fillrandom,overwrite"))
+            .env("TMPDIR", dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut note = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut note).unwrap();
+        let announced = note.strip_prefix("note: up to about ").expect(&note);
+        let (number, unit) = announced.split_once(' ').unwrap();
+        assert!(unit.starts_with("MiB will be written in "), "{note}");
+        let announced = number.parse::<f64>().unwrap();
+        let mut most = 0.0f64;
+        let ended = wait_until(&mut child, || {
+            most = most.max(disk_bytes(dir.path()) as f64 / (1 << 20) as f64);
+            false
+        });
+        assert_eq!(ended.unwrap().code(), Some(0));
+        assert!(most <= announced, "{what}: {most} MiB taken, {announced} announced");
+        assert!(most * 4.0 > announced, "{what}: {most} MiB taken, {announced} announced");
+    }
+}
+
+fn disk_bytes(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}

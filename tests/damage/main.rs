@@ -1,0 +1,174 @@
+//! A database whose files were damaged, exchanged or are not its own: it refuses to open with an error
+//! that says what is wrong, or it answers right, or with an error. Never a wrong answer, never a panic.
+//!
+//! Flipped bits and truncations of tables are tried in `src/table/tests/damage.rs`, of record logs for
+//! themselves in `src/wal/tests.rs`. Here whole databases are.
+
+mod bits;
+mod exchanged;
+mod foreign;
+mod names;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use maypole::fs::{Fs, MemFs};
+use maypole::{Db, Durability, Error, Result, WriteBatch};
+
+const DIR: &str = "/db";
+
+fn open(fs: &MemFs) -> Result<Db> {
+    Db::builder(DIR)
+        .fs(Arc::new(fs.clone()))
+        .memtable_bytes(1 << 20)
+        .table_bytes(16 << 10)
+        .block_bytes(512)
+        .block_cache_bytes(1 << 20)
+        .compaction_threads(1)
+        .open()
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What write number `n` puts; some keys come again.
+fn pair(n: u64) -> (Vec<u8>, Vec<u8>) {
+    let value = format!("{n}:{}", "v".repeat(n as usize * 7 % 60));
+    (format!("key{:03}", n * 31 % 200).into_bytes(), value.into_bytes())
+}
+
+/// What a database holds after the writes up to `n`.
+fn model(n: u64) -> Map {
+    (1..=n).map(pair).collect()
+}
+
+/// Writes 1 to [`WRITES`]; of those up to [`FLUSHED`] in tables, up to [`SYNCED`] in a WAL that was
+/// synced, the rest in the same WAL. Then the process is killed.
+const FLUSHED: u64 = 150;
+const SYNCED: u64 = 220;
+const WRITES: u64 = 240;
+
+fn killed_database() -> MemFs {
+    database(1, |value| value)
+}
+
+/// A database that puts what `change` makes of the values, from write number `first` on.
+fn database(first: u64, change: fn(Vec<u8>) -> Vec<u8>) -> MemFs {
+    let fs = MemFs::new();
+    let db = open(&fs).unwrap();
+    for n in first..=WRITES {
+        let (key, value) = pair(n);
+        let value = change(value);
+        let mut batch = WriteBatch::new();
+        batch.put(key, value);
+        let durability = if n == SYNCED { Durability::Sync } else { Durability::Buffered };
+        db.write_opt(batch, durability).unwrap();
+        if n == 70 || n == FLUSHED {
+            db.flush().unwrap();
+        }
+    }
+    let killed = fs.kill();
+    drop(db);
+    killed
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(DIR).join(name)
+}
+
+/// The names of files that hold `part`, in order.
+fn named(fs: &dyn Fs, part: &str) -> Vec<String> {
+    let mut names = fs.list(Path::new(DIR)).unwrap();
+    names.retain(|name| name.contains(part));
+    names.sort();
+    names
+}
+
+/// The database's one MANIFEST.
+fn manifest(fs: &MemFs) -> String {
+    String::from_utf8(fs.read(&path("CURRENT")).unwrap()).unwrap().trim_end().to_string()
+}
+
+/// The WAL with the most in it.
+fn wal(fs: &MemFs) -> String {
+    let names = named(fs, ".wal");
+    let bytes = |name: &String| content(&fs.read(&path(name)).unwrap()).len();
+    names.into_iter().max_by_key(bytes).unwrap()
+}
+
+/// A file without the zeros that stand behind a log.
+fn content(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+fn put_file(fs: &dyn Fs, name: &str, bytes: &[u8]) {
+    let mut file = fs.create(&path(name)).unwrap();
+    file.append(bytes).unwrap();
+    file.sync().unwrap();
+}
+
+/// How damage ended.
+#[derive(Debug, Default)]
+struct Figures {
+    tried: u64,
+    refused: u64,
+    errors: u64,
+    right: u64,
+    /// A prefix of the writes, as after a power loss.
+    cut: u64,
+}
+
+impl Figures {
+    fn print(&self, what: &str) {
+        let Figures { tried, refused, errors, right, cut } = self;
+        println!(
+            "{tried} {what}: {refused} refused at opening, {errors} errors of reads, {right} right, \
+             {cut} without the newest writes, 0 wrong answers"
+        );
+    }
+
+    /// Opens the database and reads all of it. `at_least`: the writes up to this number were promised
+    /// to be there, or not to be answered for.
+    fn count(&mut self, fs: &MemFs, at_least: u64, what: &dyn Display) {
+        self.tried += 1;
+        let db = match open(fs) {
+            Ok(db) => db,
+            Err(error) => {
+                self.refused += 1;
+                return assert_says(&error, what);
+            }
+        };
+        let found = match read(&db) {
+            Ok(found) => found,
+            Err(error) => {
+                self.errors += 1;
+                return assert_says(&error, what);
+            }
+        };
+        match (at_least..=WRITES).rev().find(|&n| found == model(n)) {
+            Some(WRITES) => self.right += 1,
+            Some(_) => self.cut += 1,
+            None => panic!("{what}: a wrong answer"),
+        }
+    }
+}
+
+/// By a scan, and by every key there is or might be, which must agree.
+fn read(db: &Db) -> Result<Map> {
+    let scanned = db.iter().map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())));
+    let scanned: Map = scanned.collect::<Result<_>>()?;
+    for n in 0..210 {
+        let key = format!("key{n:03}").into_bytes();
+        let found = db.get(&key)?;
+        assert_eq!(found.as_deref(), scanned.get(&key).map(Vec::as_slice), "{n}: get and scan");
+    }
+    Ok(scanned)
+}
+
+/// An error says on one line which file it is about.
+fn assert_says(error: &Error, what: &dyn Display) {
+    let text = error.to_string();
+    assert!(!text.contains('\n') && text.contains(DIR), "{what}: {text}");
+}

@@ -1,0 +1,455 @@
+//! What works behind many databases: threads that they share, devices that stall, room that is
+//! missing, work that panics, damage.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use maypole::{Builder, Compression, Db, Error, SstWriter, TableOptions, Ticker};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+fn builder(fs: &Arc<dyn Fs>) -> Builder {
+    Db::builder("/db")
+        .fs(Arc::clone(fs))
+        .memtable_bytes(4096)
+        .block_bytes(256)
+        .table_bytes(8 << 10)
+        .level_base_bytes(32 << 10)
+}
+
+fn shared(fs: &FaultFs) -> Arc<dyn Fs> {
+    Arc::new(fs.clone())
+}
+
+fn faults() -> (MemFs, FaultFs) {
+    let mem = MemFs::new();
+    (mem.clone(), FaultFs::new(Arc::new(mem)))
+}
+
+/// Waits for what another thread is about to do.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn tables_on_disk(fs: &dyn Fs) -> usize {
+    fs.list(Path::new("/db")).unwrap().iter().filter(|name| name.ends_with(".sst")).count()
+}
+
+/// A database had a thread of its own for flushes and some for compactions: 100 open ones had 302,
+/// nearly all asleep.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_hundred_open_databases_share_a_few_threads_and_idle_ones_use_neither_threads_nor_time() {
+    // In a process of its own: the threads of other tests would be counted.
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "background::a_hundred_databases", "--ignored", "--nocapture"]);
+    let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("hundred: done"), "{text}{errors}");
+}
+
+/// Not a test of its own: the process whose threads are counted.
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "the other half of another test, which starts it"]
+fn a_hundred_databases() {
+    if std::env::var_os("MAYPOLE_HUNDRED").is_none() {
+        return;
+    }
+    let threads = || fs::read_dir("/proc/self/task").unwrap().count();
+    // User and system time of all threads, also of those that have left, in ticks of 10 ms.
+    let ticks = || -> u64 {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
+    };
+    let before = threads();
+    let databases: Vec<Db> = (0..100)
+        .map(|_| {
+            let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+            builder(&fs).open().unwrap()
+        })
+        .collect();
+    assert_eq!(threads(), before, "a database that does nothing has a thread");
+    for db in &databases {
+        for n in 0..300 {
+            db.put(format!("{n:04}"), [7; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+    }
+    let after_work = threads();
+    assert!(after_work < before + 20, "{after_work} threads");
+    eventually("idle threads leave", || threads() == before);
+    let used = ticks();
+    thread::sleep(Duration::from_secs(1));
+    let used = ticks() - used;
+    assert!(used <= 10, "100 idle databases used {used} hundredths of a second");
+    for db in &databases {
+        assert_eq!(db.iter().count(), 300);
+    }
+    println!("hundred: done, {} threads at work", after_work - before);
+}
+
+#[test]
+fn a_database_whose_device_stalls_holds_up_no_other() {
+    let (_, stalling) = faults();
+    let held = Arc::new((Mutex::new(true), Condvar::new()));
+    stalling.before_changes({
+        let held = Arc::clone(&held);
+        move |_, operation, path| {
+            if operation == Operation::Create && path.extension().is_some_and(|e| e == "sst") {
+                let guard = held.0.lock().unwrap();
+                drop(held.1.wait_while(guard, |held| *held).unwrap());
+            }
+        }
+    });
+    let stalled: Vec<Db> = (0..4)
+        .map(|n| {
+            let db = builder(&shared(&stalling));
+            let db = db.clone().open().or_else(|_| {
+                Db::builder(format!("/db{n}")).fs(shared(&stalling)).memtable_bytes(4096).open()
+            });
+            let db = db.unwrap();
+            // Its flush hangs in the device.
+            while db.stats().memtable_bytes < 5000 {
+                db.put("key", [7; 500]).unwrap();
+            }
+            db
+        })
+        .collect();
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = builder(&fs).open().unwrap();
+    for n in 0..1000 {
+        db.put(format!("{:04}", n * 7919 % 1000), [7; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+    let tickers = db.stats().tickers;
+    assert!(tickers.get(Ticker::FlushCount) > 10 && tickers.get(Ticker::CompactionCount) > 1);
+    assert!(stalled.iter().all(|db| db.stats().tickers.get(Ticker::FlushCount) == 0));
+    *held.0.lock().unwrap() = false;
+    held.1.notify_all();
+    stalled.iter().for_each(|db| db.flush().unwrap());
+}
+
+#[test]
+fn work_that_panics_latches_its_database_by_name_and_no_other() {
+    let (mem, faults) = faults();
+    let db = builder(&shared(&faults)).open().unwrap();
+    db.put("key", "value").unwrap();
+    faults.before_changes(|_, operation, path| {
+        let is_table = path.extension().is_some_and(|extension| extension == "sst");
+        assert!(operation != Operation::Create || !is_table, "two lines\nof a panic");
+    });
+    let error = db.flush().unwrap_err();
+    let Error::ReadOnly(cause) = &error else { panic!("{error}") };
+    assert!(matches!(&**cause, Error::Panicked(_)), "{error}");
+    assert!(error.to_string().contains("two lines of a panic"), "{error}");
+    assert_eq!(db.get("key").unwrap().unwrap(), b"value");
+    assert!(matches!(db.put("key", "other"), Err(Error::ReadOnly(_))));
+    assert!(db.close().is_err());
+    // The pool is as good as before, and nothing is lost.
+    let fs: Arc<dyn Fs> = Arc::new(mem);
+    let db = builder(&fs).open().unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.get("key").unwrap().unwrap(), b"value");
+}
+
+/// A file system may hold the database that it serves. The job that dropped the last `Db` would wait
+/// for itself.
+#[test]
+fn the_last_handle_may_be_dropped_by_a_job_of_the_database() {
+    let (mem, faults) = faults();
+    let db = builder(&shared(&faults)).open().unwrap();
+    db.put("key", "value").unwrap();
+    let last = Arc::new(Mutex::new(None::<Db>));
+    faults.before_changes({
+        let last = Arc::clone(&last);
+        move |_, operation, path| {
+            let is_table = path.extension().is_some_and(|extension| extension == "sst");
+            let in_job = thread::current().name() == Some("maypole-flush");
+            if operation == Operation::Create && is_table && in_job {
+                // The one in the test is dropped first.
+                eventually("the handle is here", || last.lock().unwrap().is_some());
+                drop(last.lock().unwrap().take());
+            }
+        }
+    });
+    while db.stats().memtable_bytes < 5000 {
+        db.put("other", [7; 500]).unwrap();
+    }
+    *last.lock().unwrap() = Some(db);
+    eventually("the database is closed", || last.lock().unwrap().is_none());
+    let fs: Arc<dyn Fs> = Arc::new(mem);
+    eventually("the lock is given back", || match builder(&fs).open() {
+        Ok(db) => db.get("key").unwrap().unwrap() == b"value",
+        Err(error) => {
+            assert!(matches!(error, Error::Locked { .. }), "{error}");
+            false
+        }
+    });
+}
+
+fn is_out_of_space<T: std::fmt::Debug>(result: maypole::Result<T>) -> bool {
+    match result {
+        Err(Error::ReadOnly(cause)) => panic!("latched: {cause}"),
+        Err(error) => error.is_out_of_space(),
+        Ok(_) => false,
+    }
+}
+
+/// A flush on a full disk made the database read-only for good.
+#[test]
+fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_room() {
+    for (operation, fault) in [
+        (Operation::Create, Fault::NoSpace),
+        (Operation::Append, Fault::NoSpace),
+        (Operation::Append, Fault::ShortWrite),
+    ] {
+        let (mem, faults) = faults();
+        let db = builder(&shared(&faults)).open().unwrap();
+        let mut written = 0;
+        let mut put = |db: &Db| {
+            let outcome = db.put(format!("{:05}", written * 7919 % 100_000), [7; 100]);
+            written += u32::from(outcome.is_ok());
+            (written, outcome)
+        };
+        for _ in 0..200 {
+            put(&db).1.unwrap();
+        }
+        faults.fail_files_from(".sst", Target::Only(operation), 0, fault);
+        // Until two memtables wait for their flush and the third is full.
+        let written = (0..10_000).map(|_| put(&db)).find(|(_, outcome)| outcome.is_err());
+        let (written, outcome) = written.expect("writers go on without room");
+        assert!(is_out_of_space(outcome));
+        assert!(written > 200);
+        assert!(is_out_of_space(put(&db).1), "told once only");
+        assert!(is_out_of_space(db.flush()));
+        assert!(is_out_of_space(db.wait_for_compaction()));
+        assert!(is_out_of_space(db.compact_range::<&str>(..)));
+        assert_eq!(db.iter().count() as u32, written, "a write that was refused is there");
+        faults.heal();
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        let written = (0..300).map(|_| put(&db)).last().unwrap().0;
+        db.compact_range::<&str>(..).unwrap();
+        assert_eq!(db.iter().count() as u32, written);
+        assert_eq!(tables_on_disk(&mem), db.stats().files.len(), "a failed attempt left a file");
+        db.close().unwrap();
+        let fs: Arc<dyn Fs> = Arc::new(mem.kill());
+        assert_eq!(builder(&fs).open().unwrap().iter().count() as u32, written);
+    }
+}
+
+/// Nobody asks: the attempts go on by themselves.
+#[test]
+fn a_flush_that_found_no_room_is_tried_again_by_itself() {
+    let (_, faults) = faults();
+    let db = builder(&shared(&faults)).open().unwrap();
+    faults.fail_files_from(".sst", Target::Only(Operation::Create), 0, Fault::NoSpace);
+    while db.put("key", [7; 500]).is_ok() {}
+    faults.heal();
+    eventually("writing goes on", || db.put("key", "last").is_ok());
+    assert_eq!(db.get("key").unwrap().unwrap(), b"last");
+}
+
+#[test]
+fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
+    let (mem, faults) = faults();
+    let db = builder(&shared(&faults)).open().unwrap();
+    let mut number = 0;
+    let mut table = |db: &Db| {
+        number += 1;
+        for key in 0..10 {
+            db.put(format!("{key}"), format!("{number}")).unwrap();
+        }
+        db.flush()
+    };
+    (0..3).for_each(|_| table(&db).unwrap());
+    // The fourth flush is let through, the compaction that it brings about is not.
+    faults.fail_files_from(".sst", Target::Only(Operation::Create), 1, Fault::NoSpace);
+    table(&db).unwrap();
+    assert!(is_out_of_space(db.wait_for_compaction()));
+    assert!(is_out_of_space(db.compact_range::<&str>(..)));
+    db.put("0", "after").unwrap();
+    assert_eq!(db.get("0").unwrap().unwrap(), b"after");
+    assert_eq!(db.stats().levels[0].files, 4);
+    faults.heal();
+    db.wait_for_compaction().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.files[0].level, stats.files.len()), (6, 1));
+    assert_eq!(tables_on_disk(&mem), 1, "a failed attempt left a file");
+    assert_eq!(db.get("0").unwrap().unwrap(), b"after");
+}
+
+/// Keys that ascend, a small table of each opening or ingestion: every table moved down as it was,
+/// and a thousand openings made a database with more files than may be open.
+#[test]
+fn thousands_of_tiny_tables_end_in_a_few() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = Db::builder("/db").fs(Arc::clone(&fs)).table_bytes(1 << 20).open().unwrap();
+    for n in 0..3000 {
+        let key = format!("{n:05}");
+        if n % 2 == 0 {
+            db.put(&key, [7; 50]).unwrap();
+            db.flush().unwrap();
+            continue;
+        }
+        let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+        let path = Path::new("/db/outside");
+        let mut table = SstWriter::create_in(Arc::clone(&fs), path, options).unwrap();
+        table.put(key.as_bytes(), &[7; 50]).unwrap();
+        table.finish().unwrap();
+        db.ingest(&[path]).unwrap();
+    }
+    db.wait_for_compaction().unwrap();
+    let stats = db.stats();
+    assert!(stats.files.len() < 40, "{stats}");
+    // Half of the tables were flushed, and each byte is rewritten once or twice.
+    let came = 2 * stats.tickers.get(Ticker::FlushWriteBytes);
+    let rewritten = stats.tickers.get(Ticker::CompactWriteBytes);
+    assert!(rewritten < 2 * came, "{rewritten} bytes were written for {came}");
+    db.verify().unwrap();
+    assert_eq!(db.iter().count(), 3000);
+}
+
+/// Flips a bit in the middle of a table's data.
+fn damage(mem: &MemFs, number: u64) -> String {
+    let path = format!("/db/{number:06}.sst");
+    let mut bytes = mem.read(Path::new(&path)).unwrap();
+    bytes[100] ^= 1;
+    let mut file = mem.create(Path::new(&path)).unwrap();
+    file.append(&bytes).unwrap();
+    file.sync().unwrap();
+    path
+}
+
+/// Every key is right, or its error names a damaged file; answers how many errors there were.
+fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, story: &str) -> u32 {
+    let mut errors = 0;
+    let damaged: Vec<_> = db.stats().damaged.iter().map(|d| d.error.to_string()).collect();
+    for n in 0..keys {
+        let key = format!("{n:05}");
+        match db.get(&key) {
+            Ok(value) => {
+                let value = value.map(|value| String::from_utf8(value.to_vec()).unwrap());
+                assert_eq!(value.as_ref(), model.get(&key), "{story}: key {key}");
+            }
+            Err(Error::Corruption { file, .. }) => {
+                errors += 1;
+                let file = file.to_str().unwrap().to_owned();
+                let is_named = damaged.iter().any(|error| error.contains(&file));
+                assert!(is_named, "{story}: {file} is not listed");
+            }
+            Err(error) => panic!("{story}: {error}"),
+        }
+    }
+    errors
+}
+
+/// One damaged block made the database read-only as soon as a compaction met it.
+#[test]
+fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
+    const KEYS: u32 = 4000;
+    let mut levels = BTreeMap::new();
+    for seed in 0..12 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mem = MemFs::new();
+        let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+        let options = || builder(&fs).compaction_threads(1 + seed as usize % 3);
+        let mut model = BTreeMap::new();
+        let write = |db: &Db, model: &mut BTreeMap<_, _>, rng: &mut StdRng, round: u32| {
+            let first = rng.random_range(0..KEYS);
+            for _ in 0..100 {
+                let near = (first + rng.random_range(0..400)) % KEYS;
+                let n = if rng.random_bool(0.5) { near } else { rng.random_range(0..KEYS) };
+                let key = format!("{n:05}");
+                match rng.random_range(0..20) {
+                    0 => {
+                        let end = format!("{:05}", n + rng.random_range(1..30));
+                        db.delete_range(&key, &end).unwrap();
+                        model.retain(|k: &String, _| *k < key || *k >= end);
+                    }
+                    1..4 => {
+                        db.delete(&key).unwrap();
+                        model.remove(&key);
+                    }
+                    _ => {
+                        let value = format!("{round}.{}", "v".repeat(rng.random_range(0..60)));
+                        db.put(&key, &value).unwrap();
+                        model.insert(key, value);
+                    }
+                }
+            }
+        };
+        let db = options().open().unwrap();
+        for round in 0..60 {
+            write(&db, &mut model, &mut rng, round);
+        }
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        if seed % 4 == 0 {
+            // Two tables stay in level 0.
+            (60..62).for_each(|round| write(&db, &mut model, &mut rng, round));
+            db.flush().unwrap();
+        }
+        let mut files = db.stats().files;
+        // One that begins with a block of entries, not of range deletions.
+        files.retain(|file| file.entries > 10);
+        db.close().unwrap();
+        // Of any level, but one in level 0 where there is any.
+        let chosen = match seed % 4 {
+            0 => files.iter().find(|file| file.level == 0),
+            _ => None,
+        };
+        let chosen = chosen.unwrap_or_else(|| &files[rng.random_range(0..files.len())]);
+        let (path, level) = (damage(&mem, chosen.number), chosen.level);
+
+        let db = options().open().unwrap();
+        for round in 100..220 {
+            write(&db, &mut model, &mut rng, round);
+        }
+        let story = format!("seed {seed}, {path} of level {level}");
+        db.flush().unwrap_or_else(|error| panic!("{story}: {error}"));
+        db.wait_for_compaction().unwrap();
+        let outcome = db.compact_range::<&str>(..);
+        let damaged = db.stats().damaged;
+        if damaged.is_empty() {
+            // What a range deletion hides whole is dropped unread.
+            outcome.unwrap();
+            continue;
+        }
+        *levels.entry(damaged[0].level).or_insert(0) += 1;
+        assert_eq!(damaged.len(), 1, "{story}");
+        assert_eq!(format!("/db/{:06}.sst", damaged[0].number), path, "{story}");
+        let error = outcome.expect_err("the damage was not reported");
+        assert!(matches!(&error, Error::Corruption { file, .. } if *file == *path), "{story}");
+        assert!(db.stats().to_string().contains(&error.to_string()));
+        check_around_damage(&db, &model, KEYS, &story);
+        // Nothing that is not its business is left behind it.
+        for round in 300..400 {
+            write(&db, &mut model, &mut rng, round);
+        }
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        let _ = db.compact_range::<&str>(..);
+        check_around_damage(&db, &model, KEYS, &story);
+        assert!(db.stats().files.iter().any(|file| file.number == damaged[0].number));
+        db.close().unwrap();
+        // It is met again.
+        let db = options().open().unwrap();
+        assert!(db.compact_range::<&str>(..).is_err(), "{story}");
+        check_around_damage(&db, &model, KEYS, &story);
+    }
+    assert!(levels.len() >= 2, "damage was met in one level only: {levels:?}");
+}

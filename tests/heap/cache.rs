@@ -1,0 +1,78 @@
+//! What the cache is allowed is what the heap holds.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use maypole::{BlockCache, Db};
+
+use super::{LIVE_BYTES, alone, key, large_page_bytes};
+
+const MEMTABLE_BYTES: usize = 1 << 20;
+
+fn held_bytes() -> usize {
+    LIVE_BYTES.load(Relaxed) + large_page_bytes()
+}
+
+/// Random lookups from two threads in a database of `keys` entries, with a cache of each capacity.
+fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Db::builder(dir.path()).memtable_bytes(MEMTABLE_BYTES).table_bytes(256 << 10);
+    {
+        let db = options().open().unwrap();
+        for n in 0..keys {
+            db.put(key(n), vec![n as u8; value_bytes]).unwrap();
+        }
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        db.close().unwrap();
+    }
+    // What a database without tables holds: its memtable above all.
+    let before = held_bytes();
+    let empty_dir = tempfile::tempdir().unwrap();
+    let empty = Db::builder(empty_dir.path()).memtable_bytes(MEMTABLE_BYTES).open().unwrap();
+    let empty_bytes = held_bytes().saturating_sub(before);
+    empty.close().unwrap();
+
+    for &capacity in capacities {
+        let before = held_bytes();
+        let cache = BlockCache::new(capacity);
+        let db = options().block_cache(cache.clone()).open().unwrap();
+        let meet = Barrier::new(2);
+        let held = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (db, meet, held) = (db.clone(), &meet, &held);
+                scope.spawn(move || {
+                    for round in 0..30_000 {
+                        let n = round * 7919 + thread;
+                        assert!(db.get(key(n % keys)).unwrap().is_some());
+                        assert!(db.get(key(keys + n)).unwrap().is_none());
+                        if round % 64 == 0 {
+                            // No load is under way.
+                            meet.wait();
+                            // By one thread: measuring takes memory.
+                            if thread == 0 {
+                                held.fetch_max(held_bytes().saturating_sub(before), Relaxed);
+                            }
+                            meet.wait();
+                        }
+                    }
+                });
+            }
+        });
+        let held = held.into_inner() - empty_bytes;
+        assert!(held <= capacity + capacity / 20, "{held} bytes held of {capacity}");
+        assert!(cache.usage() > capacity / 2);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
+    let _turn = alone();
+    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. (With tables of 1 MiB one
+    // filter is 50 KB: what a load displaces is on its way out for a moment, beside what it brought in.)
+    assert_bounded(300_000, 100, &[1 << 20, 8 << 20]);
+    // A cache that keeps its blocks in large pages, and blocks of other sizes: one entry or two.
+    assert_bounded(60_000, 2_500, &[64 << 20]);
+}
