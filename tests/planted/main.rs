@@ -10,9 +10,9 @@
 //! A bug is a piece of text that stands once in one file, and what takes its place. So the list stops
 //! fitting loudly when the source moves on: adapt the text to the new source, and keep the mistake.
 //!
-//! The copy shares the target directory, whose dependencies are built already: each bug costs one
-//! incremental build of the library and of one test program. The copy's command line is empty: no bug is
-//! in it.
+//! The copy has a target directory of its own: in one that it shared, cargo would take its programs for
+//! those of the source. So each bug costs one incremental build of the library and of one test program.
+//! The copy's command line is empty: no bug is in it.
 
 mod bugs;
 
@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use bugs::{BUGS, Bug};
 
-/// A test that takes longer hangs. The first build may take minutes.
+/// A test that takes longer hangs. The first build takes minutes.
 const TEST_SECONDS: &str = "180";
 const BUILD_SECONDS: &str = "1800";
 
@@ -90,7 +90,7 @@ fn every_planted_bug_still_fits_the_source_and_has_its_test() {
     assert!(BUGS.len() >= 24);
 }
 
-/// The copy of the source, and where its builds go.
+/// The copy of the source, and where its builds are kept.
 struct Copy {
     source: PathBuf,
     target: PathBuf,
@@ -98,8 +98,8 @@ struct Copy {
 
 impl Copy {
     fn new() -> Copy {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let copy = Copy { source: dir.join("planted"), target: dir.parent().unwrap().into() };
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("planted");
+        let copy = Copy { source: dir.join("source"), target: dir.join("target") };
         if copy.source.exists() {
             fs::remove_dir_all(&copy.source).unwrap();
         }
@@ -112,7 +112,7 @@ impl Copy {
         copy
     }
 
-    /// `cargo test` of one program.
+    /// `cargo test` of one program. Debug information would only cost time.
     fn cargo(&self, seconds: &str, program: &str, arguments: &[&str]) -> Output {
         let mut cargo = Command::new("timeout");
         cargo.args(["-k", "5", seconds, env!("CARGO"), "test", "--offline"]);
@@ -121,6 +121,7 @@ impl Copy {
             _ => cargo.args(["--test", program]),
         };
         cargo.args(arguments).current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
+        cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.env("CARGO_INCREMENTAL", "1").env_remove("RUSTFLAGS");
         cargo.output().expect("cargo and timeout run")
     }
