@@ -204,7 +204,6 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
 /// whatever write there is no space: what was acknowledged stays, what failed can be tried again, and
 /// when there is space the same database goes on.
 #[test]
-#[ignore = "a flush or a compaction that finds no space is not tried again yet"]
 fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
     let kinds = [
         (Operation::Create, Fault::NoSpace),
