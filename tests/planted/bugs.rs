@@ -100,7 +100,12 @@ pub const BUGS: &[Bug] = &[
         name: "the window of a log is made by lengthening the file",
         file: "src/fs/mapped.rs",
         old: "match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, bytes as u64)) {",
-        new: "match rustix::fs::ftruncate(file, offset + bytes as u64) {",
+        new: "rustix::fs::ftruncate(file, offset + bytes as u64)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, offset) }?;
+        return Ok(NonNull::new(start.cast()).map(|start| Window { start, bytes, filled: 0 }));
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, bytes as u64)) {",
         program: "db",
         test: "durability::a_full_disk_is_an_error_of_the_write_and_no_signal",
     },
