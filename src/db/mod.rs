@@ -235,6 +235,10 @@ impl Inner {
             None => self.sync_wals(),
             Some(error) => Err(error.clone()),
         };
+        // A log that is written through memory is cut to its length when it goes. That must not be when
+        // the last snapshot does: by then the file may be another opening's, which reads it.
+        lock(&self.writer).wal = None;
+        *lock(&self.sealed_wals) = SealedWals::default();
         self.store.departed.close();
         self.keep_held_tables();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();

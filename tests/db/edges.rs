@@ -309,6 +309,33 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
     }
 }
 
+/// A log that is written through memory was cut to its length when the last snapshot or iterator went,
+/// long after the database was closed: under the eyes of whoever had opened it since, to whom a file that
+/// shrinks while it is read is damaged. Now all of it is done when `close` returns.
+#[test]
+fn a_closed_database_does_not_touch_its_logs_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path()).unwrap();
+    let (snapshot, clone) = (db.snapshot(), db.clone());
+    db.put("k", "v").unwrap();
+    let mut walk = db.iter();
+    db.close().unwrap();
+    let lengths = || {
+        let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap());
+        let mut lengths: Vec<_> =
+            files.map(|file| (file.file_name(), file.metadata().unwrap().len())).collect();
+        lengths.sort();
+        lengths
+    };
+    let closed = lengths();
+    let is_log = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".wal");
+    assert!(closed.iter().any(|(name, length)| is_log(name) && *length < 1000), "{closed:?}");
+    assert!(matches!(clone.put("k", "w"), Err(Error::Closed)));
+    assert!(walk.next().unwrap().is_ok());
+    drop((snapshot, clone, walk));
+    assert_eq!(lengths(), closed);
+}
+
 /// An iterator keeps tables that the tree has dropped. When it goes after the database was closed,
 /// the directory may hold another database, with files of the same names.
 #[test]

@@ -235,18 +235,32 @@ fn without_current_the_newest_manifest_is_taken() {
 #[test]
 fn a_newer_value_in_a_table_of_older_writes_is_found() {
     let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
-    let open = || options(&case.path()).table_bytes(1 << 20).level_base_bytes(1 << 20).open();
-    let db = open().unwrap();
-    for number in 0..300 {
-        case.put(&db, number, Some("old".into()));
-    }
+    let path = case.path();
+    let open = |table_bytes: u64| {
+        let options = options(&path).table_bytes(table_bytes).level_base_bytes(4096);
+        options.compression(maypole::Compression::None).open().unwrap()
+    };
+    let value = |age: &str| Some(format!("{age} {}", "x".repeat(40)));
+    // Level 6: one table. Level 5: small ones, of writes of two ages.
+    let db = open(1 << 20);
+    (0..3000).for_each(|number| case.put(&db, number, value("old")));
     db.compact_range::<&str>(..).unwrap();
-    (0..10).for_each(|number| case.put(&db, number, Some("new".into())));
-    db.flush().unwrap();
-    (200..250).for_each(|number| case.put(&db, number, Some("newest".into())));
-    db.compact_range("key 00200"..).unwrap();
-    let tables: Vec<_> = db.stats().files.iter().map(|file| (file.level, file.number)).collect();
-    assert!(tables.len() == 2 && tables[0].0 == 0, "{tables:?}");
+    db.close().unwrap();
+    let db = open(4096);
+    for part in 0..4 {
+        let first = if part < 2 { 0 } else { 2000 };
+        (first..first + 60).for_each(|number| case.put(&db, number, value(&format!("new {part}"))));
+        db.flush().unwrap();
+    }
+    db.wait_for_compaction().unwrap();
+    db.close().unwrap();
+    // The newer of them go down to the table of level 6.
+    let db = open(1 << 20);
+    db.compact_range("key 02000".."key 02999").unwrap();
+    let levels: Vec<usize> = db.stats().files.iter().map(|file| file.level).collect();
+    let (fives, sixes) =
+        (levels.iter().filter(|&&it| it == 5), levels.iter().filter(|&&it| it == 6));
+    assert!(fives.count() > 0 && sixes.count() == 1, "{levels:?}");
     db.close().unwrap();
     case.files("MANIFEST").iter().for_each(|path| fs::remove_file(path).unwrap());
     case.repaired(Allowed::NothingUnknown);
