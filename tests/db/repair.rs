@@ -238,6 +238,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     let path = case.path();
     let open = |table_bytes: u64| {
         let options = options(&path).table_bytes(table_bytes).level_base_bytes(4096);
+        let options = options.memtable_bytes(1 << 20);
         // On one thread: several would share a compaction, and make a table each.
         options.compression(maypole::Compression::None).compaction_threads(1).open().unwrap()
     };
@@ -249,8 +250,8 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     db.close().unwrap();
     let db = open(4096);
     for part in 0..4 {
-        let first = if part < 2 { 0 } else { 2000 };
-        (first..first + 60).for_each(|number| case.put(&db, number, value(&format!("new {part}"))));
+        let numbers = if part < 2 { 0..150 } else { 2000..2060 };
+        numbers.for_each(|number| case.put(&db, number, value(&format!("new {part}"))));
         db.flush().unwrap();
     }
     db.wait_for_compaction().unwrap();
