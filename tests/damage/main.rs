@@ -68,6 +68,8 @@ fn database(first: u64, change: fn(Vec<u8>) -> Vec<u8>) -> MemFs {
             db.flush().unwrap();
         }
     }
+    // Else the last flush may not have removed its log yet.
+    db.wait_for_compaction().unwrap();
     let killed = fs.kill();
     drop(db);
     killed
