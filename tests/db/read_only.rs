@@ -63,6 +63,14 @@ fn a_directory_without_a_database_is_an_error_and_stays_as_it_was() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A log is written through memory: a reader can meet a record that is half copied with a later one
 /// behind it, and files that a flush or a compaction deletes under it. None of it is damage.
 fn beside_a_writer(openings: u64) {
@@ -81,6 +89,8 @@ fn beside_a_writer(openings: u64) {
                 written.store(n, Ordering::SeqCst);
             }
         });
+        // Also when an assertion fails: the scope waits for the writer.
+        let _stop = Stop(&stop);
         let mut last = 0;
         for opening in 0..openings {
             let acknowledged = written.load(Ordering::SeqCst);
@@ -100,7 +110,6 @@ fn beside_a_writer(openings: u64) {
                 assert_eq!(read.verify().unwrap().filter_misses, 0);
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     println!(
         "{openings} read-only openings beside {} writes: each one moment",
