@@ -123,13 +123,17 @@ thread_local! {
 }
 
 /// Counts as one of the database's jobs while it lives.
-pub(super) struct Working(Arc<Inner>);
+pub(super) struct Working {
+    inner: Arc<Inner>,
+    /// Goes after `inner`: closing waits for that.
+    _holds: Arc<()>,
+}
 
 impl Working {
     /// For a job that [`Inner::start_job`] has counted.
     fn counted(inner: Arc<Inner>) -> Working {
         WORKS_FOR.with_borrow_mut(|works_for| works_for.push(Arc::as_ptr(&inner)));
-        Working(inner)
+        Working { _holds: Arc::clone(&inner.holds), inner }
     }
 }
 
@@ -137,14 +141,14 @@ impl Drop for Working {
     fn drop(&mut self) {
         WORKS_FOR.with_borrow_mut(Vec::pop);
         let closes = {
-            let mut state = self.0.lock_state();
+            let mut state = self.inner.lock_state();
             state.work.jobs -= 1;
-            self.0.changed.notify_all();
+            self.inner.changed.notify_all();
             state.work.jobs == 0 && std::mem::take(&mut state.work.closed_by_job)
         };
         if closes {
             // There is nobody to tell an error.
-            let _ = self.0.finish_closing();
+            let _ = self.inner.finish_closing();
         }
     }
 }
@@ -162,8 +166,8 @@ impl Inner {
         };
         let job = move || {
             let working = Working::counted(inner);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&working.0))) {
-                working.0.latch(Error::Panicked(message_of(&*panic)));
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&working.inner))) {
+                working.inner.latch(Error::Panicked(message_of(&*panic)));
             }
         };
         state.work.jobs += 1;
@@ -194,6 +198,11 @@ impl Inner {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
+        // A job lets go of the database a moment after it has ended. Files that stayed open in its
+        // hands would be a surprise to who closed the last of them.
+        while Arc::strong_count(&self.holds) > 1 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
         self.finish_closing()
     }
 

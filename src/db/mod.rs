@@ -138,6 +138,8 @@ impl State {
 pub(crate) struct Inner {
     /// Itself, for the jobs it starts.
     this: OnceLock<Weak<Inner>>,
+    /// Held once more by each job that holds this.
+    holds: Arc<()>,
     store: TableStore,
     policy: FilterPolicy,
     shape: Shape,

@@ -140,6 +140,7 @@ fn assemble(
     let view = Arc::new(state.view());
     Inner {
         this: OnceLock::new(),
+        holds: Arc::default(),
         policy: options.filter,
         shape: options.shape,
         memtable_bytes: options.memtable_bytes,

@@ -453,3 +453,25 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     }
     assert!(levels.len() >= 2, "damage was met in one level only: {levels:?}");
 }
+
+/// A job on a thread of the pool held the database for a moment after `close` had returned and the
+/// last `Db` was gone: its files were still open, and what they lay on could not be unmounted.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_closed_database_has_no_file_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let open_files = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap();
+        let links = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+        links.filter(|file| file.starts_with(dir.path())).collect::<Vec<_>>()
+    };
+    for round in 0..300u32 {
+        let db = Db::builder(dir.path()).memtable_bytes(4096).open().unwrap();
+        for n in 0..80 {
+            db.put(format!("key{n}"), round.to_le_bytes().repeat(16)).unwrap();
+        }
+        assert!(!open_files().is_empty());
+        db.close().unwrap();
+        assert_eq!(open_files(), Vec::<std::path::PathBuf>::new(), "round {round}");
+    }
+}
