@@ -56,14 +56,7 @@ impl LogReader {
     /// Opens the log and checks its file header. A file that ends within its header, or whose
     /// header is zeros, was torn when it was created: it is an empty log, and no error.
     pub fn open(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
-        let mut reader = LogReader {
-            window: Window::new(fs.open(path)?),
-            number,
-            kind,
-            position: FILE_HEADER_BYTES as u64,
-            synced_to: 0,
-            tail: None,
-        };
+        let mut reader = LogReader::open_damaged(fs, path, kind, number)?;
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {
             Some(header) if header != [0; FILE_HEADER_BYTES] => {
                 reader.kind = check_file_header(path, &header, kind, number)?;
