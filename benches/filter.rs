@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use maypole::filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec, Probe};
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 const SPECS: &[&str] = &["bloom(10)", "ribbon(7)", "burr(7)"];
 const KEYS: &[usize] = &[10_000, 1_000_000];

@@ -19,27 +19,25 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 
-#[path = "../src/coding.rs"]
-mod coding;
-#[path = "../src/cursor.rs"]
+#[path = "../src/cursor/mod.rs"]
 mod cursor;
+#[path = "../src/encoding/mod.rs"]
+mod encoding;
 #[path = "../src/error.rs"]
 mod error;
-#[path = "../src/key.rs"]
-mod key;
+#[path = "../src/memory/mod.rs"]
+mod memory;
 #[path = "../src/memtable/mod.rs"]
 mod memtable;
-#[path = "../src/pages.rs"]
-mod pages;
-#[path = "../src/range_del.rs"]
-mod range_del;
+#[path = "../src/range_tombstones.rs"]
+mod range_tombstones;
 #[path = "../src/slice.rs"]
 mod slice;
 #[path = "../src/sync/mod.rs"]
 mod sync;
 
 use cursor::Cursor;
-use key::{EntryKind, MAX_SEQUENCE};
+use encoding::key::{EntryKind, MAX_SEQUENCE};
 use memtable::Memtable;
 
 const VALUE: [u8; 100] = [7; 100];

@@ -31,14 +31,14 @@ use maypole::fs::{Fs, MemFs, RealFs};
 use maypole::{SstWriter, TableOptions, hash64};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-#[path = "../src/table/block_builder.rs"]
+#[path = "../src/table/block/builder.rs"]
 mod block_builder;
-#[path = "../src/table/checksum.rs"]
+#[path = "../src/table/format/checksum.rs"]
 mod checksum;
-#[path = "../src/coding.rs"]
-mod coding;
-#[path = "../src/table/compression.rs"]
+#[path = "../src/table/format/compression.rs"]
 mod compression;
+#[path = "../src/encoding/mod.rs"]
+mod encoding;
 #[path = "../src/error.rs"]
 mod error;
 

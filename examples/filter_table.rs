@@ -27,17 +27,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use std::time::Instant;
 
 use maypole::filter::{
     FilterBlock, FilterBuilder, FilterReader, FilterSpec, KeyHash, Probe, sizing,
 };
 use maypole::hash64;
-use rand::{
-    RngExt, SeedableRng,
-    rngs::{SmallRng, StdRng},
-};
+use rand::rngs::{SmallRng, StdRng};
+use rand::{RngExt, SeedableRng};
 
 const SPECS: &[&str] = &[
     "bloom(4)",

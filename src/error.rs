@@ -4,10 +4,9 @@
 //! `Damage`. Whoever opened the file adds its name and the place where the bytes began, which
 //! makes an [`Error`]. Every [`Error`] prints on one line.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// The result of every fallible public call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 use crate::db::{Db, WriteBatch};
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
+use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs::{Fs, MemFs};
-use crate::policy::{FilterContext, FilterPolicy};
 use crate::table::{PrefixExtractor, SstReader};
 use crate::version::{FileMeta, VersionEdit};
 use crate::wal::LogKind;
@@ -392,7 +392,8 @@ pub fn policy(data: &[u8]) {
 /// Feeds `target` random changes of `good`: bits flipped, bytes replaced, cut out, doubled.
 #[cfg(test)]
 pub(crate) fn mutations(seed: u64, count: usize, good: &[u8], target: fn(&[u8])) {
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
     target(good);
     let mut random = StdRng::seed_from_u64(seed);
     for _ in 0..count {

@@ -22,25 +22,20 @@
 //! Features: `lz4` (on), `snappy`, `zstd` (binds C) are compressions; `cli` is the command line `maypole`.
 
 mod cache;
-mod coding;
 mod compaction;
 mod cursor;
 mod db;
+mod encoding;
 pub mod error;
 pub mod filter;
-mod flush;
+mod filter_policy;
 pub mod fs;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod hash;
-mod identity;
-mod key;
+mod memory;
 mod memtable;
-mod merge;
-mod pages;
-mod policy;
-mod range_del;
+mod range_tombstones;
 mod slice;
 mod stats;
 mod sync;
@@ -53,10 +48,10 @@ pub use db::{
     BrakeCause, Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats,
     Loss, RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteBrake,
 };
+pub use encoding::hash::hash64;
+pub use encoding::key::SequenceNumber;
 pub use error::{Error, Result};
-pub use hash::hash64;
-pub use key::SequenceNumber;
-pub use policy::FilterPolicy;
+pub use filter_policy::FilterPolicy;
 pub use slice::Slice;
 pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
 pub use table::{

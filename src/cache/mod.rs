@@ -37,9 +37,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::filter::LineBuf;
+use crate::memory::LineBuf;
+use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{self, Mutex, lock};
+use crate::sync::{Mutex, lock};
 
 use pool::Pool;
 use ring::{Entry, Ring};

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use loom::thread;
 
 use super::*;
-use crate::sync::{check_model, collect, pin, probe::Probe};
+use crate::sync::probe::Probe;
+use crate::sync::{check_model, collect, pin};
 
 /// The cache holds one value of this size.
 const VALUE_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! [`Pool`]: memory for what the cache keeps, in large pages ([`crate::pages`]).
+//! [`Pool`]: memory for what the cache keeps, in large pages ([`crate::memory::large_pages`]).
 //!
 //! ```text
 //! reservation  | slab | slab | slab | · · · · · · |     one range of addresses, as large as the cache
@@ -19,8 +19,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::filter::{LINE_BYTES, LineBuf, LineLender};
-use crate::pages::{LARGE_PAGE_BYTES, LargePages};
+use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
+use crate::memory::{LINE_BYTES, LineBuf, LineLender};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 

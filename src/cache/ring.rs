@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use crate::filter::prefetch;
+use crate::memory::prefetch;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{BlockKind, Priority};

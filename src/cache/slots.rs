@@ -30,7 +30,7 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use crate::filter::{LINE_BYTES, prefetch};
+use crate::memory::{LINE_BYTES, prefetch};
 use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{Guard, lock, pin};

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::filter::{LINE_BYTES, LineBuf, LineLender, prefetch};
+use crate::memory::{LINE_BYTES, LineBuf, LineLender, prefetch};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 

@@ -28,7 +28,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::key::{self, user_key};
+use crate::encoding::key;
+use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 
 use super::pick::Levels;
@@ -141,9 +142,9 @@ fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pick::{Held, Plan, Shape, pick, without_held_up};
     use super::*;
-    use crate::compaction::pick::{Held, Plan, Shape, pick, without_held_up};
-    use crate::key::internal_key;
+    use crate::encoding::key::internal_key;
 
     const SHAPE: Shape =
         Shape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };

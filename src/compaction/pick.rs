@@ -45,7 +45,8 @@
 use std::collections::HashSet;
 
 use super::aside::Aside;
-use crate::key::{self, user_key};
+use crate::encoding::key;
+use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 
 /// The level that holds the oldest versions.
@@ -450,7 +451,7 @@ pub(crate) fn overlapping<'a, 'b>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::internal_key;
+    use crate::encoding::key::internal_key;
 
     const SHAPE: Shape =
         Shape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };

@@ -17,8 +17,9 @@
 
 use std::sync::Arc;
 
-use crate::key::{self, MAX_SEQUENCE, SequenceNumber, user_key};
-use crate::range_del::{RangeTombstone, RangeTombstones};
+use crate::encoding::key;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::version::{LEVELS, TableFile, Version};
 
 /// All range deletions of a compaction's inputs.

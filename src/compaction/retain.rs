@@ -13,7 +13,8 @@
 //! A tombstone goes when nothing older than it is left to hide: it lies in the oldest stripe and no
 //! level below the output holds the key.
 
-use crate::key::{self, EntryKind, SequenceNumber};
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, SequenceNumber};
 
 pub(crate) struct Retention {
     /// Sequence numbers of the snapshots, ascending.
@@ -63,7 +64,7 @@ impl Retention {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::internal_key;
+    use crate::encoding::key::internal_key;
 
     fn kept(snapshots: &[u64], versions: &[(u64, u8)], below: bool) -> Vec<u64> {
         let mut retention = Retention::new(snapshots.to_vec());

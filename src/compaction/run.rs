@@ -17,12 +17,14 @@ use std::thread;
 use super::pick::{Plan, Shape, max_grandparent_bytes};
 use super::ranges::Ranges;
 use super::retain::Retention;
-use super::split::{self, KeyRange};
+use super::split;
+use super::split::KeyRange;
 use crate::cursor::Cursor;
+use crate::cursor::merging::MergingCursor;
+use crate::encoding::key;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::key::{self, MAX_SEQUENCE, SequenceNumber, user_key};
-use crate::merge::MergingCursor;
 use crate::version::{
     COMPACTION_SCAN, LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version,
 };

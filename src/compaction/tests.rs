@@ -12,13 +12,14 @@ use super::pick::{Held, Plan, Shape, plan};
 use super::run::{Job, Outcome, run};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
+use crate::encoding::key;
+use crate::encoding::key::internal_key;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::fs::{DescriptorPool, Fault, FaultFs, Fs, MemFs, Operation, Target};
-use crate::identity::Creator;
-use crate::key::{self, internal_key};
-use crate::range_del::RangeTombstone;
+use crate::range_tombstones::RangeTombstone;
 use crate::stats::Counters;
+use crate::table::format::identity::Creator;
 use crate::table::{Compression, TableContext, TableOptions};
 use crate::version::{
     COMPACTION_SCAN, FileMeta, LevelCursor, TableFile, TableStore, Version, VersionEdit, names,

@@ -25,10 +25,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::cursor::unsupported_kind;
+use super::iter::cursor::unsupported_kind;
 use super::{Inner, View};
+use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::Result;
-use crate::key::{EntryKind, SequenceNumber};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};

@@ -12,25 +12,15 @@
 //! What is absent: transactions, column families, merge operators, a server.
 
 mod background;
-mod batch;
-mod bounds;
-mod brake;
-mod builder;
-mod cover;
-mod cursor;
+mod flush;
 mod get;
 mod ingest;
-mod install;
 mod iter;
-mod jobs;
-mod pool;
-mod read_only;
-mod recover;
+mod open;
+mod options;
 mod repair;
 mod snapshot;
-mod sources;
 mod stats;
-mod take_over;
 mod verify;
 mod write;
 
@@ -40,22 +30,22 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-pub use batch::WriteBatch;
-pub use brake::{BrakeCause, WriteBrake};
-pub use builder::Builder;
-pub use cursor::DbCursor;
 pub use iter::DbIterator;
+pub use iter::cursor::DbCursor;
+pub use options::Builder;
 pub use repair::{Loss, RepairReport};
 pub use stats::{DamagedTable, FileStats, LevelStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
+pub use write::batch::WriteBatch;
+pub use write::write_stall::{BrakeCause, WriteBrake};
 
 use crate::compaction::pick::{Held, Shape};
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
+use crate::filter_policy::FilterPolicy;
 use crate::fs::FileLock;
-use crate::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::policy::FilterPolicy;
 use crate::slice::Slice;
 use crate::stats::Counters;
 use crate::sync::{ArcCell, drain, pin};
@@ -94,13 +84,13 @@ struct Frozen {
 }
 
 /// What changes when the tree does.
-struct State {
+pub(crate) struct State {
     memtable: Arc<Memtable>,
     /// Oldest first.
     frozen: VecDeque<Frozen>,
     version: Arc<Version>,
     /// What of `version` makes writers brake.
-    pressure: brake::Pressure,
+    pressure: write::write_stall::Pressure,
     /// What compactions must leave alone.
     held: Held,
     flushing: bool,
@@ -112,7 +102,7 @@ struct State {
     /// The directory is not taken over yet: nothing may be flushed.
     waits_for_space: bool,
     /// The jobs that work for this database, and what hinders them.
-    work: jobs::Work,
+    work: background::jobs::Work,
 }
 
 /// How far the tables cover the writes, and which WALs hold the others: what the next MANIFEST starts
@@ -162,7 +152,7 @@ pub(crate) struct Inner {
     /// Taken while holding the manifest.
     progress: Mutex<Progress>,
     /// What taking the directory over waits for.
-    pending: Mutex<Option<take_over::Pending>>,
+    pending: Mutex<Option<open::take_over::Pending>>,
     state: Mutex<State>,
     /// Signalled whenever `state` changes, or `closing` or `latched` is set.
     changed: Condvar,
@@ -229,7 +219,7 @@ impl Inner {
     /// What is left to do once nobody works for the database any more.
     fn finish_closing(&self) -> Result<()> {
         // Tables that are no longer listed are deleted now, not after the next opening.
-        drain(install::READERS_PATIENCE);
+        drain(background::install::READERS_PATIENCE);
         let synced = match self.latched.get() {
             Some(Error::OpenedReadOnly) => Ok(()),
             // Nothing was written.
@@ -312,13 +302,13 @@ impl Db {
     }
 
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
-        let inner = Arc::new(take_over::open(options)?);
+        let inner = Arc::new(open::take_over::open(options)?);
         background::start(&inner);
         Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
     }
 
     pub(crate) fn read_with(options: Builder) -> Result<Db> {
-        let inner = Arc::new(read_only::open(options)?);
+        let inner = Arc::new(open::read_only::open(options)?);
         Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
     }
 
@@ -452,7 +442,7 @@ impl Db {
     /// Compacts everything in `range` down to the last level that holds data, and drops what is no
     /// longer visible. Waits for it.
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.inner.compact_range(bounds::Bounds::of(range))
+        self.inner.compact_range(iter::bounds::Bounds::of(range))
     }
 
     /// Waits until no flush and no compaction is running or asked for.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::key::SequenceNumber;
+use crate::encoding::key::SequenceNumber;
 
 /// The sequence numbers that somebody holds, each with how many hold it.
 #[derive(Default)]

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::Inner;
-use super::brake::{BrakeCause, WriteBrake, write_brake};
+use super::write::write_stall::{BrakeCause, WriteBrake, write_brake};
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};

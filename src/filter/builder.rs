@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::reader::FilterReader;
 
-use super::{
-    Family, FilterEncoding, FilterSpec, HashList, KeyHash, LineBuf, Target, bloom, burr, ribbon,
-};
+use super::{Family, FilterEncoding, FilterSpec, HashList, KeyHash, Target, bloom, burr, ribbon};
+use crate::memory::LineBuf;
 
 /// Collects the key hashes of one table.
 pub struct FilterBuilder {

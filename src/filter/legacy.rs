@@ -16,8 +16,8 @@
 use std::ops::RangeInclusive;
 
 use super::bloom::TRAILER_BYTES;
-use super::lines::LineBuf;
 use super::{Geometry, KeyHash, sizing};
+use crate::memory::LineBuf;
 
 /// Cache lines that machines have had.
 const LINE_BYTES: RangeInclusive<usize> = 16..=1024;

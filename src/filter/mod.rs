@@ -52,7 +52,6 @@ mod burr;
 pub(crate) mod fuzzing;
 mod hashes;
 mod legacy;
-mod lines;
 mod reader;
 mod ribbon;
 pub mod sizing;
@@ -64,11 +63,11 @@ use std::fmt;
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::memory::LineBuf;
 use hashes::HashList;
 use spec::Target;
 
 pub use builder::{FilterBlock, FilterBuilder};
-pub(crate) use lines::{LINE_BYTES, LineBuf, LineLender, prefetch};
 pub use reader::{FilterReader, Probe};
 pub use spec::{FilterSpec, SpecError};
 

@@ -8,12 +8,12 @@
 
 use std::fmt;
 
-use super::bloom::{self, BloomGeometry};
+use super::bloom::BloomGeometry;
 use super::burr::BurrGeometry;
 use super::legacy::LegacyGeometry;
-use super::lines::LineBuf;
-use super::ribbon::{self, RibbonGeometry};
-use super::{Family, FilterEncoding, Geometry, HashKind, KeyHash};
+use super::ribbon::RibbonGeometry;
+use super::{Family, FilterEncoding, Geometry, HashKind, KeyHash, bloom, ribbon};
+use crate::memory::LineBuf;
 
 /// A stored filter, ready to be asked. Shared freely between threads.
 #[repr(C)] // The shape and the block's address, all that a query needs, are the first 32 bytes.

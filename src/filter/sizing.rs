@@ -14,8 +14,8 @@
 //! So "10 bits a key are 1 %" is nearly true, and a factor of ten costs 4.8 bits in the textbook,
 //! 5.6 here. What the Ribbon families take is said beside them.
 
-use super::lines::LINE_BYTES;
 use super::{Target, burr};
+use crate::memory::LINE_BYTES;
 
 /// Bits of a Bloom line.
 const LINE_BITS: f64 = 8.0 * LINE_BYTES as f64;

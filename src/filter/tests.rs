@@ -1,10 +1,11 @@
 //! What every family promises, tested once for all of them: no key is ever missed, bytes that are
 //! not a filter answer "maybe", rates are as predicted, and RocksDB's bytes are met.
 
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
+use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
 
 /// Every way to ask for a filter, at several sizes.
 const SPECS: &[&str] = &[

@@ -21,10 +21,9 @@
 //! A failed sync behaves as on Linux: the unsynced bytes stay in doubt, yet later syncs of the
 //! file report success. Code that retries a sync is thereby caught by the next crash.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::{Error, Result};

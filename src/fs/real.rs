@@ -20,7 +20,8 @@ use rustix::io::Errno;
 use super::descriptors::{DescriptorPool, PooledFile, with_descriptor};
 use super::limits::check_file_length;
 #[cfg(target_os = "linux")]
-use super::mapped::{Mapped, is_safe_to_map};
+use super::mapped::Mapped;
+use super::mapped::is_safe_to_map;
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
 

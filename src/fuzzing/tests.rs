@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::hash::hash64;
-use crate::key::internal_key;
+use crate::encoding::hash::hash64;
+use crate::encoding::key::internal_key;
 use crate::table::{Compression, SstWriter, TableOptions};
 
 type Target = fn(&[u8]);
@@ -223,7 +223,7 @@ fn table_parts() -> [Vec<u8>; 3] {
     // The first data block begins the file and is as long as the index says.
     let index = part(reader.footer().index.unwrap());
     let first = index[2 + usize::from(index[1])..].to_vec();
-    let mut decoder = crate::coding::Decoder::new(&first);
+    let mut decoder = crate::encoding::coding::Decoder::new(&first);
     let data = crate::table::BlockHandle::decode(&mut decoder).unwrap();
     [part(data), index, part(place("rocksdb.properties"))]
 }

@@ -9,7 +9,7 @@
 //! Chunks double until they reach the largest size, so that a small list stays small and a large
 //! one asks for memory seldom. A piece that would waste much of a chunk gets its own.
 //!
-//! The largest chunks of an arena that is expected to fill several large pages ([`crate::pages`]) lie side
+//! The largest chunks of an arena that is expected to fill several large pages ([`crate::memory::large_pages`]) lie side
 //! by side in such pages: a search of the list is a dozen trips to memory, and each is half as long
 //! there.
 //!
@@ -25,7 +25,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::pages::{LARGE_PAGE_BYTES, LargePages};
+use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 

@@ -29,8 +29,9 @@ mod tests;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::key::{self, EntryKind, SEEK_KIND, SequenceNumber};
-use crate::range_del::{RangeTombstone, RangeTombstoneSets};
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, SEEK_KIND, SequenceNumber};
+use crate::range_tombstones::{RangeTombstone, RangeTombstoneSets};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcCell, Guard, Padded, collect, pin};
 use skiplist::{SkipList, SkipListWriter};

@@ -10,7 +10,7 @@ use loom::thread;
 
 use super::skiplist::{SkipList, SkipListCursor, SkipListWriter};
 use crate::cursor::Cursor;
-use crate::key::{SEEK_KIND, pack, user_key};
+use crate::encoding::key::{SEEK_KIND, pack, user_key};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::check_model;
 

@@ -8,8 +8,9 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, RwLock};
 
 use crate::cursor::Cursor;
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, SEEK_KIND, SequenceNumber};
 use crate::error::Result;
-use crate::key::{self, EntryKind, SEEK_KIND, SequenceNumber};
 
 /// The order of internal keys, as the standard library's tuples have it.
 type Key = (Vec<u8>, Reverse<u64>);

@@ -56,8 +56,8 @@ use std::sync::Arc;
 
 use super::arena::{ALIGNMENT, Arena, Bump};
 use crate::cursor::{Cursor, Step};
+use crate::encoding::key;
 use crate::error::Result;
-use crate::key;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
 /// With [`RISE_EIGHTHS`], enough for some ten million entries.

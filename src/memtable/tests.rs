@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use super::plain::PlainMemtable;
 use super::{Memtable, MemtableWriter};
 use crate::cursor::Cursor;
-use crate::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, internal_key, seek_key, user_key};
+use crate::encoding::key::{
+    EntryKind, MAX_SEQUENCE, SequenceNumber, internal_key, seek_key, user_key,
+};
 use crate::sync::pin;
 
 const DELETION: u8 = EntryKind::Deletion as u8;
@@ -346,7 +349,8 @@ fn readers_beside_the_writer_find_whole_everything_that_was_published() {
                         keys.reverse();
                     }
                     assert!(keys.is_sorted_by(|a, b| user_key(a) < user_key(b)));
-                    let seen = keys.iter().filter(|key| crate::key::sequence(key) <= snapshot);
+                    let seen =
+                        keys.iter().filter(|key| crate::encoding::key::sequence(key) <= snapshot);
                     assert_eq!(seen.count() as u64, snapshot);
                 }
             });

@@ -67,8 +67,9 @@ impl<T: Send + Sync> Drop for ArcCell<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::probe::Probe;
+    use super::super::{collect, pin};
     use super::*;
-    use crate::sync::{collect, pin, probe::Probe};
 
     #[test]
     fn an_arc_taken_under_the_guard_outlives_the_cell() {
@@ -112,8 +113,9 @@ mod tests {
 mod models {
     use loom::thread;
 
+    use super::super::probe::Probe;
+    use super::super::{check_model, collect, pin};
     use super::*;
-    use crate::sync::{check_model, collect, pin, probe::Probe};
 
     #[test]
     fn loom_an_arc_taken_under_the_guard_keeps_the_value() {

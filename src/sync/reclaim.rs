@@ -422,8 +422,9 @@ mod tests {
 mod models {
     use loom::thread;
 
+    use super::super::probe::Probe;
+    use super::super::{ArcCell, check_model};
     use super::*;
-    use crate::sync::{ArcCell, check_model, probe::Probe};
 
     /// A cell of one probe, with the process-wide state made before the threads start.
     fn probe_cell() -> Arc<ArcCell<Probe>> {

@@ -16,26 +16,27 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::coding::{put_fixed32, put_fixed64, put_varint};
+use super::format::identity::Creator;
+use crate::encoding::coding::{put_fixed32, put_fixed64, put_varint};
+use crate::encoding::hash::hash64;
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
 use crate::error::{Error, Result};
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
-use crate::hash::hash64;
-use crate::identity::Creator;
-use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
-use crate::range_del::RangeTombstone;
+use crate::range_tombstones::RangeTombstone;
 
-use super::block_builder::BlockBuilder;
-use super::checksum::ChecksumKind;
-use super::compression::{Compression, Compressor};
-use super::filter_block::full_filter_name;
-use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
+use super::block::builder::BlockBuilder;
+use super::filter::block::full_filter_name;
+use super::filter::info::policy_name;
+use super::filter::prefix::{FilterKeys, PrefixExtractor};
+use super::format::checksum::ChecksumKind;
+use super::format::compression::{Compression, Compressor};
+use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
+use super::format::limits::most_metadata_bytes;
+use super::format::properties::{BYTEWISE_COMPARATOR, names};
 use super::index::shortest_separator;
-use super::info::policy_name;
-use super::limits::most_metadata_bytes;
 use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
-use super::prefix::{FilterKeys, PrefixExtractor};
-use super::properties::{BYTEWISE_COMPARATOR, names};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 
 /// The most bytes that key and value of one entry may have together: offsets within a block are

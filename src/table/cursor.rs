@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use crate::cache::Resident;
 use crate::cursor::{Cursor, Fetch, Step};
+use crate::encoding::key;
 use crate::error::{Damage, Result};
-use crate::filter::{LINE_BYTES, LineBuf};
-use crate::key;
+use crate::memory::{LINE_BYTES, LineBuf};
 use crate::slice::Slice;
 use crate::sync::pin;
 
 use super::block::SeekStart;
-use super::block_cursor::BlockCursor;
-use super::file::{Buffer, StoredBlock};
-use super::held::HeldBlock;
-use super::reader::{Table, TableIndex};
+use super::block::cursor::BlockCursor;
+use super::block::pinned::HeldBlock;
+use super::format::file::{Buffer, StoredBlock};
+use super::table::{Table, TableIndex};
 
 /// How a cursor gets its blocks.
 #[derive(Debug, Clone, Copy)]

@@ -4,15 +4,16 @@
 use std::path::Path;
 
 use super::block::Block;
-use super::block_cursor::BlockCursor;
-use super::bytes::BlockBytes;
-use super::entry::{Entry, Scan};
-use super::format::{BlockHandle, FOOTER_BYTES, Footer};
+use super::block::bytes::BlockBytes;
+use super::block::cursor::BlockCursor;
+use super::block::entry::{Entry, Scan};
+use super::format::footer::{BlockHandle, FOOTER_BYTES, Footer};
+use super::format::properties::{IndexForm, TableProperties};
 use super::index::IndexParser;
-use super::properties::{IndexForm, TableProperties};
+use crate::encoding::key;
+use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Error;
-use crate::filter::LineBuf;
-use crate::key::{self, TRAILER_BYTES};
+use crate::memory::LineBuf;
 
 /// Longer lists of keys are not compared: entries that share a long key make megabytes of it.
 const MOST_KEY_BYTES: usize = 1 << 20;
@@ -177,7 +178,7 @@ pub fn properties(data: &[u8]) {
         assert!(!value.to_string().contains('\n'), "{name:?} prints on two lines");
     }
     let _ = (properties.index_form(), properties.prefix_extractor(), properties.entries());
-    let _ = super::info::TableFilterInfo::of(&properties);
+    let _ = super::filter::info::TableFilterInfo::of(&properties);
     let place = TableProperties::global_sequence_place(data);
     assert!(place.is_none_or(|place| place.len() == 8 && place.end <= data.len()));
 }
@@ -207,11 +208,11 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
+    use super::super::block::builder::BlockBuilder;
+    use super::super::format::properties::names;
     use super::*;
+    use crate::encoding::key::internal_key;
     use crate::fuzzing::mutations;
-    use crate::key::internal_key;
-    use crate::table::block_builder::BlockBuilder;
-    use crate::table::properties::names;
 
     fn data_block(restart_interval: usize) -> Vec<u8> {
         let mut builder = BlockBuilder::new(restart_interval);

@@ -26,14 +26,15 @@
 
 use std::cmp::Ordering;
 
-use crate::coding::Decoder;
+use crate::encoding::coding::Decoder;
+use crate::encoding::key;
+use crate::encoding::key::{TRAILER_BYTES, head, strip_prefix};
 use crate::error::Damage;
-use crate::key::{self, TRAILER_BYTES, head, strip_prefix};
 
 use super::block::Block;
-use super::format::{BLOCK_TRAILER_BYTES, BlockHandle};
-use super::limits::KeyBytes;
-use super::properties::IndexForm;
+use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
+use super::format::limits::KeyBytes;
+use super::format::properties::IndexForm;
 
 /// Index entries, read from one or more index blocks in order.
 pub(crate) struct IndexParser {
@@ -321,10 +322,10 @@ pub(crate) fn shortest_separator<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::block::bytes::BlockBytes;
     use super::*;
-    use crate::coding::{put_fixed32, put_varint};
-    use crate::key::internal_key;
-    use crate::table::bytes::BlockBytes;
+    use crate::encoding::coding::{put_fixed32, put_varint};
+    use crate::encoding::key::internal_key;
 
     const LIMIT: u64 = 1 << 40;
 
@@ -481,7 +482,7 @@ mod tests {
         };
         let end = separators(0).last().unwrap().1.end().unwrap();
         assert!(parse(1000, end).is_ok());
-        let most = super::super::limits::most_metadata_bytes(end) as usize;
+        let most = super::super::format::limits::most_metadata_bytes(end) as usize;
         assert!(parse(most / 1000 - 10, end).is_ok_and(|bytes| bytes < 2 * most));
         let damage = parse(most / 1000, end).unwrap_err();
         assert!(damage.expected.contains("bytes of keys"), "{damage:?}");

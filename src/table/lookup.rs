@@ -17,17 +17,17 @@
 use std::ops::Range;
 
 use crate::cache::Lease;
+use crate::encoding::key::{SequenceNumber, rarely};
 use crate::error::Result;
-use crate::key::{SequenceNumber, rarely};
 use crate::slice::Slice;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
 use super::LookupKey;
+use super::block::search::Search;
 use super::block::{Block, SeekStart};
-use super::block_search::Search;
-use super::filter_block::FilterAnswer;
-use super::reader::{Table, TableIndex};
+use super::filter::block::FilterAnswer;
+use super::table::{Table, TableIndex};
 
 /// Hashes that are gathered before a filter is asked for them.
 const HASHES: usize = 32;

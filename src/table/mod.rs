@@ -21,59 +21,46 @@
 //! Absent on purpose: levels, versions of a tree, what a kind of entry means. A lookup answers with
 //! the newest entry at or before a sequence number, whatever its kind byte.
 
-mod block;
-mod block_builder;
-mod block_cursor;
-mod block_search;
+pub(crate) mod block;
 mod builder;
-mod bytes;
-mod checksum;
-mod compression;
 mod cursor;
-mod entry;
-mod file;
-mod filter_block;
-mod format;
+pub(crate) mod filter;
+pub(crate) mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod held;
 mod index;
-mod info;
-mod limits;
 mod lookup;
 mod open;
 mod options;
-mod prefix;
-mod prefix_filter;
-mod properties;
 mod range_del;
-mod reader;
 mod salvage;
-mod sidecar;
 mod sst;
+#[allow(clippy::module_inception)] // The open table is what this folder is named after.
+mod table;
 #[cfg(test)]
 mod tests;
 mod verify;
 
+use crate::encoding::hash::hash64;
+use crate::encoding::key;
+use crate::encoding::key::{SEEK_KIND, SequenceNumber};
 use crate::filter::KeyHash;
-use crate::hash::hash64;
-use crate::key::{self, SEEK_KIND, SequenceNumber};
 
 pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
 pub(crate) use cursor::{ScanOptions, TableCursor};
+pub(crate) use format::properties::names as property_names;
 pub(crate) use lookup::{BlockPlace, Found};
 pub(crate) use options::Dialect;
-pub(crate) use properties::names as property_names;
-pub(crate) use reader::{Table, TableContext};
 pub(crate) use salvage::{Hole, Salvage};
+pub(crate) use table::{Table, TableContext};
 
-pub use checksum::ChecksumKind;
-pub use compression::Compression;
-pub use format::{BlockHandle, Footer};
-pub use info::TableFilterInfo;
+pub use filter::info::TableFilterInfo;
+pub use filter::prefix::{FilterKeys, PrefixExtractor};
+pub use format::checksum::ChecksumKind;
+pub use format::compression::Compression;
+pub use format::footer::{BlockHandle, Footer};
+pub use format::properties::{PropertyValue, TableProperties};
 pub use options::{FilterSummary, TableOptions, TableSummary};
-pub use prefix::{FilterKeys, PrefixExtractor};
-pub use properties::{PropertyValue, TableProperties};
 pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;
 

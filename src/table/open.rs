@@ -1,15 +1,15 @@
 //! What opening a table reads, and what it refuses.
 
-use crate::coding::Decoder;
+use crate::encoding::coding::Decoder;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
-use crate::filter::LineBuf;
-use crate::key::{MAX_SEQUENCE, SequenceNumber};
+use crate::memory::LineBuf;
 
 use super::block::Block;
-use super::file::BlockFile;
-use super::format::{BlockHandle, unsupported};
-use super::limits::KeyBytes;
-use super::properties::{BYTEWISE_COMPARATOR, TableProperties, names};
+use super::format::file::BlockFile;
+use super::format::footer::{BlockHandle, unsupported};
+use super::format::limits::KeyBytes;
+use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, names};
 
 pub(super) fn read_metaindex(
     file: &BlockFile,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::encoding::key::SequenceNumber;
 use crate::filter::{Family, FilterSpec};
-use crate::key::SequenceNumber;
 
-use super::compression::Compression;
-use super::prefix::FilterKeys;
+use super::filter::prefix::FilterKeys;
+use super::format::compression::Compression;
 
 /// How a table is written. RocksDB reads every choice.
 #[derive(Debug, Clone)]

@@ -16,17 +16,18 @@
 
 use std::sync::Arc;
 
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::{Damage, Error, Result};
-use crate::key::{self, EntryKind, SequenceNumber};
-use crate::range_del::{RangeTombstone, RangeTombstones};
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
-use super::block_builder::BlockBuilder;
-use super::block_cursor::BlockCursor;
+use super::block::builder::BlockBuilder;
+use super::block::cursor::BlockCursor;
 use super::builder::MAX_ENTRY_BYTES;
-use super::file::BlockFile;
-use super::format::BlockHandle;
-use super::limits::KeyBytes;
-use super::properties::{TableProperties, names};
+use super::format::file::BlockFile;
+use super::format::footer::BlockHandle;
+use super::format::limits::KeyBytes;
+use super::format::properties::{TableProperties, names};
 
 /// The block's name in the metaindex.
 pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";

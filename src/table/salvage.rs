@@ -18,20 +18,23 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::format::identity::TableIdentity;
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
-use crate::identity::TableIdentity;
-use crate::key::{self, EntryKind, SequenceNumber, user_key};
-use crate::range_del::RangeTombstones;
+use crate::range_tombstones::RangeTombstones;
 use crate::stats::Counters;
 
-use super::block_cursor::BlockCursor;
-use super::checksum::ChecksumKind;
-use super::file::BlockFile;
-use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION};
+use super::block::cursor::BlockCursor;
+use super::format::checksum::ChecksumKind;
+use super::format::file::BlockFile;
+use super::format::footer::{
+    BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION,
+};
+use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::IndexParser;
 use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
-use super::properties::{IndexForm, TableProperties, names};
 use super::range_del::{RANGE_DEL_BLOCK, read_ranges};
 
 /// The most bytes of a block that is searched for where one must begin.

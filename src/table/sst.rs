@@ -6,26 +6,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::format::identity::Creator;
 use crate::cache::BlockCache;
 use crate::cursor::Cursor;
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
-use crate::filter::LineBuf;
 use crate::filter::{Family, FilterReader};
 use crate::fs::{Fs, RealFs};
-use crate::identity::Creator;
-use crate::key::{self, EntryKind, MAX_SEQUENCE, SequenceNumber};
-use crate::range_del::{RangeTombstone, reversed_range};
+use crate::memory::LineBuf;
+use crate::range_tombstones::{RangeTombstone, reversed_range};
 use crate::stats::Counters;
 use crate::sync::pin;
 
 use super::LookupKey;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
-use super::filter_block::TableFilter;
-use super::format::{BlockHandle, Footer};
+use super::filter::block::TableFilter;
+use super::format::footer::{BlockHandle, Footer};
+use super::format::properties::{TableProperties, names};
 use super::options::{Dialect, TableOptions, TableSummary};
-use super::properties::{TableProperties, names};
-use super::reader::{Table, TableContext};
+use super::table::{Table, TableContext};
 use super::verify::TableCheck;
 
 /// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one

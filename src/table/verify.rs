@@ -1,16 +1,16 @@
 //! [`Table::verify`]: reads all of a table and checks what can be checked.
 
+use crate::encoding::key;
 use crate::error::{Damage, Result};
-use crate::filter::LineBuf;
-use crate::key;
+use crate::memory::LineBuf;
 
 use super::LookupKey;
 use super::block::Block;
-use super::block_cursor::BlockCursor;
-use super::filter_block::TableFilter;
+use super::block::cursor::BlockCursor;
+use super::filter::block::TableFilter;
+use super::format::properties::names;
 use super::index::Index;
-use super::properties::names;
-use super::reader::Table;
+use super::table::Table;
 
 /// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -30,10 +30,11 @@
 //! them: an unknown tag that is even is passed over, one that is odd is refused, as its meaning
 //! could change what the tree holds. Any other unknown tag is refused.
 
-use crate::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
+use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
+use crate::encoding::key;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
 use crate::error::Damage;
-use crate::identity::TableIdentity;
-use crate::key::{self, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
+use crate::table::format::identity::TableIdentity;
 
 /// How many levels a tree has: 0 to 6, as in RocksDB.
 pub(crate) const LEVELS: usize = 7;
@@ -311,7 +312,7 @@ fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::internal_key;
+    use crate::encoding::key::internal_key;
 
     fn edit() -> VersionEdit {
         let file = |number, global_sequence| FileMeta {

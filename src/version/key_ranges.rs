@@ -11,7 +11,8 @@
 //!                 L6           (smallest, largest, file) (smallest, largest, file) …
 //! ```
 
-use crate::key::{self, head, strip_prefix, user_key};
+use crate::encoding::key;
+use crate::encoding::key::{head, strip_prefix, user_key};
 
 /// What a file's range begins and ends with.
 #[derive(Clone, Copy)]
@@ -169,7 +170,7 @@ fn first_not_before<'a, F: HasBounds>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::internal_key;
+    use crate::encoding::key::internal_key;
 
     /// Keys that differ late, are prefixes of each other, and end in bytes like the padding.
     fn keys() -> Vec<Vec<u8>> {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::TableFile;
 use crate::cursor::{Cursor, Fetch, Step};
+use crate::encoding::key;
+use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::key::{self, SequenceNumber};
 use crate::slice::Slice;
 use crate::table::{ScanOptions, TableCursor};
 

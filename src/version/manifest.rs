@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::edit::MAX_FILE_NUMBER;
-use super::names;
-use super::{FileMeta, VersionEdit};
+use super::{FileMeta, VersionEdit, names};
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
-use crate::fs::{self, Fs};
-use crate::key::SequenceNumber;
+use crate::fs;
+use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is rewritten when it has grown past its first edit by this much.

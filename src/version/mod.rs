@@ -36,8 +36,9 @@ pub(crate) use manifest::{
 pub(crate) use store::{NewTable, TableStore};
 pub(crate) use table_file::TableFile;
 
-use crate::key::{self, SequenceNumber, user_key};
-use crate::range_del::{Fragment, RangeTombstones, fragment_of_disjoint};
+use crate::encoding::key;
+use crate::encoding::key::{SequenceNumber, user_key};
+use crate::range_tombstones::{Fragment, RangeTombstones, fragment_of_disjoint};
 pub(crate) use key_ranges::Run;
 use key_ranges::{Bounds, HasBounds, KeyRanges};
 

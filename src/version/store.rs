@@ -8,15 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::table_file::Departed;
 use super::{FileMeta, TableFile, names};
 use crate::cache::PinMetadata;
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::fs::{DescriptorPool, Fs};
-use crate::identity::{Creator, TableIdentity};
-use crate::key::SequenceNumber;
-use crate::range_del::RangeTombstone;
+use crate::range_tombstones::RangeTombstone;
 use crate::stats::Ticker;
-use crate::table::property_names as property;
-use crate::table::{Dialect, Table, TableBuilder, TableContext, TableOptions};
+use crate::table::format::identity::{Creator, TableIdentity};
+use crate::table::{
+    Dialect, Table, TableBuilder, TableContext, TableOptions, property_names as property,
+};
 
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,

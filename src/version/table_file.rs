@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{FileMeta, LEVELS};
+use crate::encoding::key::user_key;
 use crate::fs::Fs;
-use crate::key::user_key;
 use crate::stats::FileCounts;
 use crate::table::Table;
 

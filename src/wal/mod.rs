@@ -53,7 +53,7 @@ use std::path::Path;
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use crate::coding::{fixed32, fixed64};
+use crate::encoding::coding::{fixed32, fixed64};
 use crate::error::{Damage, Error};
 
 pub(crate) use reader::LogReader;

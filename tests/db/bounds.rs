@@ -5,13 +5,13 @@
 //! cargo test --release --test db bounds:: -- --include-ignored --nocapture --test-threads 1
 //! ```
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::thread;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
+use std::{fs, thread};
 
 use maypole::fs::MemFs;
 use maypole::{BlockCache, Compression, Db, Durability, Error, WriteBatch};

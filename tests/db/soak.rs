@@ -15,7 +15,8 @@
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use maypole::{Db, Durability, FilterPolicy, Slice, Snapshot, Ticker, WriteBatch};

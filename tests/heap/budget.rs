@@ -1,7 +1,8 @@
 //! The heap of a database at work, beside what it was declared to be: cache, memtables, and the
 //! filters of the tables that are being written.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use maypole::{BlockCache, Compression, Db, WriteBatch};
 

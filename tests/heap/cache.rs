@@ -1,7 +1,8 @@
 //! What the cache is allowed is what the heap holds.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use maypole::{BlockCache, Db};
 

@@ -1,9 +1,10 @@
 //! Tables made by hand to take much memory or work. Each is opened, verified, scanned and asked; what
-//! that allocates and reads is bounded by the size of the file: `src/table/limits.rs` says by what.
+//! that allocates and reads is bounded by the size of the file: `src/table/format/limits.rs` says by what.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use maypole::fs::{FileLock, Fs, MemFs, RandomAccessFile, WritableFile};
 use maypole::{Error, Result, SstReader};

@@ -15,7 +15,7 @@ pub const BUGS: &[Bug] = &[
     // What reaches the device, and when.
     Bug {
         name: "the leader of a group forgets the sync that others asked for",
-        file: "src/db/write.rs",
+        file: "src/db/write/mod.rs",
         old: "if group.iter().any(|write| write.durability == Durability::Sync) {",
         new: "if group.len() == 1 && group[0].durability == Durability::Sync {",
         program: "db",
@@ -23,7 +23,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a group is acknowledged though its append failed",
-        file: "src/db/write.rs",
+        file: "src/db/write/mod.rs",
         old: "logged.map_err(|error| self.latch_unless_retried(error))?;",
         new: "let _ = logged;",
         program: "db",
@@ -31,7 +31,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a sealed log is not synced before the one that follows it",
-        file: "src/db/write.rs",
+        file: "src/db/write/mod.rs",
         old: "            log.sync()?;\n",
         new: "            let _ = log;\n",
         program: "db",
@@ -39,7 +39,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the name of a new log is not synced",
-        file: "src/db/write.rs",
+        file: "src/db/write/mod.rs",
         old: "if sealed.named < writer.wal_number {",
         new: "if false && sealed.named < writer.wal_number {",
         program: "db",
@@ -64,7 +64,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the directory is not synced after a new table",
-        file: "src/db/install.rs",
+        file: "src/db/background/install.rs",
         old: "if !opened.is_empty() {",
         new: "if false && !opened.is_empty() {",
         program: "db",
@@ -72,7 +72,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a log is deleted before the MANIFEST says that its writes are in a table",
-        file: "src/db/background.rs",
+        file: "src/db/background/mod.rs",
         old: "let file = flush::flush(&self.store, &memtable, filter)?;",
         new: "let file = flush::flush(&self.store, &memtable, filter)?;\n        \
               self.remove_wals_before(next_wal)?;",
@@ -81,7 +81,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a MANIFEST that is written anew forgets a table",
-        file: "src/db/install.rs",
+        file: "src/db/background/install.rs",
         old: "|number| whole_tree(&self.store, version, &progress, number + 1),",
         new: "|number| {\n                let mut tree = whole_tree(&self.store, version, &progress, number + 1);\n                \
               tree.added.pop();\n                tree\n            },",
@@ -120,7 +120,7 @@ pub const BUGS: &[Bug] = &[
     // Recovery.
     Bug {
         name: "a gap in the recovered sequence numbers is always lawful",
-        file: "src/db/recover.rs",
+        file: "src/db/open/recover.rs",
         old: "        if !damaged {\n",
         new: "        if !damaged || true {\n",
         program: "db",
@@ -128,7 +128,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the last recovered write is not visible",
-        file: "src/db/take_over.rs",
+        file: "src/db/open/take_over.rs",
         old: "visible: AtomicU64::new(last_sequence),",
         new: "visible: AtomicU64::new(last_sequence.saturating_sub(1)),",
         program: "db",
@@ -154,19 +154,19 @@ pub const BUGS: &[Bug] = &[
     // Hashes and filters.
     Bug {
         name: "the end of a short key is sign-extended into its hash",
-        file: "src/hash.rs",
+        file: "src/encoding/hash.rs",
         old: "| u64::from(p[n - 1]) << 16",
         new: "| (p[n - 1] as i8 as u64) << 16",
         program: "lib",
-        test: "hash::tests::every_vector_of_rocksdbs_hash_is_met",
+        test: "encoding::hash::tests::every_vector_of_rocksdbs_hash_is_met",
     },
     Bug {
         name: "the tail of the old hash is not sign-extended",
-        file: "src/hash.rs",
+        file: "src/encoding/hash.rs",
         old: "(i32::from(byte as i8) as u32)",
         new: "u32::from(byte)",
         program: "lib",
-        test: "hash::tests::the_legacy_hash_sign_extends_its_tail",
+        test: "encoding::hash::tests::the_legacy_hash_sign_extends_its_tail",
     },
     Bug {
         name: "the last key of a table does not enter its filter",
@@ -211,15 +211,15 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the name of a prefix extractor is not compared whole",
-        file: "src/table/prefix.rs",
+        file: "src/table/filter/prefix.rs",
         old: "parsed.ok().filter(|extractor| extractor.name() == name)",
         new: "parsed.ok()",
         program: "lib",
-        test: "table::prefix::tests::names_and_texts_read_back_and_no_others_are_known",
+        test: "table::filter::prefix::tests::names_and_texts_read_back_and_no_others_are_known",
     },
     Bug {
         name: "a table's filter is asked by a rule that it was not made by",
-        file: "src/table/properties.rs",
+        file: "src/table/format/properties.rs",
         old: "        PrefixExtractor::from_name(name)\n",
         new: "        PrefixExtractor::from_name(name).and(PrefixExtractor::fixed(3).ok())\n",
         program: "db",
@@ -244,7 +244,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the checksum of a block is not compared",
-        file: "src/table/file.rs",
+        file: "src/table/format/file.rs",
         old: "if stored != computed {",
         new: "if false && stored != computed {",
         program: "db",
@@ -252,7 +252,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a block enters the cache in the place of another",
-        file: "src/table/reader.rs",
+        file: "src/table/table.rs",
         old: "self.load(&index.blocks, i, tickers, || {",
         new: "self.load(&index.blocks, i / 2, tickers, || {",
         program: "db",
@@ -260,7 +260,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "memory for a large block is taken without asking whether it is there",
-        file: "src/table/file.rs",
+        file: "src/table/format/file.rs",
         old: "if bytes >= LARGE_BLOCK_BYTES",
         new: "if false && bytes >= LARGE_BLOCK_BYTES",
         program: "db",
@@ -285,11 +285,11 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the end of a range deletion is deleted, too",
-        file: "src/range_del.rs",
+        file: "src/range_tombstones.rs",
         old: "match self.bound(middle) <= user_key {",
         new: "match self.bound(middle) < user_key {",
         program: "lib",
-        test: "range_del::tests::\
+        test: "range_tombstones::tests::\
                the_newest_range_that_holds_a_key_is_found_as_by_asking_every_range",
     },
     Bug {
@@ -328,7 +328,7 @@ pub const BUGS: &[Bug] = &[
     // Compaction and ingestion.
     Bug {
         name: "compaction forgets snapshots",
-        file: "src/db/background.rs",
+        file: "src/db/background/mod.rs",
         old: "snapshots: self.snapshots.sequences(),",
         new: "snapshots: Vec::new(),",
         program: "db",
@@ -377,7 +377,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "keys that are put together from shared prefixes are not counted",
-        file: "src/table/limits.rs",
+        file: "src/table/format/limits.rs",
         old: "if self.taken > self.most {",
         new: "if false && self.taken > self.most {",
         program: "heap",
@@ -385,7 +385,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "metadata expands as far as its codec can make it",
-        file: "src/table/file.rs",
+        file: "src/table/format/file.rs",
         old: "Some(compressed) if compressed.uncompressed_bytes as u64 > most => {",
         new: "Some(compressed) if false && compressed.uncompressed_bytes as u64 > most => {",
         program: "heap",

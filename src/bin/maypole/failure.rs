@@ -1,8 +1,7 @@
 //! What ends a command before it is done.
 
-use std::fmt;
-use std::io;
 use std::path::Path;
+use std::{fmt, io};
 
 /// The result of a command.
 pub type Result<T = ()> = std::result::Result<T, Failure>;

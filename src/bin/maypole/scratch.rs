@@ -12,13 +12,12 @@
 //! A second Ctrl-C ends the program at once, whatever is left. SIGTERM and SIGHUP do not: some senders
 //! send them twice in a row.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

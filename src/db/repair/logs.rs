@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::super::batch::parse_record;
 use super::{Loss, Repair, is_damage};
+use crate::db::flush;
+use crate::db::write::batch::parse_record;
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
-use crate::flush;
-use crate::key::SequenceNumber;
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::version::names;
 use crate::wal::{LogKind, LogReader};

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::is_damage;
+use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::fs::Fs;
-use crate::identity::TableIdentity;
-use crate::key::SequenceNumber;
+use crate::table::format::identity::TableIdentity;
 use crate::version::names::FileKind;
 use crate::version::{FileMeta, Recovered, VersionEdit, current_manifest, names, read_manifest};
 use crate::wal::{FILE_HEADER_BYTES, LogKind, LogReader, RECORD_HEADER_BYTES};

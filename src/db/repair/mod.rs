@@ -37,16 +37,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use report::{Loss, RepairReport};
 
 use super::Builder;
-use super::recover::{Directory, Replay, table_store};
-use super::take_over::no_database;
+use super::open::recover::{Directory, Replay, table_store};
+use super::open::take_over::no_database;
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::fs::{self, Fs};
-use crate::key::SequenceNumber;
-use crate::policy::FilterContext;
+use crate::filter_policy::FilterContext;
+use crate::fs;
+use crate::fs::Fs;
 use crate::table::Table;
-use crate::version::names::{self, FileKind};
-use crate::version::{FileMeta, Manifest, Recovered, TableFile, TableStore, Version, VersionEdit};
+use crate::version::names::FileKind;
+use crate::version::{
+    FileMeta, Manifest, Recovered, TableFile, TableStore, Version, VersionEdit, names,
+};
 use manifests::Tree;
 
 /// Where files go that are no longer part of the database.

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::super::ingest::bounds;
 use super::manifests::Parts;
 use super::{Loss, Place, Repair, is_table_damage};
-use crate::compaction::pick::{self, LAST_LEVEL, Plan};
-use crate::compaction::run::{self, Job};
+use crate::compaction::pick::{LAST_LEVEL, Plan};
+use crate::compaction::run::Job;
+use crate::compaction::{pick, run};
+use crate::db::ingest::bounds;
+use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
-use crate::key::{SequenceNumber, user_key};
-use crate::range_del::RangeTombstone;
+use crate::range_tombstones::RangeTombstone;
 use crate::table::{Hole, Salvage, Table, property_names as property};
 use crate::version::{FileMeta, Recovered, TableFile, Version, VersionEdit, names};
 

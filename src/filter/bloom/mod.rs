@@ -25,8 +25,9 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::lines::LINE_BYTES;
-use super::{BATCH, Geometry, HashList, KeyHash, LineBuf, sizing};
+use super::{BATCH, Geometry, HashList, KeyHash, sizing};
+use crate::memory::LINE_BYTES;
+use crate::memory::LineBuf;
 
 /// Marks the filters that are not legacy.
 pub(super) const MARKER: u8 = 0xff;
@@ -183,7 +184,7 @@ fn add_plain(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     let count = lines.len() as u32;
     for (i, &hash) in hashes.iter().enumerate() {
         if let Some(&ahead) = hashes.get(i + FETCH_AHEAD) {
-            super::lines::prefetch(&lines[line_of(ahead, count) as usize]);
+            crate::memory::prefetch(&lines[line_of(ahead, count) as usize]);
         }
         set_bits(&mut lines[line_of(hash, count) as usize], bit_seed(hash), probes);
     }
@@ -301,7 +302,8 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
 
     fn kernels() -> Vec<Kernel> {
         #[cfg(not(target_arch = "x86_64"))]

@@ -16,8 +16,8 @@ mod add;
 
 use std::arch::x86_64::*;
 
-use super::super::{KeyHash, avx512_allowed};
 use super::{GOLDEN_POWERS, Line, MAX_PROBES, add_plain, bit_seed};
+use crate::filter::{KeyHash, avx512_allowed};
 use add::{add_avx2, add_avx512};
 
 /// [`GOLDEN_POWERS`], filled up with zeros to whole registers.

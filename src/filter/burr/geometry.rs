@@ -15,7 +15,8 @@ use super::kernel::{Isa, Kernel, Plain, Segments, Task, Vector};
 use super::layout::{Layer, Layout, Shape, has_tag, stored_slots};
 use super::row::{equation, next_hash, start};
 use super::solve::block_segments;
-use crate::filter::{BATCH, Geometry, KeyHash, LineBuf};
+use crate::filter::{BATCH, Geometry, KeyHash};
+use crate::memory::LineBuf;
 
 /// The shape of layer 0, and where the rest begins. Invariant: made from the [`Layout`] of the block
 /// it is used with.

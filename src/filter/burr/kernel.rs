@@ -7,9 +7,10 @@
 use super::row::Row;
 use super::solve;
 #[cfg(target_arch = "x86_64")]
-pub(super) use super::x86::Vector;
+use super::x86::Avx2;
+use super::x86::Avx512;
 #[cfg(target_arch = "x86_64")]
-use super::x86::{Avx2, Avx512};
+pub(super) use super::x86::Vector;
 
 /// Without vector instructions a word needs nothing more.
 #[cfg(not(target_arch = "x86_64"))]

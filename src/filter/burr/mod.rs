@@ -67,7 +67,8 @@ use layout::{Layout, MAX_LAYERS};
 use row::{Row, Row32, Row64, Word};
 use sizing::Plan;
 
-use super::{HashList, LineBuf, Target};
+use super::{HashList, Target};
+use crate::memory::LineBuf;
 
 pub(super) use geometry::BurrGeometry;
 #[cfg(any(test, fuzzing))]

@@ -34,8 +34,9 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use super::Target;
 use super::hashes::HashList;
-use super::{LineBuf, Target};
+use crate::memory::LineBuf;
 
 pub(super) use grid::MARKER;
 pub(super) use query::RibbonGeometry;

@@ -20,8 +20,9 @@ use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
 use super::solve::parity;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
-use crate::filter::lines::LINE_BYTES;
-use crate::filter::{BATCH, Geometry, KeyHash, LineBuf};
+use crate::filter::{BATCH, Geometry, KeyHash};
+use crate::memory::LINE_BYTES;
+use crate::memory::LineBuf;
 
 /// A stored Ribbon filter's shape, seed, and how its columns are added up.
 #[derive(Clone, Copy)]
@@ -185,7 +186,8 @@ impl Geometry for RibbonGeometry {
 
 #[cfg(test)]
 mod tests {
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
 
     use super::*;
 

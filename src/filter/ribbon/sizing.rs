@@ -13,8 +13,7 @@
 //! A grid has at least 256 slots. For few keys that is a waste, and a Bloom filter is made instead.
 
 use super::grid::{BLOCK_SLOTS, Grid, MAX_COLUMNS, SEGMENT_BYTES, TRAILER_BYTES};
-use crate::filter::Target;
-use crate::filter::sizing;
+use crate::filter::{Target, sizing};
 
 /// More keys than this make a Bloom filter.
 pub const MAX_KEYS: usize = 950_000_000;

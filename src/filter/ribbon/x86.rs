@@ -20,7 +20,8 @@ use super::banding::Row;
 use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
 use super::query::{Query, RibbonGeometry};
 use super::solve::solve_plain;
-use crate::filter::{KeyHash, LineBuf, avx512_allowed};
+use crate::filter::{KeyHash, avx512_allowed};
+use crate::memory::LineBuf;
 
 /// Columns that one step of either loop handles.
 const REGISTER_COLUMNS: usize = 8;

@@ -23,14 +23,13 @@
 
 mod word;
 
-use std::fmt;
 use std::fs::Metadata;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::{fmt, io};
 
 use rustix::io::Errno;
 

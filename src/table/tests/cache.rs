@@ -1,8 +1,9 @@
 //! What is read, what is cached, and what is counted.
 
 use super::*;
-use crate::key::MAX_SEQUENCE;
-use crate::stats::Ticker::{self, *};
+use crate::encoding::key::MAX_SEQUENCE;
+use crate::stats::Ticker;
+use crate::stats::Ticker::*;
 use crate::table::LookupKey;
 
 fn keys(count: u32) -> Entries {

@@ -4,11 +4,11 @@ use super::range_del::{assert_has_ranges, table_bytes};
 use super::round_trip::file_of;
 use super::*;
 use crate::cursor::Cursor;
+use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
-use crate::key::MAX_SEQUENCE;
 use crate::stats::Ticker;
 use crate::sync::pin;
-use crate::table::checksum::ChecksumKind;
+use crate::table::format::checksum::ChecksumKind;
 use crate::table::{FilterKeys, LookupKey, ScanOptions, TableCursor};
 
 fn small_table(compression: Compression) -> (Entries, Vec<u8>) {

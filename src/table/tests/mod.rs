@@ -16,10 +16,11 @@ use super::{
     Compression, Dialect, LookupKey, Table, TableBuilder, TableContext, TableOptions, TableSummary,
 };
 use crate::cache::BlockCache;
+use crate::encoding::key;
+use crate::encoding::key::{SequenceNumber, internal_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::{Fs, MemFs};
-use crate::key::{self, SequenceNumber, internal_key};
 use crate::slice::Slice;
 use crate::stats::Counters;
 use crate::sync::pin;

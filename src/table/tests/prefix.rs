@@ -1,9 +1,9 @@
 //! Filters that hold prefixes, alone or beside whole keys.
 
 use super::*;
-use crate::key::MAX_SEQUENCE;
+use crate::encoding::key::MAX_SEQUENCE;
 use crate::stats::Ticker;
-use crate::table::properties::names;
+use crate::table::format::properties::names;
 use crate::table::{FilterKeys, PrefixExtractor};
 
 fn extractor(text: &str) -> PrefixExtractor {

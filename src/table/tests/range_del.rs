@@ -6,12 +6,12 @@ use std::path::Path;
 use super::round_trip::file_of;
 use super::*;
 use crate::cursor::Cursor;
+use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
-use crate::key::MAX_SEQUENCE;
-use crate::range_del::{RangeTombstone, RangeTombstones};
-use crate::table::block_builder::BlockBuilder;
-use crate::table::checksum::ChecksumKind;
-use crate::table::properties::names;
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::table::block::builder::BlockBuilder;
+use crate::table::format::checksum::ChecksumKind;
+use crate::table::format::properties::names;
 use crate::table::{ScanOptions, TableCursor};
 
 const RANGES: [(&str, &str, u64); 4] =

@@ -4,15 +4,15 @@ use std::path::Path;
 
 use super::*;
 use crate::cursor::Cursor;
+use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
 use crate::filter::Family;
 use crate::fs::{Fault, FaultFs, RandomAccessFile, Target};
-use crate::key::MAX_SEQUENCE;
 use crate::sync::pin;
-use crate::table::block_builder::BlockBuilder;
-use crate::table::checksum::{ChecksumKind, context as checksum_context};
-use crate::table::format::{BlockHandle, FOOTER_BYTES};
-use crate::table::properties::names;
+use crate::table::block::builder::BlockBuilder;
+use crate::table::format::checksum::{ChecksumKind, context as checksum_context};
+use crate::table::format::footer::{BlockHandle, FOOTER_BYTES};
+use crate::table::format::properties::names;
 use crate::table::{LookupKey, ScanOptions, SstReader, SstWriter, TableCursor};
 
 /// Every lookup and every walk over the table answers as the sorted list does.
@@ -219,8 +219,10 @@ fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> V
     bytes.truncate(length - FOOTER_BYTES);
     if version < 6 {
         handles.iter().for_each(|&handle| stamp(&mut bytes, handle));
-        let mut end =
-            crate::table::format::Footer::encode_plain(footer.metaindex, footer.index.unwrap());
+        let mut end = crate::table::format::footer::Footer::encode_plain(
+            footer.metaindex,
+            footer.index.unwrap(),
+        );
         end[0] = kind.to_byte();
         end[41..45].copy_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&end);

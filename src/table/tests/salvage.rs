@@ -2,7 +2,7 @@
 
 use super::round_trip::file_of;
 use super::*;
-use crate::range_del::RangeTombstone;
+use crate::range_tombstones::RangeTombstone;
 use crate::table::Salvage;
 
 /// The bytes of a table with several data blocks, a filter and, where asked for, range deletions.

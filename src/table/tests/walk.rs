@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{context, mixed_entries, options, table};
 use crate::cursor::{Cursor, Fetch};
-use crate::key;
+use crate::encoding::key;
 use crate::table::{Compression, ScanOptions, TableCursor};
 
 #[test]

@@ -23,11 +23,10 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use maypole::{Compression, Db, FilterPolicy, Stats};
 
-use crate::args;
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
 use crate::scratch::{Scratch, making};
-use crate::{progress, space};
+use crate::{args, progress, space};
 use entries::{Entries, NUMBER_BYTES};
 use report::{Row, Writes};
 use workload::Workload;

@@ -27,8 +27,8 @@ use std::arch::x86_64::*;
 
 use super::{POWERS, load_256, load_512, store_256, store_512};
 use crate::filter::KeyHash;
-use crate::filter::bloom::{LINE_BYTES, Line};
-use crate::filter::lines::prefetch;
+use crate::filter::bloom::Line;
+use crate::memory::{LINE_BYTES, prefetch};
 
 /// Keys that are added together: the 64-bit lanes of a 512-bit register, the 32-bit lanes of a
 /// 256-bit one.

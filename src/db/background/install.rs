@@ -1,0 +1,130 @@
+//! A change of the tree: durable first, then visible, then what it replaced may go.
+//!
+//! Every change takes the same way. New tables are synced, then their names, then the MANIFEST says so
+//! and is synced, then readers see it, then what is no longer needed is deleted. A crash between two
+//! of these steps leaves files that nobody lists, which the next opening deletes.
+//!
+//! An error of [`Inner::install`] that is out of space says that the change is not recorded: what it adds
+//! may be deleted, and it may be tried again. After any other the MANIFEST may list what the change adds,
+//! so **nothing of it may be deleted**, and the database must become read-only.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::db::write::lock;
+use crate::db::{Inner, Progress, State};
+use crate::error::{Error, Result};
+use crate::sync::drain;
+use crate::version::{TableFile, TableStore, Version, VersionEdit};
+
+/// How long a replaced view waits for lookups under way. One that takes longer keeps the view until
+/// the next is replaced.
+pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
+
+impl Inner {
+    /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit`
+    /// adds; `also` changes the rest of the state in the same step. For errors see the module.
+    pub(crate) fn install(
+        &self,
+        edit: VersionEdit,
+        opened: Vec<Arc<TableFile>>,
+        also: impl FnOnce(&mut State),
+    ) -> Result<()> {
+        if !opened.is_empty() {
+            self.store.fs.sync_dir(&self.store.dir)?;
+        }
+        let opened: HashMap<u64, Arc<TableFile>> =
+            opened.into_iter().map(|file| (file.meta.number, file)).collect();
+        // Only the holder of the manifest changes the version.
+        let manifest = lock(&self.manifest);
+        let old = Arc::clone(&self.lock_state().version);
+        let new = Arc::new(old.apply(&edit, &opened));
+        let manifest = self.record(manifest, edit, &new)?;
+        {
+            let mut state = self.lock_state();
+            state.version = Arc::clone(&new);
+            also(&mut state);
+            self.publish(&mut state);
+        }
+        let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
+        for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
+            file.mark_obsolete(level);
+        }
+        drop((manifest, old));
+        // The replaced view goes, and with it a flushed memtable and tables that it alone listed.
+        drain(READERS_PATIENCE);
+        Ok(())
+    }
+
+    /// Enters WALs into the MANIFEST, each with its number and how many bytes of it are durable: from now
+    /// on one that is missing, or shorter, is noticed.
+    pub(crate) fn enter_durable_wals(&self, wals: Vec<(u64, u64)>) -> Result<()> {
+        let manifest = lock(&self.manifest);
+        let version = Arc::clone(&self.lock_state().version);
+        let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
+        match self.record(manifest, edit, &version) {
+            // The writes are durable with or without. The next MANIFEST will tell.
+            Err(error) if error.is_out_of_space() => {
+                lock(&self.progress).durable_wals.extend(wals);
+                Ok(())
+            }
+            recorded => recorded.map(drop),
+        }
+    }
+
+    /// Makes `edit` durable, after which the tree is `version`; answers the MANIFEST, still locked.
+    fn record<'a>(
+        &self,
+        mut manifest: ManifestGuard<'a>,
+        mut edit: VersionEdit,
+        version: &Version,
+    ) -> Result<ManifestGuard<'a>> {
+        edit.next_file = Some(self.store.next_file.load(Ordering::Relaxed));
+        let progress = lock(&self.progress).after(&edit);
+        let Some(open) = &mut *manifest else { return Err(Error::OpenedReadOnly) };
+        open.append(
+            &edit,
+            || self.store.new_number(),
+            |number| whole_tree(&self.store, version, &progress, number + 1),
+        )?;
+        *lock(&self.progress) = progress;
+        Ok(manifest)
+    }
+}
+
+type ManifestGuard<'a> = std::sync::MutexGuard<'a, Option<crate::version::Manifest>>;
+
+impl Progress {
+    fn after(&self, edit: &VersionEdit) -> Progress {
+        let oldest_wal = edit.oldest_wal.unwrap_or(self.oldest_wal);
+        let mut durable_wals = self.durable_wals.clone();
+        durable_wals.extend(edit.durable_wals.iter().copied());
+        durable_wals.retain(|&number, _| number >= oldest_wal);
+        let flushed_sequence = edit.flushed_sequence.unwrap_or(self.flushed_sequence);
+        Progress { flushed_sequence, oldest_wal, durable_wals }
+    }
+}
+
+/// The edit that makes `version` from an empty tree.
+pub(crate) fn whole_tree(
+    store: &TableStore,
+    version: &Version,
+    progress: &Progress,
+    next_file: u64,
+) -> VersionEdit {
+    VersionEdit {
+        next_file: Some(next_file),
+        flushed_sequence: Some(progress.flushed_sequence),
+        oldest_wal: Some(progress.oldest_wal),
+        removed: Vec::new(),
+        added: version.files().map(|(level, file)| (level, file.meta.clone())).collect(),
+        db_identity: Some(store.creator.db.clone()),
+        durable_wals: progress
+            .durable_wals
+            .iter()
+            .map(|(&number, &bytes)| (number, bytes))
+            .collect(),
+    }
+}

@@ -1,0 +1,280 @@
+//! The jobs of one database: how they start, how they wait for room on the device, how they end.
+//!
+//! ```text
+//!   state changes ─► schedule ─► a job on a thread of the pool ─► succeeded    ─► schedule
+//!                                                              ─► no room      ─► wait, try again
+//!                                                              ─► failed       ─► latched
+//!                                                              ─► panicked     ─► latched
+//! ```
+//!
+//! A job that finds no room leaves everything as it was, and nothing is latched: readers go on, and
+//! writers too until they would have to wait for it. While it waits, nothing of its kind starts.
+//! Who asks for its outcome ([`Inner::wait_until`]) makes it try again at once, and is told the error
+//! of an attempt that began after he asked.
+//!
+//! Closing waits until no job is left. A job may itself drop the last `Db` (a file system may hold
+//! one): then the last job to end closes the database.
+//!
+//! What is absent: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::pool::Pool;
+use crate::db::stats::DamagedTable;
+use crate::db::write::write_stall::BrakeCause;
+use crate::db::{Inner, State};
+use crate::error::{Error, Result};
+
+/// How long a job without room waits before its next attempt: twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// What works for a database, and what hinders it.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Jobs that were started and have not ended, and manual compactions.
+    jobs: usize,
+    /// A job has closed the database: the last one to end finishes that.
+    closed_by_job: bool,
+    pub flushes: Attempts,
+    pub compactions: Attempts,
+    /// A job waits to try a compaction again, or tries it.
+    pub retrying_compaction: bool,
+    /// Files of the tree that are set aside; `state.held` holds them, too.
+    pub damaged: Vec<DamagedTable>,
+}
+
+/// The attempts at one kind of work.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    /// How many have begun.
+    begun: u64,
+    /// The newest one that could not be made or found no room, and why; `None` when one has
+    /// succeeded since.
+    failed: Option<(u64, Error)>,
+    /// How long the last wait was.
+    waited: Duration,
+    /// Somebody waits for the outcome.
+    hurried: bool,
+}
+
+impl Work {
+    /// What found no room may find some now.
+    pub fn hurry(&mut self) {
+        self.flushes.hurried = true;
+        self.compactions.hurried = true;
+    }
+}
+
+impl Attempts {
+    /// The number of the attempt that begins.
+    pub fn begin(&mut self) -> u64 {
+        self.hurried = false;
+        self.begun += 1;
+        self.begun
+    }
+
+    /// There is room again, or nothing that needs it.
+    pub fn succeeded(&mut self) {
+        *self = Attempts { begun: self.begun, ..Attempts::default() };
+    }
+
+    pub fn failed(&mut self, attempt: u64, error: Error) {
+        if self.failed.as_ref().is_none_or(|&(newest, _)| newest < attempt) {
+            self.failed = Some((attempt, error));
+        }
+    }
+
+    /// An attempt that could not even begin.
+    pub fn refused(&mut self, error: Error) {
+        let attempt = self.begin();
+        self.failed(attempt, error);
+    }
+
+    /// Why the work cannot go on, while that is so.
+    pub fn hindrance(&self) -> Option<&Error> {
+        self.failed.as_ref().map(|(_, error)| error)
+    }
+
+    fn failure_after(&self, attempt: u64) -> Option<&Error> {
+        self.failed.as_ref().filter(|&&(failed, _)| failed > attempt).map(|(_, error)| error)
+    }
+
+    fn next_wait(&mut self) -> Duration {
+        self.waited = (self.waited * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
+        self.waited
+    }
+}
+
+/// Which work an asker waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Flushes,
+    FlushesAndCompactions,
+}
+
+thread_local! {
+    /// The databases that this thread works for, by address.
+    static WORKS_FOR: RefCell<Vec<*const Inner>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Counts as one of the database's jobs while it lives.
+pub(crate) struct Working {
+    inner: Arc<Inner>,
+    /// Goes after `inner`: closing waits for that.
+    _holds: Arc<()>,
+}
+
+impl Working {
+    /// For a job that [`Inner::start_job`] has counted.
+    fn counted(inner: Arc<Inner>) -> Working {
+        WORKS_FOR.with_borrow_mut(|works_for| works_for.push(Arc::as_ptr(&inner)));
+        Working { _holds: Arc::clone(&inner.holds), inner }
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        WORKS_FOR.with_borrow_mut(Vec::pop);
+        let closes = {
+            let mut state = self.inner.lock_state();
+            state.work.jobs -= 1;
+            self.inner.changed.notify_all();
+            state.work.jobs == 0 && std::mem::take(&mut state.work.closed_by_job)
+        };
+        if closes {
+            // There is nobody to tell an error.
+            let _ = self.inner.finish_closing();
+        }
+    }
+}
+
+impl Inner {
+    /// Starts `work` on a thread of `pool`. One that panics latches the database.
+    pub(crate) fn start_job(
+        &self,
+        state: &mut State,
+        pool: &'static Pool,
+        work: impl FnOnce(&Inner) + Send + 'static,
+    ) -> Result<()> {
+        let Some(inner) = self.this.get().and_then(Weak::upgrade) else {
+            return Err(Error::Closed);
+        };
+        let job = move || {
+            let working = Working::counted(inner);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&working.inner))) {
+                working.inner.latch(Error::Panicked(message_of(&*panic)));
+            }
+        };
+        state.work.jobs += 1;
+        pool.run(Box::new(job)).map_err(|error| {
+            state.work.jobs -= 1;
+            Error::io(&self.store.dir, "start a thread for", error)
+        })
+    }
+
+    /// Counts the calling thread as a job, until the answer is dropped.
+    pub(crate) fn work_in_this_thread(&self) -> Result<Working> {
+        let inner = self.this.get().and_then(Weak::upgrade).ok_or(Error::Closed)?;
+        let mut state = self.lock_state();
+        self.check_writable()?;
+        state.work.jobs += 1;
+        drop(state);
+        Ok(Working::counted(inner))
+    }
+
+    pub(crate) fn close(&self) -> Result<()> {
+        let mut state = self.lock_state();
+        self.changed.notify_all();
+        if WORKS_FOR.with_borrow(|works_for| works_for.contains(&(self as *const Inner))) {
+            state.work.closed_by_job = true;
+            return Ok(());
+        }
+        while state.work.jobs > 0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        // A job lets go of the database a moment after it has ended. Files that stayed open in its
+        // hands would be a surprise to who closed the last of them.
+        while Arc::strong_count(&self.holds) > 1 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        self.finish_closing()
+    }
+
+    /// Whether what failed with this error left everything as it was, so that it can be tried again.
+    pub(crate) fn may_retry(&self, error: &Error) -> bool {
+        error.is_out_of_space() && self.latched.get().is_none()
+    }
+
+    /// As [`Inner::latch`], but for an error after which the caller may try again.
+    pub(crate) fn latch_unless_retried(&self, error: Error) -> Error {
+        if self.may_retry(&error) { error } else { self.latch(error) }
+    }
+
+    /// Waits until it is time for the next attempt.
+    pub(crate) fn wait_for_room(&self, attempts: fn(&mut Work) -> &mut Attempts) {
+        let mut state = self.lock_state();
+        let end = Instant::now() + attempts(&mut state.work).next_wait();
+        while !self.is_stopping() && !attempts(&mut state.work).hurried {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return };
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// What a writer that would have to wait for `cause` is told instead, since nobody knows when
+    /// that will end.
+    pub(crate) fn hindrance(&self, state: &mut State, cause: BrakeCause) -> Option<Error> {
+        let attempts = match cause {
+            BrakeCause::Memtables => &state.work.flushes,
+            BrakeCause::Level0 | BrakeCause::Debt => &state.work.compactions,
+        };
+        let error = attempts.hindrance()?.clone();
+        // What failed for want of a thread waits nowhere.
+        self.schedule(state);
+        Some(error)
+    }
+
+    /// Waits until `done` holds of the state, the database is closed or latched, or what is awaited
+    /// fails for want of room.
+    pub(crate) fn wait_until(
+        &self,
+        awaited: Awaited,
+        done: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.lock_state();
+        let flushes = state.work.flushes.begun;
+        let compactions = state.work.compactions.begun;
+        if !done(&state) {
+            state.work.flushes.hurried = true;
+            state.work.compactions.hurried |= awaited == Awaited::FlushesAndCompactions;
+            self.changed.notify_all();
+            self.schedule(&mut state);
+        }
+        while !done(&state) {
+            self.check_writable()?;
+            let failure = state.work.flushes.failure_after(flushes);
+            let failure = failure.or_else(|| match awaited {
+                Awaited::Flushes => None,
+                Awaited::FlushesAndCompactions => state.work.compactions.failure_after(compactions),
+            });
+            if let Some(error) = failure {
+                return Err(error.clone());
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(state)
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    // Every error prints on one line.
+    text.unwrap_or("no message").lines().collect::<Vec<_>>().join(" ")
+}

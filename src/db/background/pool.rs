@@ -1,0 +1,160 @@
+//! Threads that work for all open databases of the process: as many as there are jobs, none when
+//! there are none.
+//!
+//! ```text
+//!   run(job) ─► an idle thread takes it ─► the thread waits for the next ─► nothing came: it leaves
+//!           └─► none is idle: a new thread
+//! ```
+//!
+//! A job never waits for another one to end. So a database whose device stalls holds up nobody
+//! else's. How many jobs a database has at a time is its own affair. Flushes have a pool to
+//! themselves: also where the system refuses a further thread, they do not queue behind compactions.
+//!
+//! What is absent: a bound on threads, priorities, results.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+use std::{io, thread};
+
+use crate::db::write::lock;
+
+/// How long a thread waits for its next job. Longer than the time between two flushes of a database
+/// that is written to steadily.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub(crate) static FLUSHES: Pool = Pool::new("maypole-flush", PATIENCE);
+pub(crate) static COMPACTIONS: Pool = Pool::new("maypole-compact", PATIENCE);
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct Pool {
+    thread_name: &'static str,
+    patience: Duration,
+    state: Mutex<State>,
+    /// Signalled for each job that an idle thread is to take.
+    work: Condvar,
+}
+
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    /// Of them, those that wait for a job.
+    idle: usize,
+}
+
+impl Pool {
+    const fn new(thread_name: &'static str, patience: Duration) -> Pool {
+        let state = State { jobs: VecDeque::new(), threads: 0, idle: 0 };
+        Pool { thread_name, patience, state: Mutex::new(state), work: Condvar::new() }
+    }
+
+    /// Runs `job` on a thread of its own, soon.
+    ///
+    /// # Errors
+    ///
+    /// The pool has no thread at all and the system refuses one. Then the job is dropped. Where the
+    /// pool has threads, the job waits for one of them instead.
+    pub fn run(&'static self, job: Job) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.jobs.push_back(job);
+        if state.jobs.len() <= state.idle {
+            self.work.notify_one();
+            return Ok(());
+        }
+        let thread = thread::Builder::new().name(self.thread_name.into());
+        match thread.spawn(|| self.work()) {
+            Ok(_) => state.threads += 1,
+            Err(_) if state.threads > 0 => {}
+            Err(error) => {
+                state.jobs.pop_back();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            while let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                // Who gave the job reports its panic. The thread is as good as before.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+                state = lock(&self.state);
+            }
+            state.idle += 1;
+            let waited = self.work.wait_timeout(state, self.patience);
+            let (woken, timeout) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if timeout.timed_out() && state.jobs.is_empty() {
+                state.threads -= 1;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::ThreadId;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn run<T: Send + 'static>(
+        pool: &'static Pool,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> mpsc::Receiver<T> {
+        let (sender, receiver) = mpsc::channel();
+        pool.run(Box::new(move || drop(sender.send(job())))).unwrap();
+        receiver
+    }
+
+    /// Waits for what another thread is about to do.
+    fn eventually(pool: &Pool, holds: impl Fn(&State) -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !holds(&lock(&pool.state)) {
+            assert!(Instant::now() < end, "waited in vain");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn ends_with_one_idle_thread(pool: &Pool) {
+        eventually(pool, |state| state.idle == 1);
+    }
+
+    #[test]
+    fn no_job_waits_for_another() {
+        static POOL: Pool = Pool::new("test", Duration::from_millis(50));
+        let (release, stalled) = mpsc::channel::<()>();
+        let first = run(&POOL, move || stalled.recv().is_ok());
+        // Each of these ends while the first does not.
+        let ids: Vec<ThreadId> =
+            (0..20).map(|_| run(&POOL, || thread::current().id()).recv().unwrap()).collect();
+        assert_eq!(ids.len(), 20);
+        assert!(first.try_recv().is_err(), "the stalled job ended");
+        drop(release);
+        first.recv().unwrap();
+        eventually(&POOL, |state| state.threads == 0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_takes_the_next_job_and_also_one_whose_job_panicked() {
+        static POOL: Pool = Pool::new("test", Duration::from_secs(3600));
+        let id = run(&POOL, || thread::current().id()).recv().unwrap();
+        for panics in [true, false, true, false] {
+            ends_with_one_idle_thread(&POOL);
+            let next = run(&POOL, move || {
+                assert!(!panics, "meant to panic");
+                thread::current().id()
+            });
+            assert_eq!(next.recv().ok(), (!panics).then_some(id));
+        }
+        ends_with_one_idle_thread(&POOL);
+        assert_eq!(lock(&POOL.state).threads, 1);
+    }
+}

@@ -1,0 +1,175 @@
+//! What a walk goes through: memtables and levels, as they were at one moment.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::bounds::Bounds;
+use crate::cursor::{Cursor, Fetch, Step};
+use crate::db::{Inner, View};
+use crate::encoding::key::SequenceNumber;
+use crate::error::{Error, Result};
+use crate::memtable::{Memtable, MemtableCursor};
+use crate::slice::Slice;
+use crate::sync::pin;
+use crate::table::ScanOptions;
+use crate::version::{LevelCursor, TableFile, Version};
+
+/// The most that a scan reads at once.
+const READ_AHEAD_BYTES: usize = 256 << 10;
+
+/// What somebody who walks sees: a view, and the last write in it that counts.
+#[derive(Clone)]
+pub(crate) struct Moment {
+    pub view: Arc<View>,
+    pub sequence: SequenceNumber,
+    /// The database was open. A walk that begins before it is closed goes on, with what it holds;
+    /// one that begins later has nothing to promise.
+    open: bool,
+}
+
+impl Moment {
+    pub fn now(inner: &Inner, sequence: Option<SequenceNumber>) -> Moment {
+        let view = inner.view.load_arc(&pin());
+        // After the view: what this number counts is in the view, or was written later.
+        let sequence = sequence.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
+        Moment { view, sequence, open: inner.check_open().is_ok() }
+    }
+
+    /// Whether the walk may go: the database was open when it began.
+    #[inline]
+    pub fn check_open(&self) -> Result<()> {
+        if self.open { Ok(()) } else { Err(Error::Closed) }
+    }
+}
+
+/// Where entries come from.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there are few, and a box would cost each step a load"
+)]
+pub(crate) enum Source {
+    Memtable(MemtableCursor),
+    Level(LevelCursor<LevelFiles>),
+}
+
+/// Files of a level that follow each other. Holding the version is one count, not one a file.
+pub(crate) struct LevelFiles {
+    version: Arc<Version>,
+    level: usize,
+    range: Range<usize>,
+}
+
+impl Deref for LevelFiles {
+    type Target = [Arc<TableFile>];
+
+    fn deref(&self) -> &[Arc<TableFile>] {
+        &self.version.levels[self.level][self.range.clone()]
+    }
+}
+
+impl Source {
+    /// Whether all entries have smaller sequence numbers. A memtable may always have larger ones.
+    pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
+        match self {
+            Source::Memtable(_) => false,
+            Source::Level(cursor) => cursor.newest_sequence() < sequence,
+        }
+    }
+}
+
+macro_rules! each_source {
+    ($self:ident, $cursor:ident => $body:expr) => {
+        match $self {
+            Source::Memtable($cursor) => $body,
+            Source::Level($cursor) => $body,
+        }
+    };
+}
+
+impl Cursor for Source {
+    #[inline]
+    fn valid(&self) -> bool {
+        each_source!(self, cursor => cursor.valid())
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.seek_to_first())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.seek_to_last())
+    }
+    fn seek(&mut self, target: &[u8]) -> Result<()> {
+        each_source!(self, cursor => cursor.seek(target))
+    }
+    fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
+        each_source!(self, cursor => cursor.fetch_for_seek(target, fetch))
+    }
+    fn seek_before(&mut self, target: &[u8]) -> Result<()> {
+        each_source!(self, cursor => cursor.seek_before(target))
+    }
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.next())
+    }
+    #[inline(always)]
+    fn step(&mut self) -> Option<Step> {
+        each_source!(self, cursor => cursor.step())
+    }
+    fn prev(&mut self) -> Result<()> {
+        each_source!(self, cursor => cursor.prev())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each_source!(self, cursor => cursor.key())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each_source!(self, cursor => cursor.value())
+    }
+    #[inline]
+    fn value_slice(&self) -> Slice {
+        each_source!(self, cursor => cursor.value_slice())
+    }
+}
+
+/// All that holds entries of the range which the moment sees.
+pub(crate) fn sources(Moment { view, sequence, .. }: &Moment, bounds: &Bounds) -> Vec<Source> {
+    let sequence = *sequence;
+    let options = ScanOptions { fill_cache: true, read_ahead_bytes: READ_AHEAD_BYTES };
+    // A memtable without an entry up to this sequence number stays without one: those that are
+    // inserted later have larger ones.
+    let memtables = view.memtables();
+    let seen = |memtable: &&Arc<Memtable>| memtable.smallest_sequence() <= sequence;
+    let version = &view.version;
+    let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
+    let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
+    let mut sources = Vec::with_capacity(most);
+    let memtables = memtables.filter(seen);
+    sources.extend(memtables.map(|memtable| Source::Memtable(memtable.cursor())));
+    for (level, files) in version.levels.iter().enumerate() {
+        let mut add = |range: Range<usize>| {
+            if !range.is_empty() {
+                let files = LevelFiles { version: Arc::clone(version), level, range };
+                sources.push(Source::Level(LevelCursor::new(files, options)));
+            }
+        };
+        let may_match = |i: usize| {
+            let lower = bounds.lower();
+            lower.is_none_or(|lower| files[i].range_may_match(lower, bounds.upper()))
+        };
+        if level == 0 {
+            for (i, file) in files.iter().enumerate() {
+                if file.overlaps(bounds.lower(), bounds.upper()) && may_match(i) {
+                    add(i..i + 1);
+                }
+            }
+            continue;
+        }
+        // A filter is asked only where the range lies inside one file.
+        let range = version.overlapping_range(level, bounds.lower(), bounds.upper());
+        if range.len() != 1 || may_match(range.start) {
+            add(range);
+        }
+    }
+    sources
+}

@@ -1,0 +1,115 @@
+//! Opening only to read, also beside a writer.
+//!
+//! ```text
+//!   CURRENT ─► MANIFEST ─► tables ─► WALs        nothing is written, nothing is locked
+//!        ▲                             │
+//!        └── a file is gone, a gap, something looks damaged: look again ──┘
+//! ```
+//!
+//! The files are those of one moment as far as the MANIFEST was read. A writer goes on meanwhile: it may
+//! delete a table or a WAL that the MANIFEST listed, and it copies records into its log piece by
+//! piece, so that one can be met half done with a later one behind it. None of this is damage. So
+//! whatever stands in the way is looked at again from the beginning. What stays the same while the MANIFEST does
+//! is believed.
+//!
+//! Why the result is one moment: the WALs must continue the sequence numbers of the MANIFEST without a gap,
+//! so all writes up to the last one found are in the tables or in the WALs that were read, whichever of
+//! them the writer has deleted since.
+
+use std::thread;
+use std::time::Duration;
+
+use super::recover::{Directory, Replay, table_store};
+use super::take_over::{no_database, only_read};
+use crate::db::Inner;
+use crate::db::options::Builder;
+use crate::error::{Error, Result};
+use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
+
+/// So often the same obstacle must be met, one after the other, before it is believed.
+const BELIEVED_AFTER: u32 = 6;
+/// No writer changes the directory so fast that every look is in vain.
+const MOST_LOOKS: u32 = 1000;
+/// Files that the program has open beside the tables.
+const OTHER_OPEN_FILES: u64 = 32;
+/// The first wait before looking again; each is twice the one before, up to the most.
+const FIRST_WAIT: Duration = Duration::from_micros(500);
+const MOST_WAIT: Duration = Duration::from_millis(20);
+
+/// What stood in the way, at which state of the directory.
+#[derive(PartialEq)]
+struct Obstacle {
+    what: String,
+    /// Number and bytes of the MANIFEST; what `CURRENT` holds where it could not be read.
+    manifest: Option<(u64, u64)>,
+    files: Vec<String>,
+}
+
+pub(crate) fn open(options: Builder) -> Result<Inner> {
+    let mut last: Option<Obstacle> = None;
+    let mut met = 0;
+    for look in 1.. {
+        let mut manifest = None;
+        let (what, otherwise) = match attempt(&options, &mut manifest) {
+            Ok(Attempt { inner, gap: None }) => return Ok(inner),
+            // Lawful where a power loss took the end of a log; beside a writer it may be a log that was
+            // deleted between two looks.
+            Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
+            Err(error) if may_pass(&error) => (error.to_string(), Err(error)),
+            Err(error) => return Err(error),
+        };
+        let mut files = options.fs.list(&options.path)?;
+        files.sort();
+        let obstacle = Obstacle { what, manifest, files };
+        met = if last.as_ref() == Some(&obstacle) { met + 1 } else { 1 };
+        if met >= BELIEVED_AFTER || look >= MOST_LOOKS {
+            return otherwise;
+        }
+        last = Some(obstacle);
+        drop(otherwise);
+        thread::sleep(MOST_WAIT.min(FIRST_WAIT * 2u32.pow(met)));
+    }
+    unreachable!("the last look answers")
+}
+
+struct Attempt {
+    inner: Inner,
+    /// Where sequence numbers stopped following each other, in words.
+    gap: Option<String>,
+}
+
+fn attempt(options: &Builder, manifest: &mut Option<(u64, u64)>) -> Result<Attempt> {
+    let directory = Directory::read(&*options.fs, &options.path)?;
+    directory.refuse_lost_current(&options.path)?;
+    let Some(recovered) = &directory.recovered else { return Err(no_database(&options.path)) };
+    *manifest = Some(recovered.manifest);
+    allow_open_files(recovered.files.len() as u64)?;
+    let store = table_store(options, &directory, true);
+    let (replayed, gap) = Replay::run(&store, options, &directory, false)?;
+    let gap = gap.map(|gap| gap.to_string());
+    Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
+}
+
+/// Every table keeps its file open: raises the limit of the process where it must.
+fn allow_open_files(tables: u64) -> Result<()> {
+    let needed = tables.saturating_add(OTHER_OPEN_FILES);
+    let allows = |limit: OpenFilesLimit| needed <= limit.soft;
+    if allows(open_files_limit()) || allows(raise_open_files_limit()) {
+        return Ok(());
+    }
+    let limit = open_files_limit();
+    Err(Error::InvalidArgument(format!(
+        "to read it beside a writer the database keeps its {tables} tables open, with {OTHER_OPEN_FILES} files \
+         of the program: {needed} files, and the process may open {} (ulimit -n); raise the limit",
+        limit.soft
+    )))
+}
+
+/// Whether a writer beside us can be the reason.
+fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::Corruption { .. } => true,
+        Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    }
+}

@@ -1,0 +1,317 @@
+//! Opening: the directory of a database becomes ours to write to.
+//!
+//! ```text
+//!   LOCK ─► what the directory holds (recover.rs)
+//!        ─► much of it was in WALs:  write it to tables
+//!           little:                  write it to a recovered WAL, and sync that
+//!        ─► new WAL ─► new MANIFEST, which lists all of this; CURRENT names it
+//!        ─► delete what nobody lists
+//! ```
+//!
+//! Until `CURRENT` names the new MANIFEST the old one and the old WALs say all that they said before:
+//! new tables are not listed, and a recovered WAL counts only where it is. From then on the old WALs are
+//! obsolete, whatever a torn tail or a gap left in them. So a crash at any point, and another in
+//! the recovery after it, finds one or the other.
+//!
+//! Where there is **no space** for this the database opens all the same, for reading: the WALs'
+//! entries are in memory. [`Inner::begin_writing`] tries again at each write.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use super::recover::{Directory, Origin, Replay, Replayed, table_store};
+use crate::compaction::pick::Held;
+use crate::db::background::install::whole_tree;
+use crate::db::options::Builder;
+use crate::db::snapshot::SnapshotList;
+use crate::db::write::write_stall::{Pressure, WriteBrake, write_brake};
+use crate::db::write::{SealedWals, Writer, lock};
+use crate::db::{Frozen, Inner, Progress, State};
+use crate::error::{Error, Result};
+use crate::filter_policy::FilterPolicy;
+use crate::fs;
+use crate::fs::{FileLock, Fs};
+use crate::memtable::Memtable;
+use crate::sync::ArcCell;
+use crate::version::{Manifest, TableStore, Version, names};
+use crate::wal::{LogKind, LogWriter};
+
+/// A database whose directory could not be taken over yet, for want of space.
+pub(crate) struct Pending {
+    replayed: Replayed,
+    pub error: Error,
+}
+
+/// What taking over must know.
+struct Options<'a> {
+    policy: &'a FilterPolicy,
+    memtable_bytes: usize,
+    manifest_roll_bytes: u64,
+}
+
+/// What taking over makes.
+struct TakenOver {
+    wal: LogWriter,
+    wal_number: u64,
+    manifest: Manifest,
+    progress: Progress,
+}
+
+pub(crate) fn open(options: Builder) -> Result<Inner> {
+    let fs = Arc::clone(&options.fs);
+    let dir = options.path.clone();
+    prepare_directory(&*fs, &dir, options.create_if_missing)?;
+    let lock = fs.lock(&names::lock_path(&dir))?;
+    let directory = Directory::read(&*fs, &dir)?;
+    directory.refuse_lost_current(&dir)?;
+    let store = table_store(&options, &directory, false);
+    let (mut replayed, _) = Replay::run(&store, &options, &directory, true)?;
+    let taking = Options {
+        policy: &options.filter,
+        memtable_bytes: options.memtable_bytes,
+        manifest_roll_bytes: options.manifest_roll_bytes,
+    };
+    let taken = match take_over(&store, &taking, &mut replayed) {
+        Ok(taken) => Ok(taken),
+        Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
+        Err(error) => return Err(error),
+    };
+    Ok(assemble(options, store, replayed, taken.map_err(Some), Some(lock)))
+}
+
+/// A database that is only read: nothing is written, no lock is taken.
+pub(crate) fn only_read(options: Builder, store: TableStore, replayed: Replayed) -> Inner {
+    assemble(options, store, replayed, Err(None), None)
+}
+
+/// `taken`: or why it was not; no reason when it is only read.
+fn assemble(
+    options: Builder,
+    store: TableStore,
+    replayed: Replayed,
+    taken: Result<TakenOver, Option<Error>>,
+    lock: Option<Box<dyn FileLock>>,
+) -> Inner {
+    let last_sequence = replayed.last_sequence;
+    let version = Arc::clone(&replayed.version);
+    let frozen: VecDeque<Frozen> = replayed
+        .full
+        .iter()
+        .map(|memtable| Frozen { memtable: Arc::clone(memtable), next_wal: 0 })
+        .collect();
+    let (memtable, waits) = (Arc::clone(&replayed.memtable), taken.is_err());
+    let latched = OnceLock::new();
+    let (taken, writing, pending) = match taken {
+        Ok(taken) => (Some(taken), replayed.writer, None),
+        Err(reason) => {
+            // Who writes takes the writer of `replayed` over with the directory.
+            let (_, nowhere) = Memtable::new(options.memtable_bytes);
+            match reason {
+                Some(error) => (None, nowhere, Some(Pending { replayed, error })),
+                None => {
+                    let _ = latched.set(Error::OpenedReadOnly);
+                    (None, nowhere, None)
+                }
+            }
+        }
+    };
+    let (wal, wal_number, manifest, progress) = match taken {
+        Some(TakenOver { wal, wal_number, manifest, progress }) => {
+            (Some(wal), wal_number, Some(manifest), progress)
+        }
+        None => (None, 0, None, Progress::default()),
+    };
+    let state = State {
+        memtable,
+        frozen,
+        pressure: Pressure::of_tree(&version, &options.shape, &Held::default()),
+        version,
+        held: Held::default(),
+        flushing: false,
+        compactions: 0,
+        idle_threads: options.compaction_threads,
+        // Nothing is flushed or compacted before the directory is ours.
+        manual: waits,
+        waits_for_space: waits,
+        work: Default::default(),
+    };
+    let view = Arc::new(state.view());
+    Inner {
+        this: OnceLock::new(),
+        holds: Arc::default(),
+        policy: options.filter,
+        shape: options.shape,
+        memtable_bytes: options.memtable_bytes,
+        manifest_roll_bytes: options.manifest_roll_bytes,
+        counters: Arc::clone(&store.context.counters),
+        views: Mutex::new(vec![Arc::downgrade(&view)]),
+        view: ArcCell::new(view),
+        visible: AtomicU64::new(last_sequence),
+        snapshots: SnapshotList::default(),
+        writer: Mutex::new(Writer {
+            wal,
+            wal_number,
+            memtable: writing,
+            last_sequence,
+            owed_wait: Duration::ZERO,
+        }),
+        queue: Mutex::default(),
+        sealed_wals: Mutex::new(SealedWals::named(wal_number)),
+        manifest: Mutex::new(manifest),
+        progress: Mutex::new(progress),
+        pending: Mutex::new(pending),
+        tree_brakes: AtomicBool::new(write_brake(state.pressure) != WriteBrake::None),
+        state: Mutex::new(state),
+        changed: Condvar::new(),
+        latched,
+        closing: AtomicBool::new(false),
+        lock: Mutex::new(lock),
+        store,
+    }
+}
+
+/// Makes what was replayed durable, in a form that the next opening finds, and begins a WAL and a
+/// MANIFEST. May be tried again after an error that is out of space.
+fn take_over(store: &TableStore, options: &Options, replayed: &mut Replayed) -> Result<TakenOver> {
+    if replayed.origin.is_too_much() {
+        let (memtable, writer) = Memtable::new(options.memtable_bytes);
+        replayed.full.push(std::mem::replace(&mut replayed.memtable, memtable));
+        replayed.writer = writer;
+        replayed.origin = Origin::default();
+    }
+    replayed.flush_full(store, options.policy)?;
+    let mut new = Vec::new();
+    let taken = begin_logs(store, options, replayed, &mut new);
+    if taken.as_ref().is_err_and(Error::is_out_of_space) {
+        // They are not listed. What cannot be removed goes when the database is next opened.
+        new.iter().for_each(|path| drop(store.fs.remove(path)));
+    }
+    taken
+}
+
+/// The logs of [`take_over`]; `new` gets the paths of the WALs that it creates.
+fn begin_logs(
+    store: &TableStore,
+    options: &Options,
+    replayed: &Replayed,
+    new: &mut Vec<PathBuf>,
+) -> Result<TakenOver> {
+    let recovered_wal = recovered_wal(store, &replayed.origin, new)?;
+    let wal_number = store.new_number();
+    let wal_path = names::wal_path(&store.dir, wal_number);
+    let wal = LogWriter::create(&*store.fs, &wal_path, LogKind::Wal, wal_number)?;
+    new.push(wal_path);
+    let progress = Progress {
+        flushed_sequence: replayed.flushed_sequence,
+        oldest_wal: recovered_wal.map_or(wal_number, |(number, _)| number),
+        durable_wals: BTreeMap::from_iter(recovered_wal),
+    };
+    let number = store.new_number();
+    let tree = whole_tree(store, &replayed.version, &progress, number + 1);
+    let roll_after = options.manifest_roll_bytes;
+    let manifest = Manifest::create(&store.fs, &store.dir, number, &tree, roll_after)?;
+    remove_unlisted(store, &replayed.version, progress.oldest_wal, number);
+    Ok(TakenOver { wal, wal_number, manifest, progress })
+}
+
+/// The durable WAL that holds the records of `origin`, its number and its bytes; `None` when there
+/// are none. Its name is durable when the MANIFEST that lists it is.
+fn recovered_wal(
+    store: &TableStore,
+    origin: &Origin,
+    new: &mut Vec<PathBuf>,
+) -> Result<Option<(u64, u64)>> {
+    if origin.recovered_wal.is_some() || origin.records.is_empty() {
+        return Ok(origin.recovered_wal);
+    }
+    let number = store.new_number();
+    let path = names::wal_path(&store.dir, number);
+    let mut wal = LogWriter::create(&*store.fs, &path, LogKind::RecoveredWal, number)?;
+    new.push(path);
+    origin.records.iter().try_for_each(|record| wal.append(&[record]).map(drop))?;
+    wal.sync()?;
+    Ok(Some((number, wal.synced_to())))
+}
+
+/// Deletes what a crash left behind: files of ours that the new MANIFEST does not list. What cannot be
+/// deleted is obsolete all the same, and is tried again at the next opening.
+fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manifest: u64) {
+    let listed: HashSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
+    let most = store.next_file.load(Ordering::Relaxed);
+    for name in store.fs.list(&store.dir).unwrap_or_default() {
+        let keep = match names::parse(&name) {
+            None => true,
+            // A stray: no file of this database has had such a number.
+            Some(kind) if kind.number() > Some(most) => true,
+            Some(names::FileKind::Table(number)) => listed.contains(&number),
+            Some(names::FileKind::Wal(number)) => number >= oldest_wal,
+            Some(names::FileKind::Manifest(number)) => number >= manifest,
+            Some(names::FileKind::Temporary) => false,
+        };
+        if !keep {
+            let _ = store.fs.remove(&store.dir.join(name));
+        }
+    }
+}
+
+fn prepare_directory(fs: &dyn Fs, dir: &Path, create: bool) -> Result<()> {
+    if create {
+        return fs::create_dir_durably(fs, dir);
+    }
+    match fs.exists(&names::current_path(dir))? {
+        true => Ok(()),
+        false => Err(no_database(dir)),
+    }
+}
+
+pub(crate) fn no_database(dir: &Path) -> Error {
+    Error::InvalidArgument(format!("{}: there is no database here", dir.display()))
+}
+
+impl Inner {
+    /// Takes the directory over, where the opening could not. Whoever writes comes by here first.
+    pub(crate) fn begin_writing(&self, writer: &mut Writer) -> Result<()> {
+        if writer.wal.is_some() {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let mut pending = lock(&self.pending);
+        let Some(Pending { replayed, error }) = &mut *pending else { return Ok(()) };
+        let options = Options {
+            policy: &self.policy,
+            memtable_bytes: self.memtable_bytes,
+            manifest_roll_bytes: self.manifest_roll_bytes,
+        };
+        let taken = match take_over(&self.store, &options, replayed) {
+            Ok(taken) => taken,
+            Err(again) if again.is_out_of_space() => {
+                *error = again.clone();
+                return Err(again);
+            }
+            Err(error) => return Err(self.latch(error)),
+        };
+        let Some(Pending { replayed, .. }) = pending.take() else { return Ok(()) };
+        writer.wal = Some(taken.wal);
+        writer.wal_number = taken.wal_number;
+        writer.memtable = replayed.writer;
+        *lock(&self.sealed_wals) = SealedWals::named(taken.wal_number);
+        *lock(&self.manifest) = Some(taken.manifest);
+        *lock(&self.progress) = taken.progress;
+        let mut state = self.lock_state();
+        state.version = replayed.version;
+        state.memtable = replayed.memtable;
+        state.frozen.clear();
+        state.manual = false;
+        state.waits_for_space = false;
+        self.publish(&mut state);
+        Ok(())
+    }
+
+    /// What keeps the database from writing, though nothing is wrong with it: there is no space.
+    pub(crate) fn missing_space(&self) -> Option<Error> {
+        lock(&self.pending).as_ref().map(|pending| pending.error.clone())
+    }
+}

@@ -1,0 +1,306 @@
+//! [`WriteBatch`]: writes that happen together or not at all.
+//!
+//! A batch is built in the form in which the WAL stores it, so that committing it copies nothing:
+//!
+//! ```text
+//! WAL record = varint first sequence number | varint count | operation*
+//! operation  = kind: 1 byte | key: length-prefixed | value: length-prefixed
+//!
+//! kind  MEANING             value
+//! 0     delete key          none: the field is absent
+//! 1     put                 the value
+//! 15    delete a range      exclusive end of the range, key being its start
+//! ```
+//!
+//! The n-th operation of a record has the first sequence number + n. Kinds are those of tables.
+
+use std::cmp::Ordering;
+
+use crate::encoding::coding::{Decoder, put_length_prefixed, put_varint};
+use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
+use crate::error::{Damage, Error, Result};
+use crate::range_tombstones::reversed_range;
+use crate::table::MAX_ENTRY_BYTES;
+
+/// What key and value of one write may have together: what a table can hold.
+const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
+
+/// Bytes of a varint below [`MAX_FIELD_BYTES`], at most.
+const MOST_LENGTH_BYTES: usize = 5;
+
+/// The most bytes of a batch, and of a group: with its header it is one record of the WAL, whose length
+/// has 32 bits.
+pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
+
+/// Writes that happen together or not at all, in the order given.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// let mut batch = maypole::WriteBatch::new();
+/// batch.put("user/7/name", "Ada");
+/// batch.delete("user/7/draft");
+/// db.write(batch)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct WriteBatch {
+    operations: Vec<u8>,
+    count: u64,
+    /// Why the first write that cannot be done was left out; [`WriteBatch::check`] reports it.
+    refused: Option<Error>,
+}
+
+impl WriteBatch {
+    /// A batch of no writes.
+    pub fn new() -> WriteBatch {
+        WriteBatch::default()
+    }
+
+    /// Adds `key` = `value`, replacing what was there. Both may be empty.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.push(EntryKind::Value, key.as_ref(), Some(value.as_ref()));
+    }
+
+    /// Adds the removal of `key`.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) {
+        self.push(EntryKind::Deletion, key.as_ref(), None);
+    }
+
+    /// Adds the removal of all keys from `begin` to before `end`, however many there are: it takes
+    /// one entry, and compaction removes the keys. Where `end` is `begin` there is nothing to
+    /// remove; where it is before `begin`, writing the batch is refused.
+    #[doc(alias = "delete_prefix")]
+    pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
+        let (begin, end) = (begin.as_ref(), end.as_ref());
+        match begin.cmp(end) {
+            Ordering::Less => self.push(EntryKind::RangeDeletion, begin, Some(end)),
+            Ordering::Equal => {}
+            Ordering::Greater => {
+                self.refused.get_or_insert_with(|| reversed_range(begin, end));
+            }
+        }
+    }
+
+    /// How many writes the batch holds.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether the batch holds no write.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The bytes the writes take in memory and in the WAL.
+    pub fn size_bytes(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Removes all writes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.operations.clear();
+        self.count = 0;
+        self.refused = None;
+    }
+
+    fn push(&mut self, kind: EntryKind, key: &[u8], value: Option<&[u8]>) {
+        let bytes = key.len().saturating_add(value.unwrap_or_default().len());
+        if bytes > MAX_WRITE_BYTES {
+            self.refused.get_or_insert_with(|| {
+                Error::InvalidArgument(format!(
+                    "a write of {bytes} bytes: key and value may have {MAX_WRITE_BYTES} together"
+                ))
+            });
+            return;
+        }
+        let batch_bytes = self.operations.len() + bytes + 1 + 2 * MOST_LENGTH_BYTES;
+        if batch_bytes > MAX_BATCH_BYTES {
+            self.refused.get_or_insert_with(|| {
+                Error::InvalidArgument(format!(
+                    "a batch of {batch_bytes} bytes: one may have {MAX_BATCH_BYTES}; write it as several"
+                ))
+            });
+            return;
+        }
+        // At once: a batch of one put would grow four times.
+        let value_bytes = value.map_or(0, |value| value.len() + MOST_LENGTH_BYTES);
+        self.operations.reserve(1 + MOST_LENGTH_BYTES + key.len() + value_bytes);
+        self.operations.push(kind as u8);
+        put_length_prefixed(&mut self.operations, key);
+        if let Some(value) = value {
+            put_length_prefixed(&mut self.operations, value);
+        }
+        self.count += 1;
+    }
+
+    /// Refuses a batch that was given a write which cannot be done.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.refused.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn operations(&self) -> Operations<'_> {
+        Operations { decoder: Decoder::new(&self.operations) }
+    }
+
+    /// The operations as they stand in a WAL record.
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.operations
+    }
+}
+
+/// One write of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Operation<'a> {
+    pub kind: EntryKind,
+    pub key: &'a [u8],
+    /// Empty for a deletion; the exclusive end for a range deletion.
+    pub value: &'a [u8],
+}
+
+/// Walks encoded operations.
+pub(crate) struct Operations<'a> {
+    decoder: Decoder<'a>,
+}
+
+impl<'a> Iterator for Operations<'a> {
+    type Item = Result<Operation<'a>, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.decoder.is_empty() {
+            return None;
+        }
+        Some(self.read())
+    }
+}
+
+impl<'a> Operations<'a> {
+    fn read(&mut self) -> Result<Operation<'a>, Damage> {
+        let start = self.decoder.position();
+        let byte = self.decoder.u8("operation kind")?;
+        let kind = EntryKind::from_byte(byte).filter(|&kind| kind != EntryKind::SingleDeletion);
+        let Some(kind) = kind else {
+            return Err(Damage::new(start, "an operation kind of 0, 1 or 15", byte));
+        };
+        let key = self.decoder.length_prefixed("key")?;
+        let value = match kind {
+            EntryKind::Deletion => &[],
+            _ => self.decoder.length_prefixed("value")?,
+        };
+        if kind == EntryKind::RangeDeletion && key >= value {
+            return Err(Damage::new(
+                start,
+                "a range that ends behind its begin",
+                "one that does not",
+            ));
+        }
+        Ok(Operation { kind, key, value })
+    }
+}
+
+/// The front of a WAL record: what comes before the operations of its batches.
+pub(crate) fn record_header(first_sequence: SequenceNumber, count: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(12);
+    put_varint(&mut out, first_sequence);
+    put_varint(&mut out, count);
+    out
+}
+
+/// A WAL record taken apart: first sequence number, number of operations, the operations.
+pub(crate) fn parse_record(
+    payload: &[u8],
+) -> Result<(SequenceNumber, u64, Operations<'_>), Damage> {
+    let mut decoder = Decoder::new(payload);
+    let first = decoder.varint("first sequence number")?;
+    let count = decoder.varint("number of operations")?;
+    if count == 0 || count > MAX_SEQUENCE || first == 0 || first > MAX_SEQUENCE - count {
+        return Err(Damage::new(
+            0,
+            "1 or more operations with sequence numbers below 2^56",
+            format_args!("{count} from {first}"),
+        ));
+    }
+    Ok((first, count, Operations { decoder }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_round_trips() {
+        let mut batch = WriteBatch::new();
+        batch.put("", "");
+        batch.put([0, 0xff], vec![7; 300]);
+        batch.delete("gone");
+        batch.delete_range("a", "b");
+        batch.delete_range("b", "b");
+        let mut record = record_header(42, batch.len() as u64);
+        record.extend_from_slice(batch.encoded());
+        let (first, count, operations) = parse_record(&record).unwrap();
+        assert_eq!((first, count), (42, 4), "an empty range is no write");
+        let read: Vec<_> = operations.map(Result::unwrap).collect();
+        let put = |key, value| Operation { kind: EntryKind::Value, key, value };
+        assert_eq!(
+            read,
+            [
+                put(b"", b""),
+                put(&[0, 0xff], &[7; 300]),
+                Operation { kind: EntryKind::Deletion, key: b"gone", value: b"" },
+                Operation { kind: EntryKind::RangeDeletion, key: b"a", value: b"b" },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cut_or_changed_record_never_panics() {
+        let mut batch = WriteBatch::new();
+        batch.put("key", "value");
+        batch.delete_range("key", "kez");
+        let mut record = record_header(1, 2);
+        record.extend_from_slice(batch.encoded());
+        for cut in 0..record.len() {
+            if let Ok((_, _, operations)) = parse_record(&record[..cut]) {
+                assert!(operations.filter(|operation| operation.is_ok()).count() < 2);
+            }
+        }
+        for position in 0..record.len() {
+            for bit in 0..8 {
+                let mut changed = record.clone();
+                changed[position] ^= 1 << bit;
+                if let Ok((_, _, operations)) = parse_record(&changed) {
+                    operations.take_while(Result::is_ok).count();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_table_can_hold_is_refused_when_the_batch_is_written() {
+        let refused = |batch: &WriteBatch| matches!(batch.check(), Err(Error::InvalidArgument(_)));
+        // Never copied, as it is refused.
+        let large = vec![0; MAX_WRITE_BYTES];
+        let mut batch = WriteBatch::new();
+        batch.put("k", &large);
+        assert!(refused(&batch) && batch.is_empty());
+        batch.clear();
+        assert!(!refused(&batch));
+        let half = MAX_WRITE_BYTES / 2;
+        batch.delete_range(&large[..half], &large[..half + 1]);
+        assert!(refused(&batch));
+        batch.clear();
+        batch.delete_range("b", "a");
+        assert!(refused(&batch) && batch.is_empty());
+    }
+
+    #[test]
+    fn a_stored_range_that_does_not_end_behind_its_begin_is_damage() {
+        for (begin, end) in [("b", "b"), ("b", "a")] {
+            let mut operation = vec![EntryKind::RangeDeletion as u8];
+            put_length_prefixed(&mut operation, begin.as_bytes());
+            put_length_prefixed(&mut operation, end.as_bytes());
+            let mut operations = Operations { decoder: Decoder::new(&operation) };
+            assert!(operations.next().unwrap().is_err());
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! When writers must slow down or stop, so that the background keeps up: a pure function of the
+//! tree.
+//!
+//! ```text
+//!   what grows                           slows from           stops at
+//!   frozen memtables                     -                    2
+//!   files in level 0                     20                   36
+//!   compaction debt, in level bases      256                  1024
+//!
+//!   allowed bytes a second   64 MiB ┤▔▔▔╲
+//!                                   │     ╲___            halves every eighth of the way
+//!                           256 KiB ┤          ▔▔▔▔─ stop
+//!                                   └───┴────────┴──►
+//!                                     slow      stop
+//! ```
+//!
+//! The delay is graded so that writers meet the speed of the background before they meet the stop:
+//! many short waits instead of one long. Level 0 is limited since every lookup asks all its files;
+//! the *debt*, the bytes that compaction must still rewrite, since it is what will fill the disk and
+//! level 0 later. RocksDB has the same three limits; its 64 and 256 GiB of debt are 256 and 1024
+//! times its 256 MiB of level base.
+//!
+//! What is absent: time. The caller waits.
+
+use std::time::Duration;
+
+use crate::compaction::pick;
+use crate::compaction::pick::{Held, Shape};
+use crate::version::Version;
+
+/// How many full memtables may wait for their flush.
+const MAX_FROZEN: usize = 2;
+
+/// Files in level 0 that slow writers down, and that stop them.
+const L0_SLOW: u64 = 20;
+const L0_STOP: u64 = 36;
+
+/// Compaction debt that does so, in units of `level_base_bytes`.
+const DEBT_SLOW: u64 = 256;
+const DEBT_STOP: u64 = 1024;
+
+/// What slowed writers may write in a second, at the least delay and at the most.
+const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
+const HALVINGS: u64 = 8;
+
+/// How hard writers brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteBrake {
+    /// They do not.
+    #[default]
+    None,
+    /// They may write this many bytes a second.
+    Delay {
+        /// All writers together.
+        bytes_per_second: u64,
+        /// Why.
+        cause: BrakeCause,
+    },
+    /// They wait for the background.
+    Stop(BrakeCause),
+}
+
+/// What writers have run ahead of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrakeCause {
+    /// Flushes: full memtables wait for one.
+    Memtables,
+    /// Compactions of level 0.
+    Level0,
+    /// Compactions altogether: the bytes that are to be rewritten.
+    Debt,
+}
+
+/// What the brake depends on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pressure {
+    pub l0_files: u64,
+    pub debt_bytes: u64,
+    pub level_base_bytes: u64,
+    pub frozen_memtables: usize,
+    /// The memtable that is being written is full, too.
+    pub memtable_is_full: bool,
+}
+
+impl Pressure {
+    /// That of a tree, without its memtables. What damaged files hold up does not count: writers
+    /// would wait for it for ever.
+    pub fn of_tree(version: &Version, shape: &Shape, held: &Held) -> Pressure {
+        let levels = pick::without_held_up(&version.metas(), shape, held);
+        Pressure {
+            l0_files: levels[0].len() as u64,
+            debt_bytes: pick::debt_bytes(&levels, shape),
+            level_base_bytes: shape.level_base_bytes,
+            ..Pressure::default()
+        }
+    }
+}
+
+pub(crate) fn write_brake(pressure: Pressure) -> WriteBrake {
+    if pressure.memtable_is_full && pressure.frozen_memtables >= MAX_FROZEN {
+        return WriteBrake::Stop(BrakeCause::Memtables);
+    }
+    let base = pressure.level_base_bytes;
+    let l0 = graded(pressure.l0_files, L0_SLOW, L0_STOP, BrakeCause::Level0);
+    let (slow, stop) = (base.saturating_mul(DEBT_SLOW), base.saturating_mul(DEBT_STOP));
+    let debt = graded(pressure.debt_bytes, slow, stop, BrakeCause::Debt);
+    match (l0, debt) {
+        (WriteBrake::Stop(_), _) | (_, WriteBrake::None) => l0,
+        (
+            WriteBrake::Delay { bytes_per_second: by_l0, .. },
+            WriteBrake::Delay { bytes_per_second: by_debt, .. },
+        ) if by_l0 <= by_debt => l0,
+        _ => debt,
+    }
+}
+
+fn graded(value: u64, slow: u64, stop: u64, cause: BrakeCause) -> WriteBrake {
+    if value >= stop {
+        return WriteBrake::Stop(cause);
+    }
+    let Some(beyond) = value.checked_sub(slow) else { return WriteBrake::None };
+    let eighths = (u128::from(beyond) * u128::from(HALVINGS) / u128::from(stop - slow)) as u64;
+    WriteBrake::Delay { bytes_per_second: FASTEST_BYTES_PER_SECOND >> eighths, cause }
+}
+
+/// How long writing `bytes` takes at this speed, which is not 0.
+pub(crate) fn wait_for(bytes: u64, bytes_per_second: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_second.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 1 << 20;
+
+    fn pressure(l0_files: u64, debt_bytes: u64) -> Pressure {
+        Pressure { l0_files, debt_bytes, level_base_bytes: BASE, ..Pressure::default() }
+    }
+
+    fn rate(brake: WriteBrake) -> u64 {
+        match brake {
+            WriteBrake::None => u64::MAX,
+            WriteBrake::Delay { bytes_per_second, .. } => bytes_per_second,
+            WriteBrake::Stop(_) => 0,
+        }
+    }
+
+    #[test]
+    fn a_tree_that_keeps_up_slows_nobody() {
+        assert_eq!(write_brake(pressure(0, 0)), WriteBrake::None);
+        assert_eq!(write_brake(pressure(L0_SLOW - 1, DEBT_SLOW * BASE - 1)), WriteBrake::None);
+    }
+
+    #[test]
+    fn more_pressure_never_means_less_delay_and_ends_in_a_stop() {
+        for of in [|i| pressure(i, 0), |i| pressure(0, i * 30 * BASE)] {
+            let rates: Vec<u64> = (0..40).map(|i| rate(write_brake(of(i)))).collect();
+            assert!(rates.is_sorted_by(|a, b| a >= b), "{rates:?}");
+            assert_eq!((rates[0], rates[39]), (u64::MAX, 0));
+            let mut distinct = rates.clone();
+            distinct.dedup();
+            assert!(distinct.len() > 8, "the delay is not graded: {rates:?}");
+            assert!(rates.iter().all(|&rate| rate == 0 || rate >= 256 << 10), "{rates:?}");
+        }
+    }
+
+    #[test]
+    fn the_harder_brake_wins_and_says_why() {
+        let cause = |l0_files, debt_bytes| match write_brake(pressure(l0_files, debt_bytes)) {
+            WriteBrake::None => None,
+            WriteBrake::Delay { cause, .. } | WriteBrake::Stop(cause) => Some(cause),
+        };
+        assert_eq!(cause(L0_STOP, DEBT_SLOW * BASE), Some(BrakeCause::Level0));
+        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE), Some(BrakeCause::Debt));
+        assert_eq!(cause(L0_STOP - 1, DEBT_SLOW * BASE), Some(BrakeCause::Level0));
+        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE - 1), Some(BrakeCause::Debt));
+    }
+
+    #[test]
+    fn memtables_stop_writers_only_when_the_next_one_is_full_too() {
+        let with = |frozen_memtables, memtable_is_full| {
+            write_brake(Pressure { frozen_memtables, memtable_is_full, ..pressure(0, 0) })
+        };
+        assert_eq!(with(2, false), WriteBrake::None);
+        assert_eq!(with(1, true), WriteBrake::None);
+        assert_eq!(with(2, true), WriteBrake::Stop(BrakeCause::Memtables));
+    }
+
+    #[test]
+    fn a_wait_is_bytes_over_speed() {
+        assert_eq!(wait_for(1 << 20, 1 << 20), Duration::from_secs(1));
+        assert_eq!(wait_for(64, 64 << 20), Duration::from_nanos(953));
+        assert_eq!(wait_for(u64::MAX, 1), Duration::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    fn limits_of_the_largest_base_do_not_overflow() {
+        let largest =
+            Pressure { level_base_bytes: u64::MAX, debt_bytes: 1 << 60, ..pressure(0, 0) };
+        assert_eq!(write_brake(largest), WriteBrake::None);
+    }
+}

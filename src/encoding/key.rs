@@ -1,0 +1,245 @@
+//! Internal keys: what a user key becomes inside the store.
+//!
+//! ```text
+//! internal key = user key (any bytes, also none) | trailer: fixed64 = sequence << 8 | kind
+//! ```
+//!
+//! Order: user keys ascending bytewise, then trailers **descending**, so that the newest version of
+//! a key comes first. This is RocksDB's order (`db/dbformat.h`), so tables need no translation.
+//!
+//! Invariant: an internal key has at least [`TRAILER_BYTES`] bytes. Decoders check it once, where
+//! bytes enter; [`user_key`] and [`trailer`] rely on it.
+
+use std::cmp::Ordering;
+
+use super::coding::{fixed64, put_fixed64};
+
+/// A sequence number: the position of a write in the order of all writes. Below 2^56.
+pub type SequenceNumber = u64;
+
+/// The largest sequence number; a lookup at it sees everything.
+pub(crate) const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
+
+/// Bytes of an internal key after the user key.
+pub(crate) const TRAILER_BYTES: usize = 8;
+
+/// The largest kind byte that sorts before every kind a table can hold at one sequence number.
+/// A seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
+pub(crate) const SEEK_KIND: u8 = 0xff;
+
+/// The kinds of entry Maypole writes. Tables of others may hold more: readers see the raw byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EntryKind {
+    /// A tombstone for one key.
+    Deletion = 0,
+    /// A value.
+    Value = 1,
+    /// A tombstone for one key that was written at most once. Read only.
+    SingleDeletion = 7,
+    /// A tombstone for `[start, end)`; lives in its own block.
+    RangeDeletion = 0x0f,
+}
+
+impl EntryKind {
+    /// The kind a stored byte stands for, if it is one this engine gives a meaning to.
+    #[inline]
+    pub fn from_byte(byte: u8) -> Option<EntryKind> {
+        match byte {
+            0 => Some(EntryKind::Deletion),
+            1 => Some(EntryKind::Value),
+            7 => Some(EntryKind::SingleDeletion),
+            0x0f => Some(EntryKind::RangeDeletion),
+            _ => None,
+        }
+    }
+}
+
+/// `sequence << 8 | kind`.
+pub(crate) fn pack(sequence: SequenceNumber, kind: u8) -> u64 {
+    debug_assert!(sequence <= MAX_SEQUENCE);
+    sequence << 8 | u64::from(kind)
+}
+
+/// Appends the internal key to `out`.
+pub(crate) fn put_internal_key(out: &mut Vec<u8>, user_key: &[u8], trailer: u64) {
+    out.extend_from_slice(user_key);
+    put_fixed64(out, trailer);
+}
+
+/// A new internal key.
+pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, kind: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(user_key.len() + TRAILER_BYTES);
+    put_internal_key(&mut out, user_key, pack(sequence, kind));
+    out
+}
+
+/// The target that finds the newest version of `user_key` at or below `sequence`.
+pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
+    internal_key(user_key, sequence, SEEK_KIND)
+}
+
+/// The largest key of a file whose last range deletion ends before `end` and that holds no entry from
+/// there on: a key that no entry has, and before all entries of `end`. As in RocksDB.
+pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
+    internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
+}
+
+/// Whether a file whose largest internal key is `largest` holds nothing from `user_key` on.
+#[inline]
+pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
+    match self::user_key(largest).cmp(user_key) {
+        Ordering::Less => true,
+        Ordering::Equal => is_range_end(largest),
+        Ordering::Greater => false,
+    }
+}
+
+/// Whether an internal key is a [`range_end`].
+pub(crate) fn is_range_end(internal_key: &[u8]) -> bool {
+    trailer(internal_key) == pack(MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
+}
+
+/// The user key of a checked internal key.
+pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
+    &internal_key[..internal_key.len() - TRAILER_BYTES]
+}
+
+/// The trailer of a checked internal key.
+pub(crate) fn trailer(internal_key: &[u8]) -> u64 {
+    fixed64(&internal_key[internal_key.len() - TRAILER_BYTES..])
+}
+
+/// The sequence number of a checked internal key.
+pub(crate) fn sequence(internal_key: &[u8]) -> SequenceNumber {
+    trailer(internal_key) >> 8
+}
+
+/// The kind byte of a checked internal key.
+pub(crate) fn kind_byte(internal_key: &[u8]) -> u8 {
+    trailer(internal_key) as u8
+}
+
+/// The order of the store: user key ascending, then trailer descending.
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    user_key(a).cmp(user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
+}
+
+/// The order of slices, eight bytes a step, without a call for keys that differ early.
+#[inline(always)]
+pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
+    while let (Some((x, a_rest)), Some((y, b_rest))) =
+        (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
+    {
+        if x != y {
+            return u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y));
+        }
+        (a, b) = (a_rest, b_rest);
+    }
+    a.cmp(b)
+}
+
+/// The first 8 bytes as a number that orders as they do. Shorter keys are padded with zeros, so
+/// equal heads say nothing.
+#[inline(always)]
+pub(crate) fn head(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(front) => u64::from_be_bytes(*front),
+        None => rarely(|| {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            u64::from_be_bytes(padded)
+        }),
+    }
+}
+
+/// Keeps what a lookup seldom needs out of the code it always runs through: the registers of the
+/// one are worth more than the call of the other.
+#[cold]
+#[inline(never)]
+pub(crate) fn rarely<R>(settle: impl FnOnce() -> R) -> R {
+    settle()
+}
+
+/// What follows `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] finds it. Lookups do it several times
+/// each, with prefixes of a few bytes, where a call costs more than the comparison.
+#[inline(always)]
+pub(crate) fn strip_prefix<'a>(bytes: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
+    let (front, rest) = bytes.split_at_checked(prefix.len())?;
+    are_equal(front, prefix).then_some(rest)
+}
+
+/// `a == b`, by words and without a call.
+#[inline(always)]
+pub(crate) fn are_equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    // Two words that overlap cover what is no multiple of a word.
+    if let (Some(a_end), Some(b_end)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
+        let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+        let differ =
+            |(a, b): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*a) != u64::from_ne_bytes(*b);
+        return !a_words.iter().zip(b_words).any(differ) && !differ((a_end, b_end));
+    }
+    match (a.first_chunk::<4>(), b.first_chunk::<4>(), a.last_chunk::<4>(), b.last_chunk::<4>()) {
+        (Some(a_front), Some(b_front), Some(a_end), Some(b_end)) => {
+            a_front == b_front && a_end == b_end
+        }
+        _ => a.iter().zip(b).all(|(a, b)| a == b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_versions_come_first_and_a_prefix_before_its_extensions() {
+        let ordered = [
+            internal_key(b"", 9, 1),
+            internal_key(b"a", 7, 1),
+            internal_key(b"a", 7, 0),
+            internal_key(b"a", 3, 1),
+            internal_key(b"a\0", 99, 1),
+            internal_key(b"b", 1, 1),
+        ];
+        for (i, a) in ordered.iter().enumerate() {
+            for (j, b) in ordered.iter().enumerate() {
+                assert_eq!(compare(a, b), i.cmp(&j), "{i} {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_range_stands_before_every_entry_of_its_key_and_counts_as_outside() {
+        let end = range_end(b"k");
+        assert_eq!(compare(&end, &internal_key(b"k", MAX_SEQUENCE - 1, 1)), Ordering::Less);
+        assert_eq!(compare(&end, &internal_key(b"j\xff", 0, 0)), Ordering::Greater);
+        assert!(ends_before(&end, b"k") && ends_before(&end, b"l") && !ends_before(&end, b"j"));
+        let entry = internal_key(b"k", 7, 15);
+        assert!(!ends_before(&entry, b"k") && ends_before(&entry, b"k\0"));
+    }
+
+    #[test]
+    fn a_seek_key_stands_before_every_kind_at_its_sequence() {
+        let target = seek_key(b"k", 5);
+        assert_eq!(compare(&target, &internal_key(b"k", 5, 0x18)), Ordering::Less);
+        assert_eq!(compare(&target, &internal_key(b"k", 6, 0)), Ordering::Greater);
+    }
+    #[test]
+    fn slices_of_every_length_are_compared_as_by_the_library() {
+        for length in 0..40 {
+            let a: Vec<u8> = (1..=length).collect();
+            assert!(are_equal(&a, &a.clone()));
+            assert_eq!(strip_prefix(&[&a[..], b"rest"].concat(), &a), Some(&b"rest"[..]));
+            assert_eq!(strip_prefix(&a, &[&a[..], b"x"].concat()), None);
+            for i in 0..a.len() {
+                let mut b = a.clone();
+                b[i] ^= 0x80;
+                assert!(!are_equal(&a, &b) && strip_prefix(&a, &b).is_none());
+                assert!(!are_equal(&a, &a[..i]));
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! How numbers and keys become bytes, and keys become hashes.
+
+pub(crate) mod coding;
+pub(crate) mod hash;
+pub(crate) mod key;

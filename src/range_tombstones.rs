@@ -1,0 +1,473 @@
+//! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
+//!
+//! A range deletion is a tombstone for all keys from `begin` to before `end`: whoever sees its
+//! sequence number sees none of their older versions. The ranges of a set overlap as they like; a
+//! lookup wants the newest of those that hold its key and that its snapshot sees.
+//!
+//! ```text
+//!   ranges      [a ─────────── m) 9              bounds      a   c   f   m   p
+//!                   [c ─ f) 4                    fragments   | 0 | 1 | 2 | 3 |
+//!                           [f ───── p) 7
+//!
+//!   tree             (1)                         node 1 covers all fragments, node i is made of
+//!                (2)     (3)                     2i and 2i + 1; the leaf of fragment i is 4 + i.
+//!              4 5     6 7                       Each range stands at the few nodes that make it
+//!                                                up; sequence numbers of a node descend.
+//! ```
+//!
+//! The bounds, each once and in order, cut the keys into *fragments*; within one the answer is the
+//! same. A segment tree over the fragments holds the sequence numbers: the ranges that hold a
+//! fragment stand on the way from its leaf to the root. Listing them at every fragment instead
+//! would answer faster by a factor of log n, and take n² memory for ranges that lie within each
+//! other, which a damaged or hostile table could ask for. This takes n log n.
+//!
+//! Empty ranges hide nothing and are left out. A set does not change; it knows no tables, levels or
+//! snapshots, only sequence numbers.
+
+use std::sync::Arc;
+
+use crate::encoding::key::SequenceNumber;
+use crate::error::Error;
+
+/// A tombstone for the user keys from `begin` to before `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RangeTombstone<'a> {
+    pub begin: &'a [u8],
+    pub end: &'a [u8],
+    pub sequence: SequenceNumber,
+}
+
+/// What they are told who ask for a range that ends before its begin. As `BTreeMap::range` does,
+/// this tells an empty range from one whose ends were mistaken for each other.
+pub(crate) fn reversed_range(begin: &[u8], end: &[u8]) -> Error {
+    Error::InvalidArgument(format!(
+        "a range from \"{}\" to \"{}\" ends before its begin",
+        begin.escape_ascii(),
+        end.escape_ascii()
+    ))
+}
+
+/// A set of range deletions, ready to be asked. See the module.
+#[derive(Debug, Default)]
+pub(crate) struct RangeTombstones {
+    /// All bounds, back to back, and where each ends.
+    keys: Vec<u8>,
+    key_ends: Vec<usize>,
+    /// First fragment, fragment behind the last one, sequence number; newest first.
+    ranges: Vec<(usize, usize, SequenceNumber)>,
+    /// The sequence numbers of node `i` are those from `nodes[i]` to before `nodes[i + 1]`.
+    nodes: Vec<usize>,
+    sequences: Vec<SequenceNumber>,
+}
+
+/// The keys around a key for which the answer is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fragment<'a> {
+    /// Its first key; `None`: from the very first key on.
+    pub begin: Option<&'a [u8]>,
+    /// The first key behind it; `None`: to the very last one.
+    pub end: Option<&'a [u8]>,
+    /// The newest range deletion that holds it; 0: none.
+    pub sequence: SequenceNumber,
+}
+
+impl<'a> Fragment<'a> {
+    /// All keys, none of them deleted.
+    pub const EVERYTHING: Fragment<'static> = Fragment { begin: None, end: None, sequence: 0 };
+
+    /// What two sets come to, asked for the same key: the keys in both fragments, and the newer
+    /// range deletion.
+    pub fn meet(self, other: Fragment<'a>) -> Fragment<'a> {
+        Fragment {
+            // `None` is before every key.
+            begin: self.begin.max(other.begin),
+            end: match (self.end, other.end) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            },
+            sequence: self.sequence.max(other.sequence),
+        }
+    }
+}
+
+impl RangeTombstones {
+    pub fn new<'a>(ranges: impl IntoIterator<Item = RangeTombstone<'a>>) -> RangeTombstones {
+        let mut given: Vec<RangeTombstone<'_>> =
+            ranges.into_iter().filter(|range| range.begin < range.end).collect();
+        given.sort_unstable_by_key(|range| std::cmp::Reverse(range.sequence));
+        let mut bounds: Vec<&[u8]> = given.iter().flat_map(|r| [r.begin, r.end]).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+
+        let mut set = RangeTombstones::default();
+        set.keys.reserve_exact(bounds.iter().map(|bound| bound.len()).sum());
+        for bound in &bounds {
+            set.keys.extend_from_slice(bound);
+            set.key_ends.push(set.keys.len());
+        }
+        let place = |bound: &[u8]| bounds.partition_point(|&other| other < bound);
+        set.ranges = given.iter().map(|r| (place(r.begin), place(r.end), r.sequence)).collect();
+
+        // How many stand at each node, then where each node's end, then, filling from the oldest,
+        // where they begin.
+        let fragments = set.fragment_count();
+        set.nodes = vec![0; 2 * fragments + 1];
+        for &(first, behind, _) in &set.ranges {
+            for_each_node(fragments, first, behind, |node| set.nodes[node] += 1);
+        }
+        let mut total = 0;
+        for node in &mut set.nodes {
+            total += *node;
+            *node = total;
+        }
+        set.sequences = vec![0; total];
+        for &(first, behind, sequence) in set.ranges.iter().rev() {
+            for_each_node(fragments, first, behind, |node| {
+                set.nodes[node] -= 1;
+                set.sequences[set.nodes[node]] = sequence;
+            });
+        }
+        set
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The ranges as they were given, newest first.
+    pub fn iter(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
+        self.ranges.iter().map(|&(first, behind, sequence)| RangeTombstone {
+            begin: self.bound(first),
+            end: self.bound(behind),
+            sequence,
+        })
+    }
+
+    /// The first key deleted, and the first one that no range goes beyond.
+    pub fn span(&self) -> Option<(&[u8], &[u8])> {
+        let last = self.key_ends.len().checked_sub(1)?;
+        Some((self.bound(0), self.bound(last)))
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        let numbers = self.key_ends.capacity() + self.nodes.capacity() + self.sequences.capacity();
+        let range_bytes = size_of::<(usize, usize, SequenceNumber)>();
+        self.keys.capacity() + numbers * size_of::<u64>() + self.ranges.capacity() * range_bytes
+    }
+
+    /// The newest range deletion that holds `user_key`, of those that `snapshot` sees; 0: none.
+    pub fn covering(&self, user_key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
+        match self.fragments_up_to(user_key).checked_sub(1) {
+            Some(fragment) => self.newest(fragment, snapshot),
+            None => 0,
+        }
+    }
+
+    /// The fragment that holds `user_key`, as `snapshot` sees it.
+    pub fn fragment_at(&self, user_key: &[u8], snapshot: SequenceNumber) -> Fragment<'_> {
+        let behind = self.fragments_up_to(user_key);
+        let fragment = behind.checked_sub(1);
+        Fragment {
+            begin: fragment.map(|fragment| self.bound(fragment)),
+            end: (behind < self.key_ends.len()).then(|| self.bound(behind)),
+            sequence: fragment.map_or(0, |fragment| self.newest(fragment, snapshot)),
+        }
+    }
+
+    /// The fragments from `lower` to before `upper` (`None`: open), in order, those at either end
+    /// cut off there: begin, end, and the number that [`Self::newest`] takes. Some may be in no
+    /// range.
+    pub fn clipped<'a>(
+        &'a self,
+        lower: Option<&'a [u8]>,
+        upper: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8], usize)> {
+        let first = lower.map_or(0, |lower| self.fragments_up_to(lower).saturating_sub(1));
+        (first..self.fragment_count())
+            .map(move |fragment| {
+                let (begin, end) = (self.bound(fragment), self.bound(fragment + 1));
+                let begin = lower.map_or(begin, |lower| begin.max(lower));
+                (begin, upper.map_or(end, |upper| end.min(upper)), fragment)
+            })
+            .take_while(move |(begin, _, _)| upper.is_none_or(|upper| *begin < upper))
+            .filter(|(begin, end, _)| begin < end)
+    }
+
+    /// The newest range deletion that holds a fragment, of those that `snapshot` sees; 0: none.
+    pub fn newest(&self, fragment: usize, snapshot: SequenceNumber) -> SequenceNumber {
+        if fragment >= self.fragment_count() {
+            return 0;
+        }
+        let (mut node, mut newest) = (self.fragment_count() + fragment, 0);
+        while node > 0 {
+            let here = &self.sequences[self.nodes[node]..self.nodes[node + 1]];
+            let seen = here.partition_point(|&sequence| sequence > snapshot);
+            newest = newest.max(here.get(seen).copied().unwrap_or(0));
+            node /= 2;
+        }
+        newest
+    }
+
+    fn fragment_count(&self) -> usize {
+        self.key_ends.len().saturating_sub(1)
+    }
+
+    fn bound(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.key_ends[i - 1] };
+        &self.keys[start..self.key_ends[i]]
+    }
+
+    /// How many bounds are at or before `user_key`: one more than the number of its fragment.
+    fn fragments_up_to(&self, user_key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.key_ends.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.bound(middle) <= user_key {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+}
+
+/// The nodes of a tree over `fragments` that together make up those from `first` to before
+/// `behind`.
+fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl FnMut(usize)) {
+    let (mut low, mut high) = (first + fragments, behind + fragments);
+    while low < high {
+        if low % 2 == 1 {
+            visit(low);
+            low += 1;
+        }
+        if high % 2 == 1 {
+            high -= 1;
+            visit(high);
+        }
+        low /= 2;
+        high /= 2;
+    }
+}
+
+/// As [`RangeTombstones::fragment_at`], of sets of which each ends before the next one begins.
+pub(crate) fn fragment_of_disjoint<'a>(
+    sets: &'a [Arc<RangeTombstones>],
+    user_key: &[u8],
+    snapshot: SequenceNumber,
+) -> Fragment<'a> {
+    fn begin(set: &RangeTombstones) -> Option<&[u8]> {
+        set.span().map(|(begin, _)| begin)
+    }
+    let behind = sets.partition_point(|set| begin(set) <= Some(user_key));
+    let mut fragment = match behind.checked_sub(1) {
+        Some(reaching) => sets[reaching].fragment_at(user_key, snapshot),
+        None => Fragment::EVERYTHING,
+    };
+    // Behind its last range a set says nothing about those of the next one.
+    if fragment.end.is_none() {
+        fragment.end = sets.get(behind).and_then(|next| begin(next));
+    }
+    fragment
+}
+
+/// Sets that are asked as one: a memtable makes a new one with every range deletion, so it keeps
+/// several, of sizes that double.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
+
+impl RangeTombstoneSets {
+    /// The same with one range more. Sets that are not larger than what is put on top of them are
+    /// merged into it, so that there are log n of them, and each range is sorted log n times.
+    pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
+        let mut sets = self.0.clone();
+        let mut top = RangeTombstones::new([range]);
+        while let Some(last) = sets.pop_if(|last| last.len() <= top.len()) {
+            top = RangeTombstones::new(last.iter().chain(top.iter()));
+        }
+        if !top.is_empty() {
+            sets.push(Arc::new(top));
+        }
+        RangeTombstoneSets(sets)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<RangeTombstones>> {
+        self.0.iter()
+    }
+
+    /// As [`RangeTombstones::covering`], of all sets.
+    pub fn covering(&self, user_key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
+        self.0.iter().map(|set| set.covering(user_key, snapshot)).max().unwrap_or(0)
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.0.iter().map(|set| set.heap_bytes() + size_of::<RangeTombstones>()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::key::MAX_SEQUENCE;
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    type Owned = (Vec<u8>, Vec<u8>, SequenceNumber);
+
+    fn borrowed(ranges: &[Owned]) -> impl Iterator<Item = RangeTombstone<'_>> {
+        ranges.iter().map(|(begin, end, sequence)| RangeTombstone {
+            begin,
+            end,
+            sequence: *sequence,
+        })
+    }
+
+    /// The oracle: asks every range.
+    fn naive(ranges: &[Owned], key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
+        let holds = |(begin, end, sequence): &&Owned| {
+            &begin[..] <= key && key < &end[..] && *sequence <= snapshot
+        };
+        ranges.iter().filter(holds).map(|range| range.2).max().unwrap_or(0)
+    }
+
+    fn random_key(rng: &mut StdRng) -> Vec<u8> {
+        (0..rng.random_range(0..4))
+            .map(|_| *b"\0ab\xff".get(rng.random_range(0..4)).unwrap())
+            .collect()
+    }
+
+    fn random_ranges(rng: &mut StdRng) -> Vec<Owned> {
+        let count = rng.random_range(0..20);
+        // Some sequence numbers occur twice, as in an ingested table, and some ranges are empty.
+        (0..count).map(|_| (random_key(rng), random_key(rng), rng.random_range(1..30))).collect()
+    }
+
+    #[test]
+    fn the_newest_range_that_holds_a_key_is_found_as_by_asking_every_range() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut covered = 0;
+        for _ in 0..3000 {
+            let ranges = random_ranges(&mut rng);
+            let set = RangeTombstones::new(borrowed(&ranges));
+            let mut sets = RangeTombstoneSets::default();
+            for range in borrowed(&ranges) {
+                sets = sets.with(range);
+            }
+            assert!(sets.0.len() <= 5);
+            for _ in 0..40 {
+                let (key, snapshot) = (random_key(&mut rng), rng.random_range(0..32));
+                let expected = naive(&ranges, &key, snapshot);
+                assert_eq!(set.covering(&key, snapshot), expected, "{ranges:?} {key:?}");
+                assert_eq!(sets.covering(&key, snapshot), expected, "{ranges:?} {key:?}");
+                let fragment = set.fragment_at(&key, snapshot);
+                assert_eq!(fragment.sequence, expected);
+                assert!(fragment.begin.is_none_or(|begin| begin <= &key[..]));
+                assert!(fragment.end.is_none_or(|end| &key[..] < end));
+                let other = random_key(&mut rng);
+                if fragment.begin.is_none_or(|begin| begin <= &other[..])
+                    && fragment.end.is_none_or(|end| &other[..] < end)
+                {
+                    assert_eq!(naive(&ranges, &other, snapshot), expected, "one fragment");
+                }
+                covered += usize::from(expected > 0);
+            }
+        }
+        assert!(covered > 10_000, "{covered}");
+    }
+
+    #[test]
+    fn clipped_fragments_are_ordered_disjoint_and_hide_what_the_set_hides_there() {
+        let mut rng = StdRng::seed_from_u64(2);
+        for _ in 0..3000 {
+            let ranges = random_ranges(&mut rng);
+            let set = RangeTombstones::new(borrowed(&ranges));
+            let (lower, upper) = (random_key(&mut rng), random_key(&mut rng));
+            let lower = rng.random_bool(0.8).then_some(&lower[..]);
+            let upper = rng.random_bool(0.8).then_some(&upper[..]);
+            let fragments: Vec<_> = set.clipped(lower, upper).collect();
+            assert!(fragments.iter().all(|(begin, end, _)| begin < end));
+            assert!(fragments.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+            for _ in 0..20 {
+                let (key, snapshot) = (random_key(&mut rng), rng.random_range(0..32));
+                let inside = lower.is_none_or(|lower| lower <= &key[..])
+                    && upper.is_none_or(|upper| &key[..] < upper);
+                let expected = if inside { naive(&ranges, &key, snapshot) } else { 0 };
+                let holding =
+                    fragments.iter().find(|(begin, end, _)| *begin <= &key[..] && &key[..] < *end);
+                let found = holding.map_or(0, |&(_, _, fragment)| set.newest(fragment, snapshot));
+                assert_eq!(found, expected, "{ranges:?} {lower:?} {upper:?} {key:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn disjoint_sets_answer_like_one() {
+        let mut rng = StdRng::seed_from_u64(3);
+        for _ in 0..2000 {
+            let ranges = random_ranges(&mut rng);
+            let whole = RangeTombstones::new(borrowed(&ranges));
+            let mut cuts: Vec<_> =
+                (0..rng.random_range(0..4)).map(|_| random_key(&mut rng)).collect();
+            cuts.sort();
+            let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
+            let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);
+            let parts = lowers.zip(uppers).map(|(lower, upper)| {
+                // As the tables of a level hold them: clipped, all versions kept.
+                let fragments = whole.clipped(lower, upper);
+                let all = fragments.flat_map(|(begin, end, fragment)| {
+                    let all = (1..30).map(move |snapshot| (snapshot, fragment));
+                    all.map(move |(snapshot, fragment)| (begin, end, snapshot, fragment))
+                });
+                RangeTombstones::new(all.filter_map(|(begin, end, snapshot, fragment)| {
+                    let sequence = whole.newest(fragment, snapshot);
+                    (sequence == snapshot).then_some(RangeTombstone { begin, end, sequence })
+                }))
+            });
+            let parts: Vec<_> = parts.filter(|set| !set.is_empty()).map(Arc::new).collect();
+            for _ in 0..30 {
+                let (key, snapshot) = (random_key(&mut rng), rng.random_range(0..32));
+                let fragment = fragment_of_disjoint(&parts, &key, snapshot);
+                assert_eq!(fragment.sequence, naive(&ranges, &key, snapshot));
+                let other = random_key(&mut rng);
+                if fragment.begin.is_none_or(|begin| begin <= &other[..])
+                    && fragment.end.is_none_or(|end| &other[..] < end)
+                {
+                    let expected = naive(&ranges, &other, snapshot);
+                    assert_eq!(fragment.sequence, expected, "{key:?} {other:?} {fragment:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_within_each_other_take_no_square_of_memory() {
+        let keys: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_be_bytes).collect();
+        let nested = (0..10_000).map(|i| RangeTombstone {
+            begin: &keys[i],
+            end: &keys[19_999 - i],
+            sequence: 1 + i as u64,
+        });
+        let set = RangeTombstones::new(nested);
+        assert_eq!(set.len(), 10_000);
+        assert!(set.heap_bytes() < 4 << 20, "{} bytes", set.heap_bytes());
+        assert_eq!(set.covering(&keys[9_999], MAX_SEQUENCE), 10_000);
+        assert_eq!(set.covering(&keys[9_999], 77), 77);
+        assert_eq!(set.covering(&keys[19_999], MAX_SEQUENCE), 0, "the end is exclusive");
+        assert_eq!(set.span(), Some((&keys[0][..], &keys[19_999][..])));
+    }
+
+    #[test]
+    fn a_set_of_empty_ranges_is_empty() {
+        let empty = RangeTombstone { begin: b"b", end: b"b", sequence: 5 };
+        let reversed = RangeTombstone { begin: b"b", end: b"a", sequence: 6 };
+        let set = RangeTombstones::new([empty, reversed]);
+        assert!(set.is_empty() && set.span().is_none());
+        assert_eq!(set.covering(b"b", MAX_SEQUENCE), 0);
+        assert_eq!(set.clipped(None, None).count(), 0);
+        assert_eq!(RangeTombstoneSets::default().with(empty).iter().count(), 0);
+    }
+}

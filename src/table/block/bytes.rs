@@ -1,0 +1,62 @@
+//! [`BlockBytes`]: the payload of one block in memory.
+//!
+//! An uncompressed block is read from its file together with its trailer, by one call, and kept as
+//! it was read: the payload is the front of the buffer.
+
+use std::ops::Deref;
+
+use crate::memory::LineBuf;
+use crate::slice::StableBytes;
+
+/// The payload of one block, from the start of a cache line.
+pub(crate) struct BlockBytes {
+    buffer: LineBuf,
+    len: usize,
+}
+
+// SAFETY: the buffer's allocation is fixed for its life, and nothing here writes to it.
+unsafe impl StableBytes for BlockBytes {
+    fn stable_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl BlockBytes {
+    /// The first `len` bytes of `buffer`. Panics when there are fewer.
+    pub fn new(buffer: LineBuf, len: usize) -> BlockBytes {
+        assert!(len <= buffer.len());
+        BlockBytes { buffer, len }
+    }
+
+    #[cfg(test)]
+    pub fn copy_from(bytes: &[u8]) -> BlockBytes {
+        BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())
+    }
+
+    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    #[inline]
+    pub fn prefetch(&self, offset: usize) {
+        self.buffer.prefetch(offset);
+    }
+
+    /// Bytes of memory behind the payload.
+    pub fn heap_bytes(&self) -> usize {
+        self.buffer.memory_bytes()
+    }
+
+    /// The payload alone, in a buffer that `buffer` makes.
+    pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
+        let mut exact = buffer(self.len);
+        exact.copy_from_slice(&self);
+        exact
+    }
+}
+
+impl Deref for BlockBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}

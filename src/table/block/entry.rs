@@ -1,0 +1,204 @@
+//! Entries of a block, read one after the other, and the buffer that their keys are put together in.
+//!
+//! ```text
+//! entry       varint32 shared | varint32 non_shared | varint32 value_len | key suffix | value
+//!
+//! KeyBuffer   | shared with the key before | suffix | … room
+//!             ◄────────── key ─────────────►
+//! ```
+//!
+//! Nothing here is trusted: an entry is checked whenever it is decoded, since bytes come from a
+//! disk and a checksum says only that they are those that were written.
+
+use std::ops::{Deref, Range};
+
+use crate::encoding::coding::varint;
+use crate::encoding::key::TRAILER_BYTES;
+use crate::error::Damage;
+
+/// Where the parts of one entry lie.
+pub(crate) struct Entry {
+    /// Bytes of the key that are those of the key before.
+    pub shared: usize,
+    pub suffix: Range<usize>,
+    pub value: Range<usize>,
+}
+
+impl Entry {
+    /// The entry at `offset`, which lies within `entries`.
+    #[inline(always)]
+    pub fn decode(entries: &[u8], offset: usize) -> Result<Entry, Damage> {
+        let (shared, non_shared, value_bytes, head_bytes) = match Self::short_head(entries, offset)
+        {
+            Some(head) => head,
+            None => Self::decode_long_head(&entries[offset..])
+                .ok_or_else(|| Damage::new(offset, "the three lengths of an entry", "none"))?,
+        };
+        let suffix_start = offset + head_bytes;
+        // Each length is below 2^32: no overflow.
+        let value_start = suffix_start + non_shared;
+        let value_end = value_start + value_bytes;
+        if value_end > entries.len() {
+            return Err(Self::past_end(offset, entries.len(), value_end));
+        }
+        Ok(Entry { shared, suffix: suffix_start..value_start, value: value_start..value_end })
+    }
+
+    /// The three lengths and the bytes they take, as nearly every entry has them: one byte each, or
+    /// two for the value's.
+    #[inline(always)]
+    fn short_head(entries: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
+        let head = entries[offset..].first_chunk().map(|head| u32::from_le_bytes(*head))?;
+        let length = |i: u32| (head >> (8 * i)) as usize & 0x7f;
+        match head & 0x8080_8080 {
+            0 | 0x8000_0000 => Some((length(0), length(1), length(2), 3)),
+            0x0080_0000 => Some((length(0), length(1), length(2) | length(3) << 7, 4)),
+            _ => None,
+        }
+    }
+
+    #[cold]
+    fn past_end(offset: usize, entries_bytes: usize, value_end: usize) -> Damage {
+        Damage::new(
+            offset,
+            format_args!("an entry that ends by {entries_bytes}"),
+            format_args!("one that ends at {value_end}"),
+        )
+    }
+
+    #[cold]
+    fn decode_long_head(head: &[u8]) -> Option<(usize, usize, usize, usize)> {
+        let mut at = 0;
+        let mut lengths = [0; 3];
+        for length in &mut lengths {
+            let (value, bytes) = varint(&head[at..])?;
+            *length = u32::try_from(value).ok()? as usize;
+            at += bytes;
+        }
+        Some((lengths[0], lengths[1], lengths[2], at))
+    }
+}
+
+/// Refuses a key that is too short for an internal one.
+pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
+    if key.len() < TRAILER_BYTES {
+        return Err(Damage::new(
+            offset,
+            "an internal key of at least 8 bytes",
+            format_args!("{} bytes", key.len()),
+        ));
+    }
+    Ok(())
+}
+
+/// A suffix up to this long is copied as if it had this length: two moves instead of a call.
+pub(crate) const SHORT_SUFFIX_BYTES: usize = 32;
+
+/// The key of the entry a walk stands on. It is kept from entry to entry, for what the next one
+/// shares with it.
+#[derive(Default)]
+pub(crate) struct KeyBuffer {
+    /// All of it may be written at any time; the key is the front.
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl KeyBuffer {
+    /// The least room of a buffer that holds any key: most keys fit, and their short suffixes.
+    const ROOM_BYTES: usize = 128;
+
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    pub fn extend_from_slice(&mut self, suffix: &[u8]) {
+        let length = self.length + suffix.len();
+        if length + SHORT_SUFFIX_BYTES > self.bytes.len() {
+            self.grow(length);
+        }
+        self.bytes[self.length..length].copy_from_slice(suffix);
+        self.length = length;
+    }
+
+    #[cold]
+    fn grow(&mut self, length: usize) {
+        let room = (length + SHORT_SUFFIX_BYTES).next_power_of_two().max(Self::ROOM_BYTES);
+        let mut bytes = vec![0; room];
+        bytes[..self.length].copy_from_slice(self);
+        self.bytes = bytes;
+    }
+
+    /// The room for a short suffix after the first `shared` bytes. `None`: there is no such room,
+    /// or the key has fewer bytes.
+    #[inline(always)]
+    pub fn short_suffix(&mut self, shared: usize) -> Option<&mut [u8; SHORT_SUFFIX_BYTES]> {
+        if shared > self.length {
+            return None;
+        }
+        self.bytes.get_mut(shared..)?.first_chunk_mut()
+    }
+
+    /// The key now has `length` bytes. Panics when they are more than the buffer.
+    #[inline(always)]
+    pub fn set_length(&mut self, length: usize) {
+        assert!(length <= self.bytes.len());
+        self.length = length;
+    }
+
+    /// Turns the key before an entry into the entry's key. `offset` is the entry's, for the report.
+    pub fn follow(&mut self, entry: &Entry, entries: &[u8], offset: usize) -> Result<(), Damage> {
+        if entry.shared > self.length {
+            return Err(Damage::new(
+                offset,
+                format_args!("at most {} shared key bytes", self.length),
+                entry.shared,
+            ));
+        }
+        self.length = entry.shared;
+        self.extend_from_slice(&entries[entry.suffix.clone()]);
+        Ok(())
+    }
+}
+
+impl Deref for KeyBuffer {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A key that a walk lends until its next step, and a value of the block.
+type KeyAndValue<'k, 'v> = (&'k [u8], &'v [u8]);
+
+/// See [`Block::scan`].
+pub(crate) struct Scan<'a> {
+    entries: &'a [u8],
+    next: usize,
+    key: KeyBuffer,
+    value: Range<usize>,
+}
+
+impl<'a> Scan<'a> {
+    pub fn new(entries: &'a [u8]) -> Scan<'a> {
+        Scan { entries, next: 0, key: KeyBuffer::default(), value: 0..0 }
+    }
+
+    /// The next key and value; `None` at the end.
+    pub fn next(&mut self) -> Result<Option<KeyAndValue<'_, 'a>>, Damage> {
+        if self.next == self.entries.len() {
+            return Ok(None);
+        }
+        let entry = Entry::decode(self.entries, self.next)?;
+        self.key.follow(&entry, self.entries, self.next)?;
+        self.next = entry.value.end;
+        self.value = entry.value.clone();
+        Ok(Some((&self.key, &self.entries[entry.value])))
+    }
+
+    /// Where the last value lies in the block.
+    pub fn value_range(&self) -> Range<usize> {
+        self.value.clone()
+    }
+}

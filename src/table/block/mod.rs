@@ -1,0 +1,188 @@
+//! Sorted blocks of prefix-compressed entries: data, index, metaindex and properties blocks.
+//!
+//! ```text
+//! block   entry … | u32 restart[n] | [hash index] | u32 packed
+//! entry   varint32 shared | varint32 non_shared | varint32 value_len | key suffix | value
+//! packed  bits 0-27 n · 28 separated keys and values · 29 uniform keys · 30 zero · 31 hash index
+//! hash index (skipped)   u8 bucket[m] | u16 m
+//! ```
+//!
+//! `shared` counts the bytes a key has in common with the one before it. At a *restart point* it is
+//! zero, so the key there can be read without any other; `restart[i]` is such an entry's offset, the
+//! first one always 0. A search is a binary search over the restart points and then a walk of one
+//! interval.
+//!
+//! [`Block`] is checked when it is made as far as its tail goes; entries are checked as they are
+//! decoded. Nothing here knows a file: failures are [`Damage`] with an offset in the block.
+
+pub(crate) mod builder;
+pub(crate) mod bytes;
+pub(crate) mod cursor;
+pub(crate) mod entry;
+pub(crate) mod key_heads;
+pub(crate) mod pinned;
+pub(crate) mod search;
+
+use crate::encoding::coding::fixed32;
+use crate::error::Damage;
+use crate::memory::LINE_BYTES;
+
+use self::bytes::BlockBytes;
+use self::entry::{Entry, Scan, check_internal};
+use self::key_heads::{Place, Sidecar};
+
+const RESTARTS_MASK: u32 = (1 << 28) - 1;
+const SEPARATED_BIT: u32 = 1 << 28;
+const UNKNOWN_BIT: u32 = 1 << 30;
+pub(crate) const HASH_INDEX_BIT: u32 = 1 << 31;
+
+/// Lines that a seek fetches at once: an entry or two.
+const SEEK_LINES: usize = 4;
+
+/// What a block knows of where a user key belongs.
+#[derive(Clone, Copy)]
+pub(crate) enum SeekStart {
+    /// It has no sidecar.
+    Unknown,
+    /// Behind all entries.
+    PastEnd,
+    /// No earlier than this.
+    At(Place),
+}
+
+/// An uncompressed block, its tail decoded.
+pub(crate) struct Block {
+    bytes: BlockBytes,
+    /// Where the entries end and the restart array begins.
+    entries_end: usize,
+    /// At least one.
+    restart_count: usize,
+    /// In blocks that stay in memory. Inside, so that whoever reaches the block has it too.
+    sidecar: Option<Sidecar>,
+}
+
+impl Block {
+    pub fn new(bytes: BlockBytes) -> Result<Block, Damage> {
+        let length = bytes.len();
+        let Some(packed_offset) = length.checked_sub(4) else {
+            return Err(Damage::new(0, "a block of at least 4 bytes", length));
+        };
+        let packed = fixed32(&bytes[packed_offset..]);
+        if packed & UNKNOWN_BIT != 0 {
+            let found = format_args!("{packed:#010x}").to_string();
+            return Err(Damage::new(packed_offset, "bit 30 of the block's tail to be 0", found));
+        }
+        if packed & SEPARATED_BIT != 0 {
+            return Err(Damage::new(
+                packed_offset,
+                "keys and values side by side",
+                "a block with separated keys and values, which this build does not read",
+            ));
+        }
+        let mut restarts_end = packed_offset;
+        if packed & HASH_INDEX_BIT != 0 {
+            let buckets_end = packed_offset.checked_sub(2);
+            restarts_end = buckets_end
+                .and_then(|end| {
+                    let buckets = u16::from_le_bytes([bytes[end], bytes[end + 1]]);
+                    end.checked_sub(usize::from(buckets))
+                })
+                .ok_or_else(|| Damage::new(packed_offset, "a hash index in the block", "none"))?;
+        }
+        let restart_count = (packed & RESTARTS_MASK) as usize;
+        match restarts_end.checked_sub(4 * restart_count) {
+            Some(entries_end) if restart_count > 0 => {
+                Ok(Block { bytes, entries_end, restart_count, sidecar: None })
+            }
+            _ => Err(Damage::new(
+                packed_offset,
+                format_args!("1 to {} restart points", restarts_end / 4),
+                restart_count,
+            )),
+        }
+    }
+
+    /// The entries, without the tail.
+    #[inline]
+    pub fn entries(&self) -> &[u8] {
+        &self.bytes[..self.entries_end]
+    }
+
+    /// The whole uncompressed block.
+    #[inline(always)]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of memory behind the block.
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.heap_bytes() + self.sidecar.as_ref().map_or(0, Sidecar::heap_bytes)
+    }
+
+    /// Prepares a data block for many searches.
+    pub fn add_sidecar(&mut self) {
+        self.sidecar = Sidecar::of(self);
+    }
+
+    /// Where a search for `user_key` begins.
+    #[inline]
+    pub(crate) fn search_start(&self, user_key: &[u8]) -> SeekStart {
+        let Some(sidecar) = &self.sidecar else { return SeekStart::Unknown };
+        sidecar.place(user_key).map_or(SeekStart::PastEnd, SeekStart::At)
+    }
+
+    /// Where a seek to `user_key` begins, whose entries are then on their way.
+    pub(crate) fn start_seek(&self, user_key: &[u8]) -> SeekStart {
+        let start = self.search_start(user_key);
+        if let SeekStart::At(place) = start {
+            for line in 0..SEEK_LINES {
+                self.bytes.prefetch(place.offset + line * LINE_BYTES);
+            }
+        }
+        start
+    }
+
+    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    #[inline]
+    pub fn prefetch(&self, offset: usize) {
+        self.bytes.prefetch(offset);
+    }
+
+    #[inline]
+    pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
+        self.sidecar.as_ref()
+    }
+
+    /// How many restart points there are.
+    pub(crate) fn restart_count(&self) -> usize {
+        self.restart_count
+    }
+
+    /// The offset of restart point `i`, checked to lie on or before the end of the entries.
+    pub(crate) fn restart(&self, i: usize) -> Result<usize, Damage> {
+        let at = self.entries_end + 4 * i;
+        let offset = fixed32(&self.bytes[at..]) as usize;
+        if offset > self.entries_end {
+            let expected = format_args!("a restart point up to {}", self.entries_end).to_string();
+            return Err(Damage::new(at, expected, offset));
+        }
+        Ok(offset)
+    }
+
+    /// The whole internal key at restart point `i`.
+    pub(crate) fn restart_key(&self, i: usize) -> Result<&[u8], Damage> {
+        let offset = self.restart(i)?;
+        let entry = Entry::decode(self.entries(), offset)?;
+        if entry.shared != 0 {
+            return Err(Damage::new(offset, "a whole key at a restart point", "a shared prefix"));
+        }
+        let key = &self.bytes[entry.suffix.clone()];
+        check_internal(key, offset)?;
+        Ok(key)
+    }
+
+    /// Walks the entries in order, whatever their keys are. For blocks that are read once.
+    pub fn scan(&self) -> Scan<'_> {
+        Scan::new(self.entries())
+    }
+}

@@ -1,0 +1,90 @@
+//! [`Held`]: a block that a cursor keeps, with the address of its entries beside it.
+//!
+//! A step of a scan asks for the entries each time. From the handle that keeps the block they are
+//! three loads and two checks away: a fifth of what the step costs.
+//!
+//! Invariant: `entries` is `block.entries()`, and stays so while the `Held` lives
+//! ([`KeepsBlock`]).
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::cache::Resident;
+use crate::slice::StableBytes;
+
+use super::Block;
+
+/// A handle that leads to one block for its whole life.
+///
+/// # Safety
+///
+/// `deref` must always return the same block, unchanged, wherever the handle is moved, and must
+/// return it for as long as the handle lives.
+pub(crate) unsafe trait KeepsBlock: Deref<Target = Block> {}
+
+// SAFETY: a shared reference leads to one block, which cannot change or move meanwhile.
+unsafe impl KeepsBlock for &Block {}
+
+/// How a table's cursor keeps a block.
+pub(crate) enum HeldBlock {
+    Shared(Arc<Resident<Block>>),
+    Private(Arc<Block>),
+}
+
+impl Deref for HeldBlock {
+    type Target = Block;
+
+    #[inline]
+    fn deref(&self) -> &Block {
+        match self {
+            HeldBlock::Shared(block) => block,
+            HeldBlock::Private(block) => block,
+        }
+    }
+}
+
+// SAFETY: either `Arc` leads to one block, whose count it holds; nothing changes a shared block.
+unsafe impl KeepsBlock for HeldBlock {}
+
+/// See the module.
+pub(crate) struct Held<B> {
+    entries: NonNull<[u8]>,
+    block: B,
+}
+
+// SAFETY: `entries` is a shared view of what `block` leads to, and blocks are `Sync`.
+unsafe impl<B: Send> Send for Held<B> {}
+// SAFETY: as above.
+unsafe impl<B: Sync> Sync for Held<B> {}
+
+impl<B: KeepsBlock> Held<B> {
+    pub fn new(block: B) -> Held<B> {
+        // By way of the bytes that promise to stay where they are.
+        let entries = &block.stable_bytes()[..block.entries().len()];
+        Held { entries: NonNull::from(entries), block }
+    }
+
+    #[inline(always)]
+    pub fn entries(&self) -> &[u8] {
+        // SAFETY: the block lives, since its handle does, and is the one the address was taken from
+        // (`KeepsBlock`); its bytes are where they were, and as they were (`StableBytes`).
+        unsafe { self.entries.as_ref() }
+    }
+
+    pub fn handle(&self) -> &B {
+        &self.block
+    }
+
+    pub fn into_handle(self) -> B {
+        self.block
+    }
+}
+
+impl<B: KeepsBlock> Deref for Held<B> {
+    type Target = Block;
+
+    fn deref(&self) -> &Block {
+        &self.block
+    }
+}

@@ -1,0 +1,280 @@
+//! Finds one key in a data block, without building the keys it passes.
+//!
+//! A cursor copies each key it passes, since the next one may share its prefix. A point lookup needs
+//! less: how many bytes the entry before has in common with the target, `matched`.
+//!
+//! ```text
+//! target          a p p l e
+//! entry before    a p p | e r …         matched 3, and before the target
+//! shared > 3      the byte after the first three is again `e`: before the target, matched stays
+//! shared = 3      compare the suffix with `l e`
+//! shared < 3      a larger byte within the first three: behind the target, which is absent
+//! ```
+//!
+//! That reasons about user keys, while `shared` counts bytes of internal keys. So where the entry
+//! before ends with the matched bytes (its next byte belongs to its trailer), and the entry shares
+//! more, the cursor decides. It is also the oracle of the tests.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use crate::encoding::coding::fixed64;
+use crate::encoding::key;
+use crate::encoding::key::{SequenceNumber, TRAILER_BYTES, are_equal, rarely};
+use crate::error::Damage;
+use crate::memory::LINE_BYTES;
+
+use super::cursor::BlockCursor;
+use super::entry::Entry;
+use super::key_heads::Place;
+use super::{Block, SeekStart};
+
+/// What a block says of a target.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// The newest entry of the user key at or after the target: trailer, and where the value lies.
+    Found { trailer: u64, value: Range<usize> },
+    /// An entry of another user key is at or after the target: the key is nowhere in the table.
+    Absent,
+    /// All entries are before the target.
+    PastEnd,
+}
+
+impl Block {
+    /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
+    /// `overlay` as for [`BlockCursor`].
+    #[cfg(test)]
+    pub fn find(
+        &self,
+        user_key: &[u8],
+        trailer: u64,
+        overlay: Option<SequenceNumber>,
+    ) -> Result<Search, Damage> {
+        self.find_from(self.search_start(user_key), user_key, trailer, overlay)
+    }
+
+    /// Starts to fetch the entry that a search from `start` will read.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, start: SeekStart) {
+        if let SeekStart::At(Place { offset, same_bytes: Some(_), .. }) = start {
+            self.prefetch(offset);
+            self.prefetch(offset + LINE_BYTES);
+        }
+    }
+
+    /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
+    /// `start` is this block's [`Block::search_start`]; `overlay` as for [`BlockCursor`].
+    #[inline(always)]
+    pub(crate) fn find_from(
+        &self,
+        start: SeekStart,
+        user_key: &[u8],
+        trailer: u64,
+        overlay: Option<SequenceNumber>,
+    ) -> Result<Search, Damage> {
+        let (offset, same_bytes) = match start {
+            SeekStart::At(Place { same_bytes: Some(same_bytes), offset, .. }) => {
+                (offset, same_bytes)
+            }
+            SeekStart::At(_) => return Ok(Search::Absent),
+            SeekStart::PastEnd => return Ok(Search::PastEnd),
+            SeekStart::Unknown => {
+                return rarely(move || {
+                    let start = self.restart_before(user_key, trailer, overlay)?;
+                    self.walk(start, 0, user_key, trailer, overlay)
+                });
+            }
+        };
+        // Nearly always it is this very entry. All bytes that it shares with the one before are known
+        // to be the target's, so the suffix decides.
+        let entry = Entry::decode(self.entries(), offset)?;
+        if entry.shared <= same_bytes
+            && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
+            && are_equal(suffix, &user_key[entry.shared..])
+            && shown(u64::from_le_bytes(*stored), overlay) <= trailer
+        {
+            let trailer = shown(u64::from_le_bytes(*stored), overlay);
+            return Ok(Search::Found { trailer, value: entry.value });
+        }
+        rarely(move || self.walk(offset, same_bytes, user_key, trailer, overlay))
+    }
+
+    /// The offset of the last restart point whose key is before the target.
+    fn restart_before(
+        &self,
+        user_key: &[u8],
+        trailer: u64,
+        overlay: Option<SequenceNumber>,
+    ) -> Result<usize, Damage> {
+        let (mut low, mut high) = (0, self.restart_count());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let restart_key = self.restart_key(middle)?;
+            let order = key::user_key(restart_key)
+                .cmp(user_key)
+                .then_with(|| trailer.cmp(&shown(key::trailer(restart_key), overlay)));
+            if order == Ordering::Less {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.restart(low)
+    }
+
+    /// Looks from the entry at `offset` on; all entries before it are before the target. Where that
+    /// entry's user key has `same_bytes` bytes, they are the first ones of the target.
+    fn walk(
+        &self,
+        mut offset: usize,
+        mut same_bytes: usize,
+        user_key: &[u8],
+        trailer: u64,
+        overlay: Option<SequenceNumber>,
+    ) -> Result<Search, Damage> {
+        let entries = self.entries();
+        let (mut matched, mut last_user_key_bytes) = (0, 0);
+        while offset < entries.len() {
+            let entry = Entry::decode(entries, offset)?;
+            let suffix = &entries[entry.suffix.clone()];
+            if entry.shared <= same_bytes {
+                // A whole key, which at a restart point may well begin like the one before; or the
+                // first entry, all of whose shared bytes are known.
+                matched = entry.shared;
+            }
+            same_bytes = 0;
+            let user_key_bytes = (entry.shared + suffix.len()).checked_sub(TRAILER_BYTES);
+            match entry.shared.cmp(&matched) {
+                Ordering::Less => return Ok(Search::Absent),
+                Ordering::Greater if last_user_key_bytes > matched => {}
+                Ordering::Equal if suffix.len() >= TRAILER_BYTES => {
+                    let (suffix, stored) = suffix.split_at(suffix.len() - TRAILER_BYTES);
+                    let wanted = &user_key[matched..];
+                    match suffix.cmp(wanted) {
+                        Ordering::Greater => return Ok(Search::Absent),
+                        Ordering::Equal if shown(fixed64(stored), overlay) <= trailer => {
+                            let trailer = shown(fixed64(stored), overlay);
+                            return Ok(Search::Found { trailer, value: entry.value });
+                        }
+                        Ordering::Equal => matched = user_key.len(),
+                        Ordering::Less => {
+                            matched +=
+                                suffix.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+                        }
+                    }
+                }
+                _ => return self.find_by_cursor(user_key, trailer, overlay),
+            }
+            let Some(user_key_bytes) = user_key_bytes else {
+                return self.find_by_cursor(user_key, trailer, overlay);
+            };
+            last_user_key_bytes = user_key_bytes;
+            offset = entry.value.end;
+        }
+        Ok(Search::PastEnd)
+    }
+
+    /// The plain way, for versions of one key and keys that continue another's trailer.
+    fn find_by_cursor(
+        &self,
+        user_key: &[u8],
+        trailer: u64,
+        overlay: Option<SequenceNumber>,
+    ) -> Result<Search, Damage> {
+        let mut cursor = BlockCursor::new(self, overlay);
+        cursor.seek_parts(user_key, trailer)?;
+        if !cursor.valid() {
+            return Ok(Search::PastEnd);
+        }
+        if key::user_key(cursor.key()) != user_key {
+            return Ok(Search::Absent);
+        }
+        Ok(Search::Found { trailer: key::trailer(cursor.key()), value: cursor.value_range() })
+    }
+}
+
+/// The trailer an entry is seen with.
+#[inline]
+fn shown(stored_trailer: u64, overlay: Option<SequenceNumber>) -> u64 {
+    match overlay {
+        None => stored_trailer,
+        Some(sequence) => key::pack(sequence, stored_trailer as u8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::builder::BlockBuilder;
+    use super::super::bytes::BlockBytes;
+    use super::*;
+    use crate::encoding::key::{internal_key, pack};
+
+    fn assert_finds_as_the_cursor(mut keys: Vec<Vec<u8>>, targets: &[Vec<u8>]) {
+        keys.sort_by(|a, b| key::compare(a, b));
+        keys.dedup();
+        for restart_interval in [1, 3, 16, 1000] {
+            let mut builder = BlockBuilder::new(restart_interval);
+            for (i, key) in keys.iter().enumerate() {
+                builder.add(key, &i.to_le_bytes());
+            }
+            let block = Block::new(BlockBytes::copy_from(builder.finish())).unwrap();
+            for target in targets {
+                for overlay in [None, Some(7)] {
+                    for trailer in [0, pack(2, 1), pack(2, 0xff), pack(7, 0xff), u64::MAX] {
+                        let found = block.find(target, trailer, overlay).unwrap();
+                        let expected = block.find_by_cursor(target, trailer, overlay).unwrap();
+                        assert_eq!(found, expected, "{target:?} {trailer:#x} in {keys:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_short_key_over_a_small_alphabet_is_found_as_the_cursor_finds_it() {
+        // Bytes that also occur in trailers, so that keys share bytes of trailers.
+        let alphabet = [0u8, 1, 2, 0xff];
+        let mut users: Vec<Vec<u8>> = vec![vec![]];
+        for length in 1..=3 {
+            let shorter: Vec<_> = users.iter().filter(|u| u.len() == length - 1).cloned().collect();
+            users.extend(shorter.iter().flat_map(|u| alphabet.map(|b| [&u[..], &[b]].concat())));
+        }
+        users.push(vec![1, 0, 0, 0, 0, 0, 0, 0, 1]);
+        users.push(vec![2, 1, 2, 0, 0, 0, 0, 0, 0, 0, 5]);
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..60 {
+            let mut keys = Vec::new();
+            for user in &users {
+                for sequence in 0..4 {
+                    if random(5) == 0 {
+                        keys.push(internal_key(user, sequence, random(2) as u8));
+                    }
+                }
+            }
+            assert_finds_as_the_cursor(keys, &users);
+        }
+    }
+
+    #[test]
+    fn damage_never_panics() {
+        let mut builder = BlockBuilder::new(4);
+        for i in 0..40u8 {
+            builder.add(&internal_key(&[b'k', i / 8, i], u64::from(i), 1), b"value");
+        }
+        let good = builder.finish().to_vec();
+        for at in 0..good.len() {
+            for change in [0x01, 0x08, 0x80, 0xff] {
+                let mut bad = good.clone();
+                bad[at] ^= change;
+                let Ok(block) = Block::new(BlockBytes::copy_from(&bad)) else { continue };
+                for i in 0..40 {
+                    let _ = block.find(&[b'k', i / 8, i], pack(99, 1), None);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Which filter a table holds, and how it is asked.
+//!
+//! ```text
+//! name in the metaindex                            what it leads to
+//! fullfilter.rocksdb.BuiltinBloomFilter            one filter: Bloom, Ribbon or legacy Bloom
+//! fullfilter.maypole.BumpedRibbon                  one filter: Maypole's bumped ribbon
+//! partitionedfilter.rocksdb.BuiltinBloomFilter     an index of filters, each for a range of keys
+//! filter.rocksdb.BuiltinBloomFilter                obsolete; passed over
+//! ```
+//!
+//! RocksDB passes over names it does not know: a table with a bumped ribbon is, to it, a table
+//! without a filter.
+//!
+//! What a filter holds, whole keys, prefixes or both, the table's properties say; see
+//! [`super::prefix_filter`].
+
+use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
+use crate::encoding::key::MAX_SEQUENCE;
+use crate::error::Result;
+use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
+
+use crate::table::LookupKey;
+use crate::table::format::file::{BlockFile, Buffer};
+use crate::table::format::footer::BlockHandle;
+use crate::table::format::properties::IndexForm;
+use crate::table::index::{Index, IndexParser};
+
+const ROCKSDB_FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
+const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
+const BUMPED_RIBBON: &str = "fullfilter.maypole.BumpedRibbon";
+
+/// The metaindex name of a full filter.
+pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
+    match encoding {
+        FilterEncoding::RocksDb => ROCKSDB_FULL,
+        FilterEncoding::BumpedRibbon => BUMPED_RIBBON,
+    }
+}
+
+/// Where a table's filter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoredFilter {
+    Full(BlockHandle, FilterEncoding),
+    /// The block is an index of filters.
+    Partitioned(BlockHandle),
+}
+
+impl StoredFilter {
+    /// The filter that a metaindex names, if any.
+    pub fn find(metaindex: &[(String, BlockHandle)]) -> Option<StoredFilter> {
+        let handle = |wanted: &str| {
+            metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
+        };
+        let full =
+            |encoding| Some(StoredFilter::Full(handle(full_filter_name(encoding))?, encoding));
+        full(FilterEncoding::RocksDb)
+            .or_else(|| full(FilterEncoding::BumpedRibbon))
+            .or_else(|| Some(StoredFilter::Partitioned(handle(ROCKSDB_PARTITIONED)?)))
+    }
+
+    pub fn handle(&self) -> BlockHandle {
+        match *self {
+            StoredFilter::Full(handle, _) | StoredFilter::Partitioned(handle) => handle,
+        }
+    }
+}
+
+/// A table's filter in memory.
+pub(crate) enum TableFilter {
+    Full(FilterReader),
+    /// Filter `i` holds the keys up to separator `i`. There is at least one.
+    Partitioned(Index, Vec<FilterReader>),
+}
+
+/// What a [`TableFilter`] says of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilterAnswer {
+    /// The table does not hold it.
+    No,
+    Maybe,
+    /// Maybe, since the filter that was asked cannot be trusted.
+    Untrusted,
+}
+
+impl TableFilter {
+    /// Reads the filter. One that is damaged in itself, its checksum right, is no error: it answers
+    /// "maybe".
+    pub fn read(
+        file: &BlockFile,
+        stored: StoredFilter,
+        form: IndexForm,
+        buffer: impl Buffer,
+    ) -> Result<TableFilter> {
+        let handle = match stored {
+            StoredFilter::Full(handle, encoding) => {
+                let bytes = file.read_metadata(handle)?.into_exact(buffer);
+                return Ok(TableFilter::Full(FilterReader::open(bytes, encoding)));
+            }
+            StoredFilter::Partitioned(handle) => handle,
+        };
+        // The upper level has the form of the table's index, but for the first keys.
+        let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
+        parser
+            .add(&file.read_metadata_block(handle)?)
+            .map_err(|damage| file.damaged(damage, handle))?;
+        let filters = parser.handles().iter().map(|&partition| {
+            let bytes = file.read_metadata(partition)?.into_exact(buffer);
+            Ok(FilterReader::open(bytes, FilterEncoding::RocksDb))
+        });
+        let filters: Vec<FilterReader> = filters.collect::<Result<_>>()?;
+        if filters.is_empty() {
+            return Ok(TableFilter::untrusted());
+        }
+        Ok(TableFilter::Partitioned(parser.finish(), filters))
+    }
+
+    /// The filter that answers "maybe" to everything.
+    pub fn untrusted() -> TableFilter {
+        TableFilter::Full(FilterReader::from_bytes(&[], FilterEncoding::RocksDb))
+    }
+
+    /// What the filter says of a key.
+    pub fn may_contain(&self, key: &LookupKey<'_>) -> FilterAnswer {
+        answer(self.filter_of(key), key)
+    }
+
+    /// The one filter, unless there are several.
+    #[inline(always)]
+    pub fn full(&self) -> Option<&FilterReader> {
+        match self {
+            TableFilter::Full(filter) => Some(filter),
+            TableFilter::Partitioned(..) => None,
+        }
+    }
+
+    /// The one filter, where it can be trusted and is fed [`LookupKey::hash`].
+    #[inline(always)]
+    pub fn full_of_hash64(&self) -> Option<&FilterReader> {
+        self.full().filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
+    }
+
+    /// What it says of the prefix of a key. The filter that holds the key's prefix is the one for
+    /// the key.
+    pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
+        answer(self.filter_of(key), &LookupKey::new(prefix, key.sequence))
+    }
+
+    /// Whether a filter for the keys from `lower` to before `upper` (`None`: to the end) lets their
+    /// common prefix through. Between two keys of a table lie at most two partitions: few are asked
+    /// before a "maybe".
+    pub fn admits_range(&self, prefix: &[u8], lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
+        let (index, filters) = match self {
+            TableFilter::Full(filter) => return answer(filter, &prefix) != FilterAnswer::No,
+            TableFilter::Partitioned(index, filters) => (index, filters),
+        };
+        let partition_of = |bound| partition(index, filters, &LookupKey::new(bound, MAX_SEQUENCE));
+        let last = upper.map_or(filters.len() - 1, partition_of);
+        let asked = filters.get(partition_of(lower)..=last).unwrap_or_default();
+        asked.iter().any(|filter| answer(filter, &prefix) != FilterAnswer::No)
+    }
+
+    /// The filter that holds the key, if any does.
+    #[inline(always)]
+    fn filter_of(&self, key: &LookupKey<'_>) -> &FilterReader {
+        match self {
+            TableFilter::Full(filter) => filter,
+            TableFilter::Partitioned(index, filters) => &filters[partition(index, filters, key)],
+        }
+    }
+
+    /// Bytes of memory behind the filter, itself excluded.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            TableFilter::Full(filter) => filter.memory_bytes() - size_of::<FilterReader>(),
+            TableFilter::Partitioned(index, filters) => {
+                index.heap_bytes() + filters.iter().map(FilterReader::memory_bytes).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// The hash a filter is fed. All but those of old files take the one that the lookup computed.
+#[inline]
+fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
+    match filter.hash_kind() {
+        HashKind::Hash64 => key.hash,
+        HashKind::LegacyHash32 => hash32(key.user_key, LEGACY_BLOOM_SEED).into(),
+    }
+}
+
+/// Keys past the last separator belong to the last filter.
+fn partition(index: &Index, filters: &[FilterReader], key: &LookupKey<'_>) -> usize {
+    index.find(key.user_key, key.trailer()).min(filters.len() - 1)
+}
+
+#[inline(always)]
+fn answer(filter: &FilterReader, key: &LookupKey<'_>) -> FilterAnswer {
+    if !filter.may_contain(filter_hash(filter, key)) {
+        return FilterAnswer::No;
+    }
+    match filter.untrusted() {
+        None => FilterAnswer::Maybe,
+        Some(_) => FilterAnswer::Untrusted,
+    }
+}

@@ -1,0 +1,130 @@
+//! The 32-bit checksums that guard blocks and footers.
+//!
+//! ```text
+//! id  name       value over: stored payload ++ compression type byte
+//! 0   none       0
+//! 1   CRC-32C    rotr32(crc, 15) + 0xa282ead8      ("masked", so that a CRC of CRCs is sound)
+//! 2   XXH32      seed 0
+//! 3   XXH64      seed 0, low 32 bits
+//! 4   XXH3       low 32 bits of XXH3-64 over all but the last byte, ^ last byte * 0x6b9083d9
+//! ```
+//!
+//! From format_version 6 on a *context* is added, modulo 2^32, so that a block found at the wrong
+//! place or in the wrong file does not verify.
+//!
+//! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of it.
+
+use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh32::xxh32;
+use xxhash_rust::xxh64::xxh64;
+
+/// Which checksum a table's blocks carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChecksumKind {
+    /// The field is stored as zero.
+    None,
+    /// CRC-32C, masked.
+    Crc32c,
+    /// XXH32.
+    XxHash32,
+    /// The low half of XXH64.
+    XxHash64,
+    /// XXH3 with the last byte folded in; what Maypole and today's RocksDB write.
+    Xxh3,
+}
+
+impl ChecksumKind {
+    /// The kind a footer's first byte stands for.
+    pub(crate) fn from_byte(byte: u8) -> Option<ChecksumKind> {
+        Some(match byte {
+            0 => ChecksumKind::None,
+            1 => ChecksumKind::Crc32c,
+            2 => ChecksumKind::XxHash32,
+            3 => ChecksumKind::XxHash64,
+            4 => ChecksumKind::Xxh3,
+            _ => return None,
+        })
+    }
+
+    /// The footer's byte for this kind.
+    pub(crate) fn to_byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The name RocksDB's tools print.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChecksumKind::None => "kNoChecksum",
+            ChecksumKind::Crc32c => "kCRC32c",
+            ChecksumKind::XxHash32 => "kxxHash",
+            ChecksumKind::XxHash64 => "kxxHash64",
+            ChecksumKind::Xxh3 => "kXXH3",
+        }
+    }
+
+    /// The checksum of `bytes`: a stored payload and its compression type byte.
+    pub(crate) fn of(self, bytes: &[u8]) -> u32 {
+        match self {
+            ChecksumKind::None => 0,
+            ChecksumKind::Crc32c => {
+                crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+            }
+            ChecksumKind::XxHash32 => xxh32(bytes, 0),
+            ChecksumKind::XxHash64 => xxh64(bytes, 0) as u32,
+            ChecksumKind::Xxh3 => match bytes.split_last() {
+                None => 0,
+                Some((&last, rest)) => Self::xxh3_of_parts(rest, last),
+            },
+        }
+    }
+
+    /// The XXH3 checksum of a payload and its type byte that do not lie together.
+    pub(crate) fn xxh3_of_parts(payload: &[u8], last: u8) -> u32 {
+        xxh3_64(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
+    }
+}
+
+/// What format_version 6 adds to the checksum of a block at `offset`. A file without a context has
+/// `base` 0 and nothing is added.
+pub(crate) fn context(base: u32, offset: u64) -> u32 {
+    if base == 0 {
+        return 0;
+    }
+    base ^ (offset as u32).wrapping_add((offset >> 32) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crc_is_the_masked_castagnoli_one() {
+        // RFC 3720, B.4: 32 bytes of zeros have the CRC-32C 0x8a9136aa.
+        let masked = 0x8a91_36aa_u32.rotate_right(15).wrapping_add(0xa282_ead8);
+        assert_eq!(ChecksumKind::Crc32c.of(&[0; 32]), masked);
+    }
+
+    #[test]
+    fn every_kind_but_none_sees_every_flipped_bit() {
+        let bytes: Vec<u8> = (0..100u8).collect();
+        for id in 1..=4 {
+            let kind = ChecksumKind::from_byte(id).unwrap();
+            assert_eq!(kind.to_byte(), id);
+            let right = kind.of(&bytes);
+            for bit in 0..bytes.len() * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(kind.of(&flipped), right, "{kind:?}, bit {bit}");
+            }
+        }
+        assert_eq!(ChecksumKind::from_byte(5), None);
+    }
+
+    #[test]
+    fn the_context_depends_on_file_and_place() {
+        assert_eq!(context(0, 4096), 0);
+        assert_eq!(context(7, 0), 7);
+        assert_ne!(context(7, 4096), context(7, 8192));
+        assert_ne!(context(7, 1 << 32), context(7, 0));
+    }
+}

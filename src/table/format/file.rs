@@ -1,0 +1,283 @@
+//! [`BlockFile`]: an open table file, from which blocks are read, one `pread` a block.
+//!
+//! Every read of a table file passes here and is counted here. Blocks have passed their checksum
+//! when they leave and are uncompressed. Nothing is cached.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::encoding::coding::fixed32;
+use crate::error::{Damage, Error, Result};
+use crate::fs::RandomAccessFile;
+use crate::memory::LineBuf;
+use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
+
+use super::compression::{Compressed, Failure};
+use super::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
+use super::limits::most_metadata_bytes;
+use crate::table::block::Block;
+use crate::table::block::bytes::BlockBytes;
+use crate::table::table::MOST_TAIL_BYTES;
+
+/// From this size on a block's memory is tried before it is taken.
+const LARGE_BLOCK_BYTES: usize = 1 << 20;
+
+/// A table file and its footer.
+pub(crate) struct BlockFile {
+    file: Arc<dyn RandomAccessFile>,
+    footer: Footer,
+    /// Where blocks end at the latest: where the footer begins.
+    limit: u64,
+    counters: Arc<Counters>,
+    file_counters: FileCounters,
+    /// The end of the file, while the table is being opened.
+    tail: Vec<u8>,
+}
+
+/// Makes a buffer of a length, whatever it holds: `LineBuf::zeroed`, or a cache's own memory.
+pub(crate) trait Buffer: Fn(usize) -> LineBuf + Copy {}
+
+impl<F: Fn(usize) -> LineBuf + Copy> Buffer for F {}
+
+/// A block as it is stored: payload and trailer.
+pub(crate) struct StoredBlock {
+    buffer: LineBuf,
+    handle: BlockHandle,
+}
+
+impl BlockFile {
+    /// Reads the footer, and what stands before it: `tail_bytes` in all, if there are so many.
+    pub fn open(
+        file: Arc<dyn RandomAccessFile>,
+        counters: Arc<Counters>,
+        tail_bytes: u64,
+    ) -> Result<BlockFile> {
+        let length = file.len();
+        let tail_bytes = tail_bytes.clamp(FOOTER_BYTES as u64, MOST_TAIL_BYTES).min(length);
+        let mut tail = vec![0; tail_bytes as usize];
+        let file_counters = FileCounters::new();
+        count_read(&counters, &file_counters, tail.len());
+        file.read_exact_at(length - tail_bytes, &mut tail)?;
+        let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
+        let footer = Footer::decode(footer, length, file.path())?;
+        let limit = length - FOOTER_BYTES as u64;
+        Ok(BlockFile { file, footer, limit, counters, file_counters, tail })
+    }
+
+    /// With a footer that was found by other means than at the file's end, where there may be none.
+    pub fn with_footer(
+        file: Arc<dyn RandomAccessFile>,
+        counters: Arc<Counters>,
+        footer: Footer,
+    ) -> BlockFile {
+        let (limit, file_counters) = (file.len(), FileCounters::new());
+        BlockFile { file, footer, limit, counters, file_counters, tail: Vec::new() }
+    }
+
+    /// Gives back the memory of the tail: the table is open.
+    pub fn forget_tail(&mut self) {
+        self.tail = Vec::new();
+    }
+
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub fn file(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
+
+    /// The counters of the database.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The counters of this file.
+    pub fn file_counters(&self) -> &FileCounters {
+        &self.file_counters
+    }
+
+    /// Where the footer begins: blocks end at or before it.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Damage in the block at `handle`, as an error that names the file.
+    pub fn damaged(&self, damage: Damage, handle: BlockHandle) -> Error {
+        damage.in_file(self.path(), handle.offset)
+    }
+
+    /// The payload of a block that is not data, checked and uncompressed.
+    pub fn read_metadata(&self, handle: BlockHandle) -> Result<BlockBytes> {
+        let stored = self.read_stored(handle, LineBuf::zeroed)?;
+        self.check(&stored)?;
+        self.uncompress_metadata(stored)
+    }
+
+    /// A block of entries that is not data.
+    pub fn read_metadata_block(&self, handle: BlockHandle) -> Result<Block> {
+        Block::new(self.read_metadata(handle)?).map_err(|damage| self.damaged(damage, handle))
+    }
+
+    /// Whether a stored block's checksum is right.
+    pub fn check(&self, stored: &StoredBlock) -> Result<()> {
+        stored.verify(&self.footer).map_err(|damage| self.damaged(damage, stored.handle))
+    }
+
+    /// A block of data.
+    pub fn read_data_block(&self, handle: BlockHandle) -> Result<Block> {
+        let stored = self.read_stored(handle, LineBuf::zeroed)?;
+        self.check(&stored)?;
+        Block::new(self.uncompress(stored, LineBuf::zeroed)?)
+            .map_err(|damage| self.damaged(damage, handle))
+    }
+
+    /// A block as it is stored, **not** checked.
+    pub fn read_stored(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<StoredBlock> {
+        if !handle.fits(self.limit()) {
+            let damage = Damage::new(
+                0,
+                format_args!("a block that ends by {}", self.limit()),
+                format_args!("{} bytes at {}", handle.bytes, handle.offset),
+            );
+            return Err(self.damaged(damage, handle));
+        }
+        // `fits` bounds this by the length of the file and by 2^32.
+        self.afford(handle.bytes as usize)?;
+        let mut buffer = buffer(handle.bytes as usize + BLOCK_TRAILER_BYTES);
+        self.read_bytes(handle.offset, &mut buffer)?;
+        Ok(StoredBlock { buffer, handle })
+    }
+
+    /// An error where there is no memory for a large block. Rust ends a program that asks for what is
+    /// not there, and how much is asked for here the file decides.
+    fn afford(&self, bytes: usize) -> Result<()> {
+        let mut probe = Vec::<u8>::new();
+        if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {
+            return Err(Error::io(
+                self.path(),
+                "get memory to read",
+                ErrorKind::OutOfMemory.into(),
+            ));
+        }
+        // The compiler may leave out memory that nobody looks at.
+        std::hint::black_box(&probe);
+        Ok(())
+    }
+
+    /// Fills `buffer` by one read.
+    pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let tail_offset = self.file.len() - self.tail.len() as u64;
+        if offset >= tail_offset {
+            let in_tail = self.tail.get((offset - tail_offset) as usize..);
+            if let Some(bytes) = in_tail.and_then(|bytes| bytes.get(..buffer.len())) {
+                buffer.copy_from_slice(bytes);
+                return Ok(());
+            }
+        }
+        count_read(&self.counters, &self.file_counters, buffer.len());
+        self.file.read_exact_at(offset, buffer)
+    }
+
+    /// The payload of a checked block of data.
+    pub fn uncompress(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<BlockBytes> {
+        self.uncompress_up_to(u64::MAX, stored, buffer)
+    }
+
+    /// The payload of a checked block that is not data.
+    pub fn uncompress_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
+        self.uncompress_up_to(most_metadata_bytes(self.limit()), stored, LineBuf::zeroed)
+    }
+
+    fn uncompress_up_to(
+        &self,
+        most: u64,
+        stored: StoredBlock,
+        buffer: impl Buffer,
+    ) -> Result<BlockBytes> {
+        let handle = stored.handle;
+        let fail = |failure| match failure {
+            Failure::Damage(damage) => self.damaged(damage, handle),
+            Failure::Unsupported(what) => unsupported(self.path(), what),
+        };
+        let compressed =
+            Compressed::open(stored.payload(), stored.compression_type()).map_err(fail)?;
+        match compressed {
+            None => {
+                let length = stored.payload().len();
+                Ok(BlockBytes::new(stored.buffer, length))
+            }
+            Some(compressed) if compressed.uncompressed_bytes as u64 > most => {
+                let expected = format_args!("at most {most} bytes of metadata").to_string();
+                let found = compressed.uncompressed_bytes;
+                Err(self.damaged(Damage::new(0, expected, found), handle))
+            }
+            Some(compressed) => {
+                self.afford(compressed.uncompressed_bytes)?;
+                let mut out = buffer(compressed.uncompressed_bytes);
+                compressed
+                    .decompress_into(&mut out)
+                    .map_err(|damage| fail(Failure::Damage(damage)))?;
+                let length = out.len();
+                Ok(BlockBytes::new(out, length))
+            }
+        }
+    }
+}
+
+fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
+    counters.add(Ticker::FileReads, 1);
+    counters.add(Ticker::FileReadBytes, bytes as u64);
+    file_counters.add(FileTicker::Reads, 1);
+    file_counters.add(FileTicker::ReadBytes, bytes as u64);
+}
+
+impl StoredBlock {
+    /// A block whose bytes, trailer included, were read with others.
+    pub fn copy_from(
+        payload_and_trailer: &[u8],
+        handle: BlockHandle,
+        buffer: impl Buffer,
+    ) -> StoredBlock {
+        debug_assert_eq!(payload_and_trailer.len() as u64, handle.bytes + 5);
+        let mut buffer = buffer(payload_and_trailer.len());
+        buffer.copy_from_slice(payload_and_trailer);
+        StoredBlock { buffer, handle }
+    }
+
+    pub fn handle(&self) -> BlockHandle {
+        self.handle
+    }
+
+    pub fn payload(&self) -> &[u8] {
+        &self.buffer[..self.handle.bytes as usize]
+    }
+
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.handle.bytes as usize]
+    }
+
+    pub fn compression_type(&self) -> u8 {
+        self.buffer[self.handle.bytes as usize]
+    }
+
+    /// Whether the trailer's checksum is that of the stored bytes.
+    pub fn verify(&self, footer: &Footer) -> Result<(), Damage> {
+        let (covered, stored) = self.buffer.split_at(self.handle.bytes as usize + 1);
+        let stored = fixed32(stored);
+        let computed = footer.block_checksum(covered, self.handle.offset);
+        if stored != computed {
+            return Err(Damage::new(
+                covered.len(),
+                format_args!("block checksum {computed:#010x} ({})", footer.checksum.name()),
+                format_args!("{stored:#010x}"),
+            ));
+        }
+        Ok(())
+    }
+}

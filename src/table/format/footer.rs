@@ -1,0 +1,272 @@
+//! What stands at fixed places in a table: block handles, block trailers and the footer.
+//!
+//! ```text
+//! file    data blocks | filter | index | properties | metaindex | footer
+//! block   payload | u8 compression type | u32 checksum
+//! handle  varint64 offset | varint64 payload bytes (the 5 trailer bytes not counted)
+//!
+//! footer, the last 53 bytes of the file
+//!   0   1  checksum type
+//!   1  40  format_version 2 to 5: metaindex handle, index handle, zeros
+//!          format_version 6, 7:   1   4  3e 00 7a 00
+//!                                 5   4  checksum of the footer, this field taken as zero
+//!                                 9   4  base of the checksum context, never zero
+//!                                13   4  metaindex bytes; it ends where the footer begins
+//!                                17  16  reserved
+//!                                33   8  zero; anything else asks for a feature we do not know
+//!  41   4  format_version
+//!  45   8  magic 0x88e241b785f4cff7
+//! ```
+//!
+//! Only the footer's place is given. With format_version 6 and later the index handle lives in the
+//! metaindex. Source: the format of RocksDB's BlockBasedTable.
+
+use std::path::Path;
+
+use crate::encoding::coding::{Decoder, fixed32, fixed64, put_fixed32, put_fixed64, put_varint};
+use crate::error::{Damage, Error, Result};
+
+use super::checksum::{ChecksumKind, context};
+
+/// Bytes after every block's payload.
+pub(crate) const BLOCK_TRAILER_BYTES: usize = 5;
+/// Bytes of the footer.
+pub(crate) const FOOTER_BYTES: usize = 53;
+/// The format_version this writer uses: the newest that every RocksDB since 6.6 reads.
+pub(crate) const WRITTEN_VERSION: u32 = 5;
+
+const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
+const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
+const EXTENDED_MARK: [u8; 4] = [0x3e, 0x00, 0x7a, 0x00];
+
+/// Where a block lies in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlockHandle {
+    /// Byte offset of the payload.
+    pub offset: u64,
+    /// Bytes of the stored payload, without the 5 trailer bytes.
+    pub bytes: u64,
+}
+
+impl BlockHandle {
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Result<BlockHandle, Damage> {
+        let offset = decoder.varint("block offset")?;
+        let bytes = decoder.varint("block size")?;
+        Ok(BlockHandle { offset, bytes })
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.offset);
+        put_varint(out, self.bytes);
+    }
+
+    /// The first byte after the trailer; `None` when that is past 2^64.
+    pub(crate) fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.bytes)?.checked_add(BLOCK_TRAILER_BYTES as u64)
+    }
+
+    /// Whether block and trailer end at or before `limit`, and the block can be addressed by the
+    /// 32-bit offsets that blocks use inside.
+    pub(crate) fn fits(self, limit: u64) -> bool {
+        self.end().is_some_and(|end| end <= limit) && self.bytes < u64::from(u32::MAX)
+    }
+}
+
+/// The decoded end of a table file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footer {
+    /// RocksDB's `format_version`.
+    pub format_version: u32,
+    /// The checksum of every block.
+    pub checksum: ChecksumKind,
+    /// Base of the checksum context; 0 below format_version 6.
+    pub checksum_context_base: u32,
+    /// The block of names and handles.
+    pub metaindex: BlockHandle,
+    /// The index block; from format_version 6 on the metaindex names it instead.
+    pub index: Option<BlockHandle>,
+}
+
+impl Footer {
+    /// Decodes the last bytes of a file of `file_bytes`. `tail` is the last 53 bytes, or all of a
+    /// shorter file.
+    pub(crate) fn decode(tail: &[u8], file_bytes: u64, file: &Path) -> Result<Footer> {
+        let footer_offset = file_bytes.saturating_sub(FOOTER_BYTES as u64);
+        if tail.len() < FOOTER_BYTES {
+            let found = format!("{} bytes", tail.len());
+            return Err(Damage::new(0, "a table of at least 53 bytes", found).in_file(file, 0));
+        }
+        let magic = fixed64(&tail[45..]);
+        let format_version = fixed32(&tail[41..]);
+        if magic == LEGACY_MAGIC {
+            return Err(unsupported(file, "tables of format_version 0 and 1"));
+        }
+        if magic != MAGIC {
+            return Err(Damage::new(
+                45,
+                format_args!("the magic number {MAGIC:#x} of a RocksDB table"),
+                format_args!("{magic:#x}"),
+            )
+            .in_file(file, footer_offset));
+        }
+        if !(2..=7).contains(&format_version) {
+            return Err(unsupported(
+                file,
+                format_args!("format_version {format_version} (this build reads 2 to 7)"),
+            ));
+        }
+        let checksum = ChecksumKind::from_byte(tail[0]).ok_or_else(|| {
+            unsupported(file, format_args!("checksum type {} (this build reads 0 to 4)", tail[0]))
+        })?;
+        let decoded = if format_version >= 6 {
+            Self::decode_extended(tail, footer_offset, format_version, checksum)
+        } else {
+            Self::decode_plain(tail, format_version, checksum)
+        };
+        let footer = decoded.map_err(|damage| damage.in_file(file, footer_offset))?;
+        for (handle, name) in [(Some(footer.metaindex), "metaindex"), (footer.index, "index")] {
+            if let Some(handle) = handle
+                && !handle.fits(footer_offset)
+            {
+                return Err(Damage::new(
+                    1,
+                    format_args!("the {name} block before the footer at {footer_offset}"),
+                    format_args!("{} bytes at {}", handle.bytes, handle.offset),
+                )
+                .in_file(file, footer_offset));
+            }
+        }
+        Ok(footer)
+    }
+
+    fn decode_plain(
+        tail: &[u8],
+        format_version: u32,
+        checksum: ChecksumKind,
+    ) -> Result<Footer, Damage> {
+        let mut decoder = Decoder::new(&tail[1..41]);
+        let metaindex = BlockHandle::decode(&mut decoder)?;
+        let index = BlockHandle::decode(&mut decoder)?;
+        Ok(Footer {
+            format_version,
+            checksum,
+            checksum_context_base: 0,
+            metaindex,
+            index: Some(index),
+        })
+    }
+
+    fn decode_extended(
+        tail: &[u8],
+        footer_offset: u64,
+        format_version: u32,
+        checksum: ChecksumKind,
+    ) -> Result<Footer, Damage> {
+        if tail[1..5] != EXTENDED_MARK {
+            let found = format_args!("{:02x?}", &tail[1..5]).to_string();
+            return Err(Damage::new(1, "3e 00 7a 00, the mark of an extended footer", found));
+        }
+        let base = fixed32(&tail[9..]);
+        if base == 0 {
+            return Err(Damage::new(9, "a checksum context base above 0", 0));
+        }
+        if checksum != ChecksumKind::None {
+            let mut zeroed = [0; FOOTER_BYTES];
+            zeroed.copy_from_slice(tail);
+            zeroed[5..9].fill(0);
+            let computed = checksum.of(&zeroed).wrapping_add(context(base, footer_offset));
+            let stored = fixed32(&tail[5..]);
+            if stored != computed {
+                return Err(Damage::new(
+                    5,
+                    format_args!("footer checksum {computed:#010x}"),
+                    format_args!("{stored:#010x}"),
+                ));
+            }
+        }
+        if tail[33..41] != [0; 8] {
+            let found = format_args!("{:02x?}", &tail[33..41]).to_string();
+            return Err(Damage::new(33, "eight zero bytes (no unknown feature)", found));
+        }
+        let bytes = u64::from(fixed32(&tail[13..]));
+        let offset =
+            footer_offset.checked_sub(bytes + BLOCK_TRAILER_BYTES as u64).ok_or_else(|| {
+                Damage::new(13, "a metaindex inside the file", format_args!("{bytes} bytes"))
+            })?;
+        Ok(Footer {
+            format_version,
+            checksum,
+            checksum_context_base: base,
+            metaindex: BlockHandle { offset, bytes },
+            index: None,
+        })
+    }
+
+    /// The footer this writer ends a table with.
+    pub(crate) fn encode_plain(metaindex: BlockHandle, index: BlockHandle) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FOOTER_BYTES);
+        out.push(ChecksumKind::Xxh3.to_byte());
+        metaindex.encode(&mut out);
+        index.encode(&mut out);
+        out.resize(41, 0);
+        put_fixed32(&mut out, WRITTEN_VERSION);
+        put_fixed64(&mut out, MAGIC);
+        out
+    }
+
+    /// The checksum the trailer of a block at `offset` must hold; `stored` is payload and type byte.
+    pub(crate) fn block_checksum(&self, stored: &[u8], offset: u64) -> u32 {
+        self.checksum.of(stored).wrapping_add(context(self.checksum_context_base, offset))
+    }
+}
+
+pub(crate) fn unsupported(file: &Path, what: impl std::fmt::Display) -> Error {
+    Error::Unsupported { file: file.to_owned(), what: what.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "t.sst";
+
+    fn decode(tail: &[u8], file_bytes: u64) -> Result<Footer> {
+        Footer::decode(tail, file_bytes, Path::new(FILE))
+    }
+
+    #[test]
+    fn the_footer_we_write_is_read_back() {
+        let metaindex = BlockHandle { offset: 900, bytes: 50 };
+        let index = BlockHandle { offset: 500, bytes: 300 };
+        let bytes = Footer::encode_plain(metaindex, index);
+        assert_eq!(bytes.len(), FOOTER_BYTES);
+        let footer = decode(&bytes, 955 + 53).unwrap();
+        assert_eq!((footer.metaindex, footer.index), (metaindex, Some(index)));
+        assert_eq!(footer.format_version, 5);
+        // One byte less in front of the footer, and the metaindex would overlap it.
+        assert!(matches!(decode(&bytes, 954 + 53), Err(Error::Corruption { .. })));
+    }
+
+    #[test]
+    fn foreign_and_old_files_are_told_apart() {
+        let index = BlockHandle { offset: 0, bytes: 0 };
+        let good = Footer::encode_plain(index, index);
+        let mut magic = good.clone();
+        magic[50] ^= 1;
+        let message = decode(&magic, 1000).unwrap_err().to_string();
+        assert!(message.contains("t.sst: damaged at offset 992"), "{message}");
+        for version in [0, 1, 8, u32::MAX] {
+            let mut other = good.clone();
+            other[41..45].copy_from_slice(&version.to_le_bytes());
+            assert!(matches!(decode(&other, 1000), Err(Error::Unsupported { .. })), "{version}");
+        }
+        assert!(matches!(decode(&good[1..], 52), Err(Error::Corruption { .. })));
+    }
+
+    #[test]
+    fn a_handle_near_the_end_of_the_number_range_does_not_overflow() {
+        for (offset, bytes) in [(u64::MAX, 1), (1, u64::MAX), (u64::MAX - 5, 0)] {
+            assert!(!BlockHandle { offset, bytes }.fits(u64::MAX - 1));
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What the bytes of a table file mean, outside of its blocks' entries.
+
+pub(crate) mod checksum;
+pub(crate) mod compression;
+pub(crate) mod file;
+pub(crate) mod footer;
+pub(crate) mod identity;
+pub(crate) mod limits;
+pub(crate) mod properties;

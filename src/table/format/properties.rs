@@ -1,0 +1,369 @@
+//! The properties block: what a table says about itself.
+//!
+//! An ordinary block of names and values. Three of them decide how the file is parsed
+//! ([`TableProperties::index_form`]); the others inform. An absent one has a default, so a file
+//! needs only the index type.
+//!
+//! Values come in four encodings, and nothing in the file says which: this module knows the names.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use super::identity::{TableIdentity, table_identity};
+use crate::encoding::coding::{fixed32, fixed64, varint};
+use crate::error::Damage;
+use crate::memory::LineBuf;
+
+use super::limits::KeyBytes;
+use crate::table::block::Block;
+use crate::table::block::bytes::BlockBytes;
+use crate::table::filter::prefix::PrefixExtractor;
+
+/// The names this crate reads or writes. RocksDB's own, so that its tools understand them.
+pub(crate) mod names {
+    pub const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
+    pub const INDEX_KEY_IS_USER_KEY: &str = "rocksdb.index.key.is.user.key";
+    pub const INDEX_VALUE_IS_DELTA_ENCODED: &str = "rocksdb.index.value.is.delta.encoded";
+    pub const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
+    pub const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
+    pub const PREFIX_EXTRACTOR: &str = "rocksdb.prefix.extractor.name";
+    pub const COMPARATOR: &str = "rocksdb.comparator";
+    pub const COMPRESSION: &str = "rocksdb.compression";
+    pub const FILTER_POLICY: &str = "rocksdb.filter.policy";
+    pub const MERGE_OPERATOR: &str = "rocksdb.merge.operator";
+    pub const PROPERTY_COLLECTORS: &str = "rocksdb.property.collectors";
+    pub const ENTRIES: &str = "rocksdb.num.entries";
+    pub const DELETIONS: &str = "rocksdb.deleted.keys";
+    pub const MERGE_OPERANDS: &str = "rocksdb.merge.operands";
+    pub const RANGE_DELETIONS: &str = "rocksdb.num.range-deletions";
+    pub const FILTER_ENTRIES: &str = "rocksdb.num.filter_entries";
+    pub const DATA_BLOCKS: &str = "rocksdb.num.data.blocks";
+    pub const RAW_KEY_BYTES: &str = "rocksdb.raw.key.size";
+    pub const RAW_VALUE_BYTES: &str = "rocksdb.raw.value.size";
+    pub const DATA_BYTES: &str = "rocksdb.data.size";
+    pub const INDEX_BYTES: &str = "rocksdb.index.size";
+    pub const FILTER_BYTES: &str = "rocksdb.filter.size";
+    pub const FORMAT_VERSION: &str = "rocksdb.format.version";
+    pub const FIXED_KEY_LENGTH: &str = "rocksdb.fixed.key.length";
+    pub const COLUMN_FAMILY_ID: &str = "rocksdb.column.family.id";
+    pub const COLUMN_FAMILY_NAME: &str = "rocksdb.column.family.name";
+    pub const SMALLEST_SEQUENCE: &str = "rocksdb.key.smallest.seqno";
+    pub const LARGEST_SEQUENCE: &str = "rocksdb.key.largest.seqno";
+    pub const TAIL_START: &str = "rocksdb.tail.start.offset";
+    pub const ORIGINAL_FILE_NUMBER: &str = "rocksdb.original.file.number";
+    pub const DB_IDENTITY: &str = "rocksdb.creating.db.identity";
+    pub const SESSION_IDENTITY: &str = "rocksdb.creating.session.identity";
+    pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
+    pub const GLOBAL_SEQUENCE: &str = "rocksdb.external_sst_file.global_seqno";
+    /// Maypole's own: the false-positive rate the filter was built for, as text.
+    pub const PREDICTED_FPR: &str = "maypole.filter.predicted.fpr";
+    /// Maypole's own: the filter's specification.
+    pub const FILTER_SPEC: &str = "maypole.filter.spec";
+    /// Maypole's own: why the filter is of another family than was asked for.
+    pub const FILTER_FALLBACK: &str = "maypole.filter.fallback";
+}
+
+/// The comparator both RocksDB and this crate use unless told otherwise: plain byte order.
+pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
+
+/// A property, decoded by what its name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PropertyValue<'a> {
+    /// A number, in whichever encoding.
+    Number(u64),
+    /// Text.
+    Text(&'a str),
+    /// Bytes that are neither, or that do not decode as their name says.
+    Bytes(&'a [u8]),
+}
+
+impl fmt::Display for PropertyValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PropertyValue::Number(number) => write!(f, "{number}"),
+            PropertyValue::Text(text) => write!(f, "{text}"),
+            PropertyValue::Bytes(bytes) => {
+                write!(f, "0x")?;
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+            }
+        }
+    }
+}
+
+/// The properties of a table, by name.
+#[derive(Debug, Clone, Default)]
+pub struct TableProperties {
+    /// Names and values in turn, in the order of the names. One piece: every open table keeps it.
+    bytes: Box<[u8]>,
+    /// Where each name and each value ends.
+    ends: Box<[[u32; 2]]>,
+}
+
+impl TableProperties {
+    /// Reads the block, which stands in a file of `file_bytes`.
+    pub(crate) fn decode(block: &Block, file_bytes: u64) -> Result<TableProperties, Damage> {
+        let mut entries = BTreeMap::new();
+        let mut scan = block.scan();
+        let mut key_bytes = KeyBytes::new(file_bytes);
+        while let Some((name, value)) = scan.next()? {
+            key_bytes.take(name.len())?;
+            entries.insert(name.to_vec(), value.to_vec());
+        }
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for (name, value) in entries {
+            bytes.extend_from_slice(&name);
+            let name_end = bytes.len();
+            bytes.extend_from_slice(&value);
+            let Ok(end) = u32::try_from(bytes.len()) else {
+                return Err(Damage::new(0, "less than 4 GiB of properties", bytes.len()));
+            };
+            ends.push([name_end as u32, end]);
+        }
+        Ok(TableProperties { bytes: bytes.into(), ends: ends.into() })
+    }
+
+    /// Name and value of property `i`.
+    fn entry(&self, i: usize) -> (&[u8], &[u8]) {
+        let start = i.checked_sub(1).map_or(0, |before| self.ends[before][1]) as usize;
+        let [name_end, end] = self.ends[i].map(|end| end as usize);
+        (&self.bytes[start..name_end], &self.bytes[name_end..end])
+    }
+
+    /// Bytes of memory behind the properties.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.ends)
+    }
+
+    /// Where, in a properties block that may not verify, the sequence number lies that RocksDB
+    /// overwrites at ingestion.
+    pub(crate) fn global_sequence_place(payload: &[u8]) -> Option<Range<usize>> {
+        let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
+        let block = Block::new(bytes).ok()?;
+        let mut scan = block.scan();
+        while let Some((name, value)) = scan.next().ok()? {
+            if name == names::GLOBAL_SEQUENCE.as_bytes() && value.len() == 8 {
+                return Some(scan.value_range());
+            }
+        }
+        None
+    }
+
+    /// The stored bytes of a property.
+    pub fn raw(&self, name: &str) -> Option<&[u8]> {
+        let mut entries = (0..self.ends.len()).map(|i| self.entry(i));
+        entries.find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// A property, decoded by what its name stands for.
+    pub fn get(&self, name: &str) -> Option<PropertyValue<'_>> {
+        self.raw(name).map(|raw| decode_value(name.as_bytes(), raw))
+    }
+
+    /// A property that is a number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        match self.get(name)? {
+            PropertyValue::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A property that is text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            PropertyValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// All of them in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, PropertyValue<'_>)> {
+        (0..self.ends.len())
+            .map(|i| self.entry(i))
+            .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))
+    }
+
+    /// What tells this table from every other: made of who created it.
+    pub(crate) fn identity(&self) -> Option<TableIdentity> {
+        let db = self.text(names::DB_IDENTITY)?;
+        let session = self.text(names::SESSION_IDENTITY)?;
+        table_identity(db, session, self.number(names::ORIGINAL_FILE_NUMBER)?)
+    }
+
+    /// Number of entries, range deletions included.
+    pub fn entries(&self) -> u64 {
+        self.number(names::ENTRIES).unwrap_or(0)
+    }
+
+    /// Whether the filter, if there is one, holds whole keys.
+    pub(crate) fn whole_key_filtering(&self) -> bool {
+        self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
+    }
+
+    /// How the prefixes in the filter, if there is one, were cut. `None` when it holds none, or
+    /// when they were cut by a rule that is unknown here.
+    pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
+        let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
+        let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;
+        PrefixExtractor::from_name(name)
+    }
+
+    /// How the index block is to be read.
+    pub(crate) fn index_form(&self) -> Result<IndexForm, Damage> {
+        let raw = self.raw(names::INDEX_TYPE);
+        let kind = match raw {
+            Some(raw) if raw.len() == 4 => fixed32(raw),
+            _ => {
+                return Err(Damage::new(
+                    0,
+                    format_args!("4 bytes of the property {}", names::INDEX_TYPE),
+                    raw.map_or("none".to_string(), |raw| format!("{} bytes", raw.len())),
+                ));
+            }
+        };
+        if kind > 3 {
+            return Err(Damage::new(0, "an index type from 0 to 3", kind));
+        }
+        Ok(IndexForm {
+            two_level: kind == 2,
+            first_keys: kind == 3,
+            user_keys: self.flag(names::INDEX_KEY_IS_USER_KEY)?,
+            delta_values: self.flag(names::INDEX_VALUE_IS_DELTA_ENCODED)?,
+        })
+    }
+
+    /// A number that decides how the file is parsed: absent is false, undecodable is damage.
+    fn flag(&self, name: &str) -> Result<bool, Damage> {
+        match (self.raw(name), self.number(name)) {
+            (None, _) => Ok(false),
+            (_, Some(0)) => Ok(false),
+            (_, Some(1)) => Ok(true),
+            (Some(raw), _) => {
+                let found = format!("{raw:02x?}");
+                Err(Damage::new(0, format_args!("0 or 1 as property {name}"), found))
+            }
+        }
+    }
+}
+
+/// How index blocks are written in one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexForm {
+    /// The index block leads to further index blocks, not to data.
+    pub two_level: bool,
+    /// Each value ends with the first key of its block.
+    pub first_keys: bool,
+    /// Separators are user keys; else internal keys.
+    pub user_keys: bool,
+    /// Values carry no length, and after a shared prefix only the difference of sizes.
+    pub delta_values: bool,
+}
+
+/// The encoding is the name's: `u32` and `u64` for these few, text for those, varint for the rest
+/// of RocksDB's. For an unknown name: text where it is printable.
+fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
+    let name = std::str::from_utf8(name).unwrap_or("");
+    let number = match name {
+        names::INDEX_TYPE | names::EXTERNAL_VERSION => {
+            (raw.len() == 4).then(|| fixed32(raw).into())
+        }
+        names::GLOBAL_SEQUENCE => (raw.len() == 8).then(|| fixed64(raw)),
+        _ if is_text(name) || !name.starts_with("rocksdb.") => None,
+        _ => varint(raw).filter(|&(_, length)| length == raw.len()).map(|(number, _)| number),
+    };
+    if let Some(number) = number {
+        return PropertyValue::Number(number);
+    }
+    match std::str::from_utf8(raw) {
+        Ok(text) if !text.chars().any(char::is_control) => PropertyValue::Text(text),
+        _ => PropertyValue::Bytes(raw),
+    }
+}
+
+fn is_text(name: &str) -> bool {
+    matches!(
+        name,
+        names::COMPARATOR
+            | names::COMPRESSION
+            | names::FILTER_POLICY
+            | names::MERGE_OPERATOR
+            | names::PROPERTY_COLLECTORS
+            | names::PREFIX_EXTRACTOR
+            | names::WHOLE_KEY_FILTERING
+            | names::PREFIX_FILTERING
+            | names::COLUMN_FAMILY_NAME
+            | names::DB_IDENTITY
+            | names::SESSION_IDENTITY
+            | "rocksdb.block.based.table.decoupled.partitioned.filters"
+            | "rocksdb.compression_options"
+            | "rocksdb.creating.host.identity"
+            | "rocksdb.sequence.number.time.map"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::block::builder::BlockBuilder;
+
+    fn properties(pairs: &[(&str, &[u8])]) -> TableProperties {
+        let mut builder = BlockBuilder::new(usize::MAX);
+        for (name, value) in pairs {
+            builder.add(name.as_bytes(), value);
+        }
+        let block = Block::new(BlockBytes::copy_from(builder.finish())).unwrap();
+        TableProperties::decode(&block, 1 << 20).unwrap()
+    }
+
+    #[test]
+    fn each_property_is_decoded_as_its_name_says() {
+        let properties = properties(&[
+            (names::INDEX_TYPE, &[2, 0, 0, 0]),
+            (names::COMPARATOR, b"leveldb.BytewiseComparator"),
+            (names::GLOBAL_SEQUENCE, &[9, 0, 0, 0, 0, 0, 0, 0]),
+            (names::ENTRIES, &[0xac, 0x02]),
+            ("rocksdb.whatever.comes.later", &[0x80]),
+            ("user.text", b"1"),
+        ]);
+        assert_eq!(properties.number(names::INDEX_TYPE), Some(2));
+        assert_eq!(properties.number(names::GLOBAL_SEQUENCE), Some(9));
+        assert_eq!(properties.entries(), 300);
+        assert_eq!(properties.text(names::COMPARATOR), Some(BYTEWISE_COMPARATOR));
+        assert_eq!(properties.text("user.text"), Some("1"));
+        let odd = properties.get("rocksdb.whatever.comes.later").unwrap();
+        assert_eq!(odd, PropertyValue::Bytes(&[0x80]));
+        assert_eq!(odd.to_string(), "0x80");
+        assert_eq!(properties.iter().count(), 6);
+    }
+
+    #[test]
+    fn prefixes_are_asked_for_only_where_the_file_says_how_they_were_cut() {
+        let fixed: &[u8] = b"rocksdb.FixedPrefix.4";
+        let cut = |pairs: &[(&str, &[u8])]| properties(pairs).prefix_extractor().is_some();
+        assert!(cut(&[(names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(cut(&[(names::PREFIX_FILTERING, b"1"), (names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(!cut(&[(names::PREFIX_FILTERING, b"0"), (names::PREFIX_EXTRACTOR, fixed)]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"nullptr")]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"my.extractor")]));
+        assert!(!cut(&[(names::PREFIX_EXTRACTOR, b"rocksdb.FixedPrefix.\xff")]));
+        assert!(!cut(&[(names::PREFIX_FILTERING, b"1")]));
+    }
+
+    #[test]
+    fn the_index_form_has_defaults_but_no_default_type() {
+        let form = properties(&[(names::INDEX_TYPE, &[0; 4])]).index_form().unwrap();
+        let plain = IndexForm {
+            two_level: false,
+            first_keys: false,
+            user_keys: false,
+            delta_values: false,
+        };
+        assert_eq!(form, plain);
+        assert!(properties(&[]).index_form().is_err());
+        assert!(properties(&[(names::INDEX_TYPE, &[4, 0, 0, 0])]).index_form().is_err());
+        assert!(properties(&[(names::INDEX_TYPE, &[0])]).index_form().is_err());
+        let bad = &[(names::INDEX_TYPE, &[0u8; 4][..]), (names::INDEX_KEY_IS_USER_KEY, &[2])];
+        assert!(properties(bad).index_form().is_err());
+    }
+}

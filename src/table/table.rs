@@ -1,0 +1,405 @@
+//! [`Table`]: an open table, its parts and how they are loaded.
+//!
+//! ```text
+//! Table ── filter  [slot] ──► TableFilter                      both loaded through the block cache
+//!      └── index   [slot] ──► TableIndex ── Index              at the first use, and charged to it
+//!                                        └─ blocks [slot …] ──► Block
+//! ```
+//!
+//! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide entries
+//! of this table and of others, so they are asked beside the filter, not behind it: see
+//! [`Table::ranges`]. An evicted part is loaded again at its next use. Point lookups are in
+//! [`super::lookup`].
+
+use std::sync::Arc;
+
+use crate::cache::{BlockCache, BlockKind, Lease, Reservation, Slots};
+use crate::encoding::key::SequenceNumber;
+use crate::error::{Damage, Error, Result};
+use crate::fs::RandomAccessFile;
+use crate::memory::LineBuf;
+use crate::range_tombstones::RangeTombstones;
+use crate::slice::StableBytes;
+use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
+use crate::sync::Guard;
+
+use super::block::Block;
+use super::filter::block::{StoredFilter, TableFilter};
+use super::filter::info::TableFilterInfo;
+use super::filter::prefix_filter::PrefixFilter;
+use super::format::file::{BlockFile, Buffer, StoredBlock};
+use super::format::footer::{BlockHandle, Footer, unsupported};
+use super::format::properties::{IndexForm, TableProperties, names};
+use super::index::{Index, IndexParser};
+use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
+use super::range_del::{RANGE_DEL_BLOCK, read_ranges};
+
+/// What a table shares with the rest of a database, and how it is to be read.
+#[derive(Clone)]
+pub(crate) struct TableContext {
+    pub cache: Arc<BlockCache>,
+    pub counters: Arc<Counters>,
+    /// Filter and index stay in memory once loaded; they are charged all the same.
+    pub pin_metadata: bool,
+    /// For an ingested table: the sequence number that all its entries were given.
+    pub assigned_sequence: Option<SequenceNumber>,
+    /// Bytes at the end of the file that opening will read, where that is known; else 0. They are read at
+    /// once.
+    pub tail_bytes: u64,
+}
+
+/// What an open table has in memory beside [`Table`]: its file, the counters of eight threads, and what a
+/// tree knows of it. Measured, with keys of 20 bytes.
+const BESIDE_TABLE_BYTES: usize = 1450;
+
+/// The most that opening a table reads at once.
+pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
+
+/// An open table. Shared between threads.
+pub(crate) struct Table {
+    file: BlockFile,
+    cache: Arc<BlockCache>,
+    pub(crate) filter: Slots<TableFilter>,
+    pub(crate) index: Slots<TableIndex>,
+    /// The filter that point lookups ask for whole keys.
+    pub(crate) stored_filter: Option<StoredFilter>,
+    /// The filter, where it can be asked for prefixes.
+    prefix_filter: Option<PrefixFilter>,
+    index_handle: BlockHandle,
+    index_form: IndexForm,
+    overlay: Option<SequenceNumber>,
+    ranges: Option<Arc<RangeTombstones>>,
+    metaindex: Vec<(String, BlockHandle)>,
+    properties: TableProperties,
+    /// What the open table itself takes.
+    _reserved: Reservation,
+}
+
+/// A parsed index, and the slots of the data blocks it leads to.
+pub(crate) struct TableIndex {
+    pub index: Index,
+    pub blocks: Slots<Block>,
+}
+
+// SAFETY: a block's bytes are `BlockBytes`, which keep the promise, and a block never changes them.
+unsafe impl StableBytes for Block {
+    fn stable_bytes(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl Table {
+    /// Opens a table: reads its footer, metaindex, properties and range deletions.
+    pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
+        let counters = Arc::clone(&context.counters);
+        let mut file = BlockFile::open(file, counters, context.tail_bytes)?;
+        file.counters().add(Ticker::FileOpens, 1);
+        let footer = *file.footer();
+        let metaindex = read_metaindex(&file, footer.metaindex)?;
+        let handle_of = |wanted: &str| {
+            metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
+        };
+        let missing = |name: &str| {
+            let damage = Damage::new(0, format_args!("the entry {name} in the metaindex"), "none");
+            file.damaged(damage, footer.metaindex)
+        };
+        let properties_handle =
+            handle_of("rocksdb.properties").ok_or_else(|| missing("rocksdb.properties"))?;
+        let properties = read_properties(&file, properties_handle)?;
+        let index_handle = match footer.index {
+            Some(handle) => handle,
+            None => handle_of("rocksdb.index").ok_or_else(|| missing("rocksdb.index"))?,
+        };
+        let damaged = |damage| file.damaged(damage, properties_handle);
+        let index_form = properties.index_form().map_err(damaged)?;
+        let overlay = overlay(&properties, context.assigned_sequence).map_err(damaged)?;
+        refuse_unknown(&file, &metaindex, &properties)?;
+        let ranges = read_ranges(&file, &metaindex, &properties, overlay)?;
+        file.forget_tail();
+        let found = StoredFilter::find(&metaindex);
+        let stored_filter = found.filter(|_| properties.whole_key_filtering());
+        let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
+        let pinned = context.pin_metadata;
+        let names_bytes =
+            metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
+        let heap_bytes = size_of::<Table>() + properties.heap_bytes() + names_bytes.sum::<usize>();
+        Ok(Arc::new(Table {
+            filter: Slots::new(&context.cache, 1, BlockKind::Filter, pinned),
+            index: Slots::new(&context.cache, 1, BlockKind::Index, pinned),
+            _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES),
+            cache: context.cache,
+            stored_filter,
+            prefix_filter,
+            index_handle,
+            index_form,
+            overlay,
+            ranges,
+            metaindex,
+            properties,
+            file,
+        }))
+    }
+
+    pub fn footer(&self) -> &Footer {
+        self.file.footer()
+    }
+
+    pub fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// Names and places of the metadata blocks.
+    pub fn metaindex(&self) -> &[(String, BlockHandle)] {
+        &self.metaindex
+    }
+
+    pub fn metaindex_handle(&self, wanted: &str) -> Option<BlockHandle> {
+        self.metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
+    }
+
+    /// Bytes at the end of the file that opening it reads; 0 where they hold much else.
+    pub fn tail_bytes(&self) -> u64 {
+        let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
+        let read =
+            self.metaindex.iter().filter(|(name, _)| is_read(name)).map(|&(_, handle)| handle);
+        let first = read.chain([self.footer().metaindex]).map(|handle| handle.offset).min();
+        let bytes = first.map_or(0, |first| self.file.file().len().saturating_sub(first));
+        if bytes <= MOST_TAIL_BYTES { bytes } else { 0 }
+    }
+
+    pub fn file_counters(&self) -> &FileCounters {
+        self.file.file_counters()
+    }
+
+    /// Memory of `len` bytes, whatever they hold, for a block that the cache will keep.
+    pub fn buffer(&self, len: usize) -> LineBuf {
+        self.cache.buffer(len)
+    }
+
+    pub fn block_file(&self) -> &BlockFile {
+        &self.file
+    }
+
+    /// What the table says of its filter; nothing is read for it.
+    pub fn filter_info(&self) -> Option<TableFilterInfo> {
+        self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
+    }
+
+    /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
+    #[inline]
+    pub fn ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        self.ranges.as_ref()
+    }
+
+    /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
+    /// nothing here.
+    pub fn check_external(&self) -> Result<()> {
+        match self.properties.raw(names::EXTERNAL_VERSION) {
+            Some(_) => Ok(()),
+            None => Err(unsupported(
+                self.file.path(),
+                "ingesting a table that was not written for it; write it with SstWriter, or with \
+                 RocksDB's SstFileWriter",
+            )),
+        }
+    }
+
+    /// Whether it was ingested, and nothing says with which sequence number.
+    pub fn needs_sequence(&self) -> bool {
+        self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.overlay.is_none()
+    }
+
+    /// The filter, if it can be asked for anything.
+    pub fn stored_filter(&self) -> Option<StoredFilter> {
+        self.stored_filter.or(self.prefix_filter.map(|filter| filter.stored))
+    }
+
+    /// The filter, where it can be asked for prefixes.
+    pub fn prefix_filter(&self) -> Option<PrefixFilter> {
+        self.prefix_filter
+    }
+
+    pub fn index_form(&self) -> IndexForm {
+        self.index_form
+    }
+
+    /// The parsed index.
+    pub fn index<'g>(&'g self, guard: &'g Guard) -> Result<Lease<'g, TableIndex>> {
+        match self.resident_index(guard) {
+            Some(lease) => Ok(lease),
+            None => self.load_index(),
+        }
+    }
+
+    /// The parsed index, if it is in memory.
+    pub fn resident_index<'g>(&'g self, guard: &'g Guard) -> Option<Lease<'g, TableIndex>> {
+        let lease = self.index.get(0, guard)?;
+        self.count(Ticker::BlockCacheIndexHit);
+        Some(lease)
+    }
+
+    /// The filter, if the table has one.
+    pub fn filter<'g>(&'g self, guard: &'g Guard) -> Result<Option<Lease<'g, TableFilter>>> {
+        let Some(stored) = self.stored_filter() else { return Ok(None) };
+        match self.filter.get(0, guard) {
+            Some(lease) => {
+                self.count(Ticker::BlockCacheFilterHit);
+                Ok(Some(lease))
+            }
+            None => self.load_filter(stored).map(Some),
+        }
+    }
+
+    /// Data block `i`, by one read of its own.
+    #[cold]
+    pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
+        let buffer = |len| self.buffer(len);
+        // Before the lock of the load: its trip to memory and the slot's go together.
+        let handle = index.index.handle(i);
+        self.load_block(index, i, || self.file.read_stored(handle, buffer))
+    }
+
+    /// Data block `i`, if it is in memory.
+    pub fn resident_block<'a>(
+        &self,
+        index: &'a TableIndex,
+        i: usize,
+        guard: &'a Guard,
+    ) -> Option<Lease<'a, Block>> {
+        let lease = index.blocks.get(i, guard)?;
+        self.count(Ticker::BlockCacheDataHit);
+        Some(lease)
+    }
+
+    /// Data block `i`, whose bytes `fetch` reads.
+    #[cold]
+    pub fn load_block(
+        &self,
+        index: &TableIndex,
+        i: usize,
+        fetch: impl FnOnce() -> Result<StoredBlock>,
+    ) -> Result<Lease<'static, Block>> {
+        let tickers = [
+            Ticker::BlockCacheDataMiss,
+            Ticker::BlockCacheDataAdd,
+            Ticker::BlockCacheDataBytesInsert,
+        ];
+        self.load(&index.blocks, i, tickers, || {
+            let mut block = self.decode_block(index, i, fetch()?, |len| self.buffer(len))?;
+            block.add_sidecar();
+            let heap_bytes = block.heap_bytes();
+            Ok((block, heap_bytes))
+        })
+    }
+
+    /// Checks, uncompresses and decodes data block `i`.
+    pub fn decode_block(
+        &self,
+        index: &TableIndex,
+        i: usize,
+        stored: StoredBlock,
+        buffer: impl Buffer,
+    ) -> Result<Block> {
+        let handle = stored.handle();
+        self.file.check(&stored)?;
+        let bytes = self.file.uncompress(stored, buffer)?;
+        let decode = || {
+            let block = Block::new(bytes)?;
+            index.index.check_place(i, &block)?;
+            Ok(block)
+        };
+        decode().map_err(|damage| self.file.damaged(damage, handle))
+    }
+
+    #[cold]
+    pub(crate) fn load_filter(&self, stored: StoredFilter) -> Result<Lease<'static, TableFilter>> {
+        let tickers = [
+            Ticker::BlockCacheFilterMiss,
+            Ticker::BlockCacheFilterAdd,
+            Ticker::BlockCacheFilterBytesInsert,
+        ];
+        self.load(&self.filter, 0, tickers, || {
+            let buffer = |len| self.buffer(len);
+            let filter = match TableFilter::read(&self.file, stored, self.index_form, buffer) {
+                // Kept, so that not every lookup reads the damaged bytes again.
+                Err(Error::Corruption { .. }) => TableFilter::untrusted(),
+                other => other?,
+            };
+            let heap_bytes = filter.heap_bytes();
+            Ok((filter, heap_bytes))
+        })
+    }
+
+    #[cold]
+    pub(crate) fn load_index(&self) -> Result<Lease<'static, TableIndex>> {
+        let tickers = [
+            Ticker::BlockCacheIndexMiss,
+            Ticker::BlockCacheIndexAdd,
+            Ticker::BlockCacheIndexBytesInsert,
+        ];
+        self.load(&self.index, 0, tickers, || {
+            let index = self.read_index()?;
+            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
+            let heap_bytes = index.heap_bytes() + Slots::<Block>::heap_bytes(index.len());
+            Ok((TableIndex { index, blocks }, heap_bytes))
+        })
+    }
+
+    /// Reads the index, past the cache.
+    pub fn read_index(&self) -> Result<Index> {
+        let add = |parser: &mut IndexParser, handle| {
+            let block = self.file.read_metadata_block(handle)?;
+            parser.add(&block).map_err(|damage| self.file.damaged(damage, handle))
+        };
+        let mut parser = IndexParser::new(self.index_form, self.file.limit());
+        if !self.index_form.two_level {
+            add(&mut parser, self.index_handle)?;
+            return Ok(parser.finish());
+        }
+        let upper_form = IndexForm { first_keys: false, ..self.index_form };
+        let mut upper = IndexParser::new(upper_form, self.file.limit());
+        add(&mut upper, self.index_handle)?;
+        for &handle in upper.handles() {
+            add(&mut parser, handle)?;
+        }
+        Ok(parser.finish())
+    }
+
+    /// Loads through the cache and counts: `tickers` are miss, add and bytes inserted.
+    fn load<T: Send + Sync + 'static>(
+        &self,
+        slots: &Slots<T>,
+        i: usize,
+        tickers: [Ticker; 3],
+        read: impl FnOnce() -> Result<(T, usize)>,
+    ) -> Result<Lease<'static, T>> {
+        let mut was_read = false;
+        self.count(tickers[0]);
+        let lease = slots.load(i, || {
+            was_read = true;
+            read()
+        })?;
+        if was_read && lease.resident().was_cached() {
+            self.count(tickers[1]);
+            let counters = self.file.counters();
+            counters.add(tickers[2], lease.resident().charge_bytes() as u64);
+        }
+        Ok(lease)
+    }
+
+    /// The sequence number that all entries are seen with, where that is not the stored one.
+    pub fn overlay(&self) -> Option<SequenceNumber> {
+        self.overlay
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, ticker: Ticker) {
+        self.file.counters().add(ticker, 1);
+    }
+
+    #[inline]
+    pub(crate) fn count_both(&self, ticker: Ticker, file_ticker: FileTicker) {
+        self.file.counters().add(ticker, 1);
+        self.file.file_counters().add(file_ticker, 1);
+    }
+}
