@@ -29,9 +29,9 @@
 #[cfg(all(test, loom))]
 mod models;
 mod pool;
+mod recycled;
 mod ring;
 pub(crate) mod slots;
-mod spares;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -43,9 +43,9 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
 use pool::Pool;
+use recycled::RecycledBuffers;
 use ring::{Entry, Ring};
 pub(crate) use slots::{Lease, Resident, Slots};
-use spares::Spares;
 
 /// Locks that keep two threads from loading one value. More than threads that load at one time.
 const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
@@ -142,7 +142,7 @@ pub struct BlockCache {
     capacity_bytes: usize,
     /// Bytes of the garbage: evicted, retired, and maybe still held by a reader.
     garbage_bytes: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     load_stripes: [Mutex<()>; LOAD_STRIPES],
     memory: Memory,
 }
@@ -150,10 +150,10 @@ pub struct BlockCache {
 /// Where memory for blocks comes from.
 enum Memory {
     Pool(Arc<Pool>),
-    Spares(Arc<Spares>),
+    Recycled(Arc<RecycledBuffers>),
 }
 
-struct State {
+struct CacheState {
     usage_bytes: usize,
     /// Of these, what pinned entries and reservations take.
     pinned_bytes: usize,
@@ -182,7 +182,7 @@ impl Memory {
         let most_spare_bytes =
             (2 * garbage_limit_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes));
         Pool::new(capacity_bytes)
-            .map_or_else(|| Memory::Spares(Spares::new(most_spare_bytes)), Memory::Pool)
+            .map_or_else(|| Memory::Recycled(RecycledBuffers::new(most_spare_bytes)), Memory::Pool)
     }
 }
 
@@ -192,7 +192,7 @@ impl BlockCache {
         Arc::new(BlockCache {
             capacity_bytes,
             garbage_bytes: AtomicUsize::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(CacheState {
                 usage_bytes: 0,
                 pinned_bytes: 0,
                 reserved_bytes: 0,
@@ -232,7 +232,7 @@ impl BlockCache {
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
         match &self.memory {
             Memory::Pool(pool) => pool.buffer(len).unwrap_or_else(|| LineBuf::zeroed(len)),
-            Memory::Spares(spares) => spares.buffer(len),
+            Memory::Recycled(recycled) => recycled.buffer(len),
         }
     }
 
@@ -240,7 +240,7 @@ impl BlockCache {
     fn unused_bytes(&self) -> usize {
         match &self.memory {
             Memory::Pool(pool) => pool.free_bytes(),
-            Memory::Spares(spares) => spares.spare_bytes(),
+            Memory::Recycled(recycled) => recycled.unused_bytes(),
         }
     }
 
@@ -286,7 +286,7 @@ impl BlockCache {
     }
 
     /// Turns what was evicted into garbage, when it is enough to be worth it, or is metadata.
-    fn take_leaving(self: &Arc<BlockCache>, state: &mut State) -> Option<Arc<Evicted>> {
+    fn take_leaving(self: &Arc<BlockCache>, state: &mut CacheState) -> Option<Arc<Evicted>> {
         if state.leaving_bytes <= garbage_limit_bytes(self.capacity_bytes) && !state.metadata_leaves
         {
             return None;
@@ -310,7 +310,7 @@ impl BlockCache {
     }
 }
 
-impl State {
+impl CacheState {
     /// Evicts until `entry` fits into `room_bytes`. `false` when it cannot.
     fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();

@@ -36,10 +36,10 @@ const LEAST_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 pub(super) struct Pool {
     pages: LargePages,
     free_bytes: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
-struct State {
+struct PoolState {
     /// By their place in the reservation, up to the last that was ever resident.
     slabs: Vec<Slab>,
     /// Where the last piece was found.
@@ -65,7 +65,7 @@ impl Pool {
             return None;
         }
         let pages = LargePages::reserve(capacity_bytes)?;
-        let state = State { slabs: Vec::new(), current: 0, free_lines: 0 };
+        let state = PoolState { slabs: Vec::new(), current: 0, free_lines: 0 };
         Some(Arc::new(Pool { pages, free_bytes: AtomicUsize::new(0), state: Mutex::new(state) }))
     }
 
@@ -102,7 +102,7 @@ impl LineLender for Pool {
     }
 }
 
-impl State {
+impl PoolState {
     /// Bytes that are held for nothing, the bits included.
     fn free_bytes(&self) -> usize {
         self.free_lines * LINE_BYTES + self.slabs.len() * (SLAB_LINES / 8)

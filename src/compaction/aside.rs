@@ -142,12 +142,12 @@ fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pick::{Held, Plan, Shape, pick, without_held_up};
+    use super::super::pick::{Plan, TreeShape, Unavailable, pick, without_held_up};
     use super::*;
     use crate::encoding::key::internal_key;
 
-    const SHAPE: Shape =
-        Shape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };
+    const SHAPE: TreeShape =
+        TreeShape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };
 
     fn file(number: u64, smallest: u8, largest: u8) -> FileMeta {
         FileMeta {
@@ -159,12 +159,15 @@ mod tests {
         }
     }
 
-    struct Tree(Vec<(usize, FileMeta)>, Held);
+    struct Tree(Vec<(usize, FileMeta)>, Unavailable);
 
     impl Tree {
         fn new(files: &[(usize, u64, u8, u8)], damaged: &[u64]) -> Tree {
             let files = files.iter().map(|&(l, number, a, b)| (l, file(number, a, b)));
-            let held = Held { damaged: damaged.iter().copied().collect(), ..Held::default() };
+            let held = Unavailable {
+                damaged: damaged.iter().copied().collect(),
+                ..Unavailable::default()
+            };
             Tree(files.collect(), held)
         }
 
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!(outline(tree.pick()), (6, vec![9, 8, 7], vec![]));
         // The two sides may run beside each other.
         let plan = tree.pick().unwrap();
-        tree.1.hold(&plan);
+        tree.1.reserve(&plan);
         assert_eq!(outline(tree.pick()), (6, vec![6, 5], vec![]));
     }
 

@@ -38,7 +38,7 @@
 //! It ends: an output is no longer tiny, or alone where eight were.
 //!
 //! A merge in place, and one into a gap between two files, may meet without sharing a file: so what
-//! runs also holds the range of its outputs ([`Held`]).
+//! runs also holds the range of its outputs ([`Unavailable`]).
 //!
 //! What is absent: files, tables, threads. The caller says what is held.
 
@@ -54,7 +54,7 @@ pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
 
 /// The shape the tree is kept in.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
+pub(crate) struct TreeShape {
     /// Level 0 is compacted when it has this many files.
     pub l0_trigger: usize,
     /// A level is opened above the others when it may hold at least this.
@@ -106,7 +106,7 @@ impl Span {
 
 /// What keeps files from being compacted.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct Unavailable {
     /// Numbers of the files that compactions are reading.
     pub busy: HashSet<u64>,
     /// Where they write.
@@ -115,13 +115,13 @@ pub(crate) struct Held {
     pub damaged: HashSet<u64>,
 }
 
-impl Held {
-    pub fn hold(&mut self, plan: &Plan) {
+impl Unavailable {
+    pub fn reserve(&mut self, plan: &Plan) {
         self.busy.extend(plan.inputs.iter().chain(&plan.output_inputs));
         self.outputs.push(plan.output.clone());
     }
 
-    /// The opposite of [`Held::hold`].
+    /// The opposite of [`Unavailable::reserve`].
     pub fn release(&mut self, plan: &Plan) {
         for number in plan.inputs.iter().chain(&plan.output_inputs) {
             self.busy.remove(number);
@@ -142,7 +142,10 @@ const TINY_RUN: usize = 8;
 pub(crate) type Levels<'a> = [Vec<&'a FileMeta>; LEVELS];
 
 /// The first level that level 0 is compacted into, and the target of every level in bytes.
-pub(crate) fn level_targets(level_bytes: &[u64; LEVELS], shape: &Shape) -> (usize, [u64; LEVELS]) {
+pub(crate) fn level_targets(
+    level_bytes: &[u64; LEVELS],
+    shape: &TreeShape,
+) -> (usize, [u64; LEVELS]) {
     let mut targets = [0; LEVELS];
     let largest = level_bytes[1..].iter().copied().max().unwrap_or(0);
     let mut base = LAST_LEVEL;
@@ -155,7 +158,7 @@ pub(crate) fn level_targets(level_bytes: &[u64; LEVELS], shape: &Shape) -> (usiz
 }
 
 /// The most urgent compaction that touches nothing held, if any level asks for one.
-pub(crate) fn pick(levels: &Levels, shape: &Shape, held: &Held) -> Option<Plan> {
+pub(crate) fn pick(levels: &Levels, shape: &TreeShape, held: &Unavailable) -> Option<Plan> {
     let aside = Aside::new(levels, &held.damaged);
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);
@@ -198,8 +201,8 @@ pub(crate) fn plan_level_0(
     levels: &Levels,
     files: &[&FileMeta],
     deepest: usize,
-    shape: &Shape,
-    held: &Held,
+    shape: &TreeShape,
+    held: &Unavailable,
 ) -> Option<Plan> {
     let aside = Aside::new(levels, &held.damaged);
     let free = |level: &usize| aside.free_in_level_0(files, *level);
@@ -219,8 +222,8 @@ pub(crate) fn plan_neighbours(
     level: usize,
     output_level: usize,
     files: &[&FileMeta],
-    shape: &Shape,
-    held: &Held,
+    shape: &TreeShape,
+    held: &Unavailable,
 ) -> Option<Plan> {
     let aside = Aside::new(levels, &held.damaged);
     let runs = files.split(|file| !aside.lets_pass(file, level, output_level));
@@ -234,8 +237,8 @@ pub(crate) fn plan_neighbours(
 fn tiny_run(
     levels: &Levels,
     level: usize,
-    shape: &Shape,
-    held: &Held,
+    shape: &TreeShape,
+    held: &Unavailable,
     aside: &Aside,
 ) -> Option<Plan> {
     let files = &levels[level];
@@ -283,7 +286,7 @@ pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
 /// How many bytes compaction must still rewrite before every level is within its target: what
 /// level 0 brings into the base, then level by level what is too much, each with what it overlaps
 /// below, taken as evenly spread. RocksDB's estimate of pending compaction bytes.
-pub(crate) fn debt_bytes(levels: &Levels, shape: &Shape) -> u64 {
+pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);
     let mut debt: u64 = 0;
@@ -307,7 +310,11 @@ pub(crate) fn debt_bytes(levels: &Levels, shape: &Shape) -> u64 {
 }
 
 /// The tree without what damaged files hold up: what compaction can do something about.
-pub(crate) fn without_held_up<'a>(levels: &Levels<'a>, shape: &Shape, held: &Held) -> Levels<'a> {
+pub(crate) fn without_held_up<'a>(
+    levels: &Levels<'a>,
+    shape: &TreeShape,
+    held: &Unavailable,
+) -> Levels<'a> {
     let aside = Aside::new(levels, &held.damaged);
     let mut free = levels.clone();
     if !aside.is_empty() {
@@ -329,7 +336,7 @@ fn free_in_level_0(levels: &Levels, aside: &Aside) -> usize {
     }
 }
 
-fn l0_score(files: usize, shape: &Shape) -> f64 {
+fn l0_score(files: usize, shape: &TreeShape) -> f64 {
     files as f64 / shape.l0_trigger as f64
 }
 
@@ -338,8 +345,8 @@ fn pick_file(
     levels: &Levels,
     level: usize,
     output_level: usize,
-    shape: &Shape,
-    held: &Held,
+    shape: &TreeShape,
+    held: &Unavailable,
 ) -> Option<Plan> {
     let mut files: Vec<(f64, u64)> = levels[level]
         .iter()
@@ -367,8 +374,8 @@ pub(crate) fn plan(
     level: usize,
     output_level: usize,
     inputs: Vec<u64>,
-    shape: &Shape,
-    held: &Held,
+    shape: &TreeShape,
+    held: &Unavailable,
 ) -> Option<Plan> {
     let inputs: HashSet<u64> = inputs.into_iter().collect();
     let chosen: Vec<&FileMeta> =
@@ -432,7 +439,7 @@ fn are_disjoint(files: &[&FileMeta]) -> bool {
 }
 
 /// An output table is cut where it would overlap more than this with the level after it.
-pub(crate) fn max_grandparent_bytes(shape: &Shape) -> u64 {
+pub(crate) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
     shape.table_bytes.saturating_mul(10)
 }
 
@@ -453,8 +460,8 @@ mod tests {
     use super::*;
     use crate::encoding::key::internal_key;
 
-    const SHAPE: Shape =
-        Shape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };
+    const SHAPE: TreeShape =
+        TreeShape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };
 
     fn file(number: u64, smallest: u8, largest: u8, file_bytes: u64) -> FileMeta {
         FileMeta {
@@ -474,7 +481,11 @@ mod tests {
         for (level, file) in files {
             levels[*level].push(file);
         }
-        pick(&levels, &SHAPE, &Held { busy: busy.iter().copied().collect(), ..Held::default() })
+        pick(
+            &levels,
+            &SHAPE,
+            &Unavailable { busy: busy.iter().copied().collect(), ..Unavailable::default() },
+        )
     }
 
     #[test]
@@ -606,9 +617,9 @@ mod tests {
         files.collect()
     }
 
-    const TIDY: Shape = Shape { table_bytes: 1600, ..SHAPE };
+    const TIDY: TreeShape = TreeShape { table_bytes: 1600, ..SHAPE };
 
-    fn tidy_from(files: &[(usize, FileMeta)], held: &Held) -> Option<Plan> {
+    fn tidy_from(files: &[(usize, FileMeta)], held: &Unavailable) -> Option<Plan> {
         let mut levels: Levels = Default::default();
         for (level, file) in files {
             levels[*level].push(file);
@@ -616,13 +627,13 @@ mod tests {
         pick(&levels, &TIDY, held)
     }
 
-    fn busy(numbers: &[u64]) -> Held {
-        Held { busy: numbers.iter().copied().collect(), ..Held::default() }
+    fn busy(numbers: &[u64]) -> Unavailable {
+        Unavailable { busy: numbers.iter().copied().collect(), ..Unavailable::default() }
     }
 
     #[test]
     fn eight_tiny_neighbours_are_merged_in_their_place() {
-        let free = Held::default();
+        let free = Unavailable::default();
         let plan = tidy_from(&neighbours(6, 1, 8, 10), &free).unwrap();
         assert_eq!((plan.level, plan.output_level, plan.trivial_move), (6, 6, false));
         assert_eq!(plan.inputs, (1..9).collect::<Vec<_>>());
@@ -641,7 +652,7 @@ mod tests {
         // Nothing urgent waits: what lies behind the busy file is merged.
         assert_eq!(tidy_from(&files, &busy(&[7])).unwrap().inputs, (8..16).collect::<Vec<_>>());
         files[6].1.file_bytes = 500;
-        let plan = tidy_from(&files, &Held::default()).unwrap();
+        let plan = tidy_from(&files, &Unavailable::default()).unwrap();
         assert_eq!(plan.inputs, (8..16).collect::<Vec<_>>(), "a large file was passed over");
     }
 
@@ -650,14 +661,14 @@ mod tests {
     fn a_merge_of_tiny_tables_at_least_doubles_each() {
         let mut files = neighbours(6, 1, 8, 10);
         files[0].1.file_bytes = 71;
-        assert_eq!(tidy_from(&files, &Held::default()), None);
+        assert_eq!(tidy_from(&files, &Unavailable::default()), None);
         files[0].1.file_bytes = 70;
-        assert_eq!(tidy_from(&files, &Held::default()).unwrap().inputs.len(), 8);
+        assert_eq!(tidy_from(&files, &Unavailable::default()).unwrap().inputs.len(), 8);
         // The neighbour on either side is left alone, those beside it are not.
         files[0].1.file_bytes = 99;
         files.extend(neighbours(6, 9, 1, 10));
         assert_eq!(
-            tidy_from(&files, &Held::default()).unwrap().inputs,
+            tidy_from(&files, &Unavailable::default()).unwrap().inputs,
             (2..10).collect::<Vec<_>>()
         );
     }
@@ -668,10 +679,10 @@ mod tests {
         let mut files = neighbours(5, 1, 8, 10);
         files.push((6, file(90, 0, 4, 8_000)));
         files.push((6, file(91, 5, 20, 8_000)));
-        let plan = tidy_from(&files, &Held::default()).unwrap();
+        let plan = tidy_from(&files, &Unavailable::default()).unwrap();
         assert_eq!((plan.level, plan.output_level), (5, 5));
         files[9].1.file_bytes = 8_001;
-        assert_eq!(tidy_from(&files, &Held::default()), None);
+        assert_eq!(tidy_from(&files, &Unavailable::default()), None);
     }
 
     /// Level 0 can go into a gap between two files: it shares none with the merge of both.
@@ -681,15 +692,15 @@ mod tests {
             (0..8).map(|i| (6, file(i, 10 * i as u8, 10 * i as u8 + 1, 10))).collect();
         let gap: Vec<_> = (0..4).map(|i| (0, file(90 + i, 15, 16, 10))).collect();
         let all: Vec<_> = tiny.iter().chain(&gap).cloned().collect();
-        let mut held = Held::default();
+        let mut held = Unavailable::default();
         let merge = tidy_from(&tiny, &held).unwrap();
-        held.hold(&merge);
+        held.reserve(&merge);
         assert_eq!(tidy_from(&all, &held), None, "level 0 went into the range of a merge");
         held.release(&merge);
         assert!(held.busy.is_empty() && held.outputs.is_empty());
         let into_gap = tidy_from(&all, &held).unwrap();
         assert_eq!((into_gap.level, into_gap.output_level), (0, 6));
-        held.hold(&into_gap);
+        held.reserve(&into_gap);
         held.busy.clear();
         assert_eq!(tidy_from(&tiny, &held), None, "a merge covers a gap that is written to");
     }
@@ -708,7 +719,7 @@ mod tests {
             written += meta.file_bytes;
             files.push((6, meta));
             let mut steps = 0;
-            while let Some(plan) = tidy_from(&files, &Held::default()) {
+            while let Some(plan) = tidy_from(&files, &Unavailable::default()) {
                 steps += 1;
                 assert!(steps < 100, "endless");
                 let first = files.iter().position(|(_, f)| f.number == plan.inputs[0]).unwrap();

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use super::pick::{Plan, Shape, max_grandparent_bytes};
+use super::pick::{Plan, TreeShape, max_grandparent_bytes};
 use super::ranges::Ranges;
 use super::retain::Retention;
 use super::split;
@@ -33,7 +33,7 @@ use crate::version::{
 pub(crate) struct Job<'a> {
     pub store: &'a TableStore,
     pub version: &'a Version,
-    pub shape: &'a Shape,
+    pub shape: &'a TreeShape,
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
     pub filter: FilterSpec,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::pick::{Held, Plan, Shape, plan};
+use super::pick::{Plan, TreeShape, Unavailable, plan};
 use super::run::{Job, Outcome, run};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
@@ -27,8 +27,12 @@ use crate::version::{
 
 const DIR: &str = "/db";
 
-const SHAPE: Shape =
-    Shape { l0_trigger: 4, level_base_bytes: 1 << 20, level_multiplier: 10, table_bytes: 8 << 10 };
+const SHAPE: TreeShape = TreeShape {
+    l0_trigger: 4,
+    level_base_bytes: 1 << 20,
+    level_multiplier: 10,
+    table_bytes: 8 << 10,
+};
 
 fn store(fs: Arc<dyn Fs>) -> TableStore {
     fs.create_dir_all(Path::new(DIR)).unwrap();
@@ -52,7 +56,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
         },
         creator: Creator::of_lone_table(),
         next_file: AtomicU64::new(1),
-        departed: Arc::default(),
+        obsolete: Arc::default(),
     }
 }
 
@@ -279,9 +283,9 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
         let metas = version.metas();
         let damaged = metas[6][1];
         let first = key::user_key(&damaged.smallest);
-        let held = Held { damaged: [damaged.number].into(), ..Held::default() };
+        let held = Unavailable { damaged: [damaged.number].into(), ..Unavailable::default() };
         let inputs = metas[0].iter().map(|file| file.number).collect();
-        let shape = Shape { table_bytes: 1 << 20, ..SHAPE };
+        let shape = TreeShape { table_bytes: 1 << 20, ..SHAPE };
         let plan = plan(&metas, 0, 5, inputs, &shape, &held).unwrap();
         assert_eq!(plan.fences.len(), 2);
         for parts in [1, 3] {
@@ -439,7 +443,7 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
             };
             let metas = version.metas();
             let target = if level == 0 { 5 } else { 6 };
-            let shape = Shape { table_bytes: 1 << 10, ..SHAPE };
+            let shape = TreeShape { table_bytes: 1 << 10, ..SHAPE };
             let plan = plan(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
             let cancelled = AtomicBool::new(false);
             let job = Job {

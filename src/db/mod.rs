@@ -40,7 +40,7 @@ pub use write::Durability;
 pub use write::batch::WriteBatch;
 pub use write::write_stall::{BrakeCause, WriteBrake};
 
-use crate::compaction::pick::{Held, Shape};
+use crate::compaction::pick::{TreeShape, Unavailable};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
@@ -92,7 +92,7 @@ pub(crate) struct State {
     /// What of `version` makes writers brake.
     pressure: write::write_stall::Pressure,
     /// What compactions must leave alone.
-    held: Held,
+    held: Unavailable,
     flushing: bool,
     compactions: usize,
     /// Of the threads that compact, how many no compaction is using.
@@ -132,7 +132,7 @@ pub(crate) struct Inner {
     holds: Arc<()>,
     store: TableStore,
     policy: FilterPolicy,
-    shape: Shape,
+    shape: TreeShape,
     memtable_bytes: usize,
     manifest_roll_bytes: u64,
     counters: Arc<Counters>,
@@ -231,7 +231,7 @@ impl Inner {
         // the last snapshot does: by then the file may be another opening's, which reads it.
         lock(&self.writer).wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();
-        self.store.departed.close();
+        self.store.obsolete.close();
         self.keep_held_tables();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         synced

@@ -177,11 +177,11 @@ impl FaultFs {
 
 #[derive(Debug, Default)]
 struct Control {
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     calls_of: [u64; OPERATIONS],
     changes: u64,
     rules: Vec<Rule>,
@@ -210,7 +210,7 @@ impl fmt::Debug for Hook {
     }
 }
 
-impl State {
+impl FaultState {
     fn calls(&self, target: Target) -> u64 {
         match target {
             Target::Any => self.calls_of.iter().sum(),
@@ -240,7 +240,7 @@ impl State {
 }
 
 impl Control {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -57,7 +57,7 @@ const MOST_WINDOW_BYTES: usize = 256 << 10;
 /// Invariant: `start` is a mapping of `bytes` bytes, readable and writable, that is nobody else's
 /// until this is dropped.
 #[derive(Debug)]
-struct Window {
+struct MappedWindow {
     start: NonNull<u8>,
     bytes: usize,
     /// Bytes from the start that are written.
@@ -65,14 +65,14 @@ struct Window {
 }
 
 // SAFETY: the mapping is reached through this value only, and belongs to no thread.
-unsafe impl Send for Window {}
+unsafe impl Send for MappedWindow {}
 // SAFETY: nothing is done through a shared reference.
-unsafe impl Sync for Window {}
+unsafe impl Sync for MappedWindow {}
 
-impl Window {
+impl MappedWindow {
     /// Allocates and maps `bytes` bytes of `file` from `offset` on. `None`: they cannot be mapped; a
     /// plain write may do, or says what is wrong.
-    fn new(file: &File, offset: u64, bytes: usize) -> rustix::io::Result<Option<Window>> {
+    fn new(file: &File, offset: u64, bytes: usize) -> rustix::io::Result<Option<MappedWindow>> {
         if longest_file_bytes().is_some_and(|most| offset + bytes as u64 > most) {
             return Ok(None);
         }
@@ -88,7 +88,7 @@ impl Window {
         let Some(start) = mapped.ok().and_then(|start| NonNull::new(start.cast())) else {
             return Ok(None);
         };
-        let window = Window { start, bytes, filled: 0 };
+        let window = MappedWindow { start, bytes, filled: 0 };
         // SAFETY: the mapping made above. The advice changes no byte.
         Ok(match unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
             // Before Linux 5.14 the copy touches the pages.
@@ -111,7 +111,7 @@ impl Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for MappedWindow {
     fn drop(&mut self) {
         // SAFETY: the mapping of this value, which nobody uses after it.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
@@ -134,13 +134,13 @@ pub(super) struct Mapped {
     /// What was written before the window.
     plain: RealWritableFile,
     /// `None`: what follows is written plainly.
-    window: Option<Window>,
+    window: Option<MappedWindow>,
 }
 
 impl Mapped {
     /// Takes over a file that is empty and open for reading and writing.
     pub fn new(plain: RealWritableFile) -> Result<Mapped> {
-        let window = Window::new(plain.file(), 0, FIRST_WINDOW_BYTES);
+        let window = MappedWindow::new(plain.file(), 0, FIRST_WINDOW_BYTES);
         let window = window.map_err(|errno| Error::io(plain.path(), "write", errno.into()))?;
         Ok(Mapped { plain, window })
     }
@@ -149,7 +149,7 @@ impl Mapped {
     fn next_window(&mut self, full_bytes: usize) -> Result<()> {
         let offset = self.plain.written_bytes() + full_bytes as u64;
         let bytes = (2 * full_bytes).min(MOST_WINDOW_BYTES);
-        let window = Window::new(self.plain.file(), offset, bytes);
+        let window = MappedWindow::new(self.plain.file(), offset, bytes);
         self.window = window.map_err(|errno| Error::io(self.path(), "write", errno.into()))?;
         self.plain.skip(full_bytes as u64);
         Ok(())

@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign};
 
 use crate::sync::Guard;
 
-use super::sharded::{Sharded, ThreadRow};
+use super::per_thread::{PerThread, ThreadRow};
 
 /// What is counted for each table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +28,11 @@ const FILE_TICKERS: usize = 8;
 
 /// The counters of one table file. Small until the first lookup: 512 bytes for each eight threads
 /// that then use it.
-pub(crate) struct FileCounters(Sharded<FILE_TICKERS>);
+pub(crate) struct FileCounters(PerThread<FILE_TICKERS>);
 
 impl FileCounters {
     pub fn new() -> FileCounters {
-        FileCounters(Sharded::new())
+        FileCounters(PerThread::new())
     }
 
     /// Adds `n` to a counter. A few instructions, no fence.

@@ -10,7 +10,7 @@
 //! prefix), so that its users' dashboards fit; where RocksDB has no ticker the name is ours.
 
 mod files;
-mod sharded;
+mod per_thread;
 mod tickers;
 
 pub(crate) use files::{FileCounters, FileTicker};

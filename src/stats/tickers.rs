@@ -4,7 +4,7 @@ use std::ops::Sub;
 
 use crate::sync::Guard;
 
-use super::sharded::{Sharded, ThreadRow};
+use super::per_thread::{PerThread, ThreadRow};
 
 macro_rules! tickers {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
@@ -155,11 +155,11 @@ tickers! {
 }
 
 /// The tickers of one database.
-pub(crate) struct Counters(Sharded<{ Ticker::COUNT }>);
+pub(crate) struct Counters(PerThread<{ Ticker::COUNT }>);
 
 impl Counters {
     pub fn new() -> Counters {
-        Counters(Sharded::new())
+        Counters(PerThread::new())
     }
 
     /// Adds `n` to a ticker. A few instructions, no fence.
@@ -230,7 +230,7 @@ impl Sub<&Tickers> for &Tickers {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::sharded::MOST_ROWS;
+    use super::super::per_thread::MOST_ROWS;
     use super::*;
 
     #[test]

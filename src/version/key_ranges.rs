@@ -16,7 +16,7 @@ use crate::encoding::key::{head, strip_prefix, user_key};
 
 /// What a file's range begins and ends with.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds<'a> {
+pub(crate) struct FileBounds<'a> {
     /// A user key.
     pub smallest: &'a [u8],
     /// An internal key: it may be the end of a range deletion, which the range does not hold.
@@ -24,8 +24,8 @@ pub(crate) struct Bounds<'a> {
 }
 
 /// A file that knows its range.
-pub(crate) trait HasBounds {
-    fn bounds(&self) -> Bounds<'_>;
+pub(crate) trait HasFileBounds {
+    fn bounds(&self) -> FileBounds<'_>;
 }
 
 /// See the module.
@@ -51,7 +51,7 @@ struct RangedFile<F> {
     file: F,
 }
 
-impl<F: HasBounds> KeyRanges<F> {
+impl<F: HasFileBounds> KeyRanges<F> {
     /// Of runs, each with its level, in the order in which they are to be searched. None is empty.
     pub fn of(runs: Vec<(usize, Vec<F>)>) -> KeyRanges<F> {
         let all = || runs.iter().flat_map(|(_, files)| files).map(F::bounds);
@@ -63,7 +63,7 @@ impl<F: HasBounds> KeyRanges<F> {
         let common_prefix = common.to_vec();
         let head = |key: &[u8]| head(&key[common_prefix.len()..]);
         let ranged = |(position, file): (usize, F)| {
-            let Bounds { smallest, largest } = file.bounds();
+            let FileBounds { smallest, largest } = file.bounds();
             let (smallest, largest) = (head(smallest), head(user_key(largest)));
             RangedFile { smallest, largest, position, file }
         };
@@ -93,7 +93,7 @@ impl<F> Default for KeyRanges<F> {
     }
 }
 
-impl<F: HasBounds> Run<F> {
+impl<F: HasFileBounds> Run<F> {
     /// How many files there are.
     pub fn len(&self) -> usize {
         self.files.len()
@@ -145,13 +145,13 @@ impl<F: HasBounds> Run<F> {
 
 #[cold]
 #[inline(never)]
-fn ends_before<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
+fn ends_before<F: HasFileBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     key::ends_before(file.file.bounds().largest, key)
 }
 
 #[cold]
 #[inline(never)]
-fn begins_after<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
+fn begins_after<F: HasFileBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     file.file.bounds().smallest > key
 }
 
@@ -159,7 +159,7 @@ fn begins_after<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
 /// before `key`.
 #[cold]
 #[inline(never)]
-fn first_not_before<'a, F: HasBounds>(
+fn first_not_before<'a, F: HasFileBounds>(
     files: &'a [RangedFile<F>],
     head: u64,
     key: &[u8],
@@ -202,9 +202,9 @@ mod tests {
         &first[..] <= key && before_end
     }
 
-    impl HasBounds for Owned {
-        fn bounds(&self) -> Bounds<'_> {
-            Bounds { smallest: &self.0, largest: &self.1 }
+    impl HasFileBounds for Owned {
+        fn bounds(&self) -> FileBounds<'_> {
+            FileBounds { smallest: &self.0, largest: &self.1 }
         }
     }
 

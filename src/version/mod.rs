@@ -40,7 +40,7 @@ use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::range_tombstones::{Fragment, RangeTombstones, fragment_of_disjoint};
 pub(crate) use key_ranges::Run;
-use key_ranges::{Bounds, HasBounds, KeyRanges};
+use key_ranges::{FileBounds, HasFileBounds, KeyRanges};
 
 /// One level's files, in the order they are searched.
 pub(crate) type Level = Vec<Arc<TableFile>>;
@@ -57,10 +57,10 @@ pub(crate) struct Version {
     range_deletions: [Vec<Arc<RangeTombstones>>; LEVELS],
 }
 
-impl HasBounds for Arc<TableFile> {
+impl HasFileBounds for Arc<TableFile> {
     #[inline]
-    fn bounds(&self) -> Bounds<'_> {
-        Bounds { smallest: user_key(&self.meta.smallest), largest: &self.meta.largest }
+    fn bounds(&self) -> FileBounds<'_> {
+        FileBounds { smallest: user_key(&self.meta.smallest), largest: &self.meta.largest }
     }
 }
 

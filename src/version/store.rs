@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::table_file::Departed;
+use super::table_file::ObsoleteTables;
 use super::{FileMeta, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
@@ -36,7 +36,7 @@ pub(crate) struct TableStore {
     pub creator: Creator,
     pub next_file: AtomicU64,
     /// What becomes of tables that leave the tree.
-    pub departed: Arc<Departed>,
+    pub obsolete: Arc<ObsoleteTables>,
 }
 
 impl TableStore {
@@ -56,8 +56,8 @@ impl TableStore {
         check_listed(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();
-        let departed = Arc::clone(&self.departed);
-        Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed)))
+        let obsolete = Arc::clone(&self.obsolete);
+        Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete)))
     }
 
     /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one. Opening will

@@ -15,14 +15,14 @@ use crate::table::Table;
 
 /// What becomes of the files that leave the tree; all files of a database share it.
 #[derive(Default)]
-pub(crate) struct Departed {
+pub(crate) struct ObsoleteTables {
     /// What lookups counted in them, by the level the file was in last.
     counts: Mutex<[FileCounts; LEVELS]>,
     /// The database is closed, and its directory may be somebody else's by now.
     closed: AtomicBool,
 }
 
-impl Departed {
+impl ObsoleteTables {
     /// From now on no file is deleted: an iterator may outlive the database.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
@@ -42,7 +42,7 @@ pub(crate) struct TableFile {
     pub table: Arc<Table>,
     fs: Arc<dyn Fs>,
     path: PathBuf,
-    departed: Arc<Departed>,
+    obsolete: Arc<ObsoleteTables>,
     /// The level the file has left, plus one; 0 while it is listed.
     left_level: AtomicUsize,
 }
@@ -53,9 +53,9 @@ impl TableFile {
         table: Arc<Table>,
         fs: Arc<dyn Fs>,
         path: PathBuf,
-        departed: Arc<Departed>,
+        obsolete: Arc<ObsoleteTables>,
     ) -> TableFile {
-        TableFile { meta, table, fs, path, departed, left_level: AtomicUsize::new(0) }
+        TableFile { meta, table, fs, path, obsolete, left_level: AtomicUsize::new(0) }
     }
 
     pub fn path(&self) -> &Path {
@@ -87,8 +87,8 @@ impl TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
-            self.departed.add(level, self.table.file_counters().snapshot());
-            if !self.departed.closed.load(Ordering::Acquire) {
+            self.obsolete.add(level, self.table.file_counters().snapshot());
+            if !self.obsolete.closed.load(Ordering::Acquire) {
                 // A file that is not deleted now is deleted when the database is next opened.
                 let _ = self.fs.remove(&self.path);
             }

@@ -43,7 +43,7 @@ pub(crate) enum Tail {
 
 #[derive(Debug)]
 pub(crate) struct LogReader {
-    window: Window,
+    window: ReadWindow,
     number: u64,
     kind: LogKind,
     /// Where the next record is expected.
@@ -70,7 +70,7 @@ impl LogReader {
     /// against stands in the file's name, too.
     pub fn open_damaged(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         Ok(LogReader {
-            window: Window::new(fs.open(path)?),
+            window: ReadWindow::new(fs.open(path)?),
             number,
             kind,
             position: FILE_HEADER_BYTES as u64,
@@ -223,15 +223,15 @@ impl LogReader {
 
 /// The part of the file that is in memory.
 #[derive(Debug)]
-struct Window {
+struct ReadWindow {
     file: Arc<dyn RandomAccessFile>,
     bytes: Vec<u8>,
     offset: u64,
 }
 
-impl Window {
-    fn new(file: Arc<dyn RandomAccessFile>) -> Window {
-        Window { file, bytes: Vec::new(), offset: 0 }
+impl ReadWindow {
+    fn new(file: Arc<dyn RandomAccessFile>) -> ReadWindow {
+        ReadWindow { file, bytes: Vec::new(), offset: 0 }
     }
 
     /// The bytes `offset..offset + count` of the file; `None` where the file is shorter, so that
@@ -240,7 +240,7 @@ impl Window {
         Ok(self.from(offset, count)?.map(|bytes| &bytes[..count]))
     }
 
-    /// As [`Window::bytes`], and whatever else is in memory behind them.
+    /// As [`ReadWindow::bytes`], and whatever else is in memory behind them.
     fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         let rest = self.file.len().saturating_sub(offset);
         if count as u64 > rest {

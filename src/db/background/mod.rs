@@ -20,7 +20,7 @@ use super::iter::bounds::Bounds;
 use super::stats::DamagedTable;
 use super::write::lock;
 use super::{Inner, State};
-use crate::compaction::pick::{LAST_LEVEL, Plan, Shape};
+use crate::compaction::pick::{LAST_LEVEL, Plan, TreeShape};
 use crate::compaction::run::Job;
 use crate::compaction::{pick, run, split};
 use crate::error::{Error, Result};
@@ -436,8 +436,8 @@ struct Compaction {
 
 impl State {
     /// Marks the plan's files as busy and takes as many idle threads for it as it is worth.
-    fn start(&mut self, plan: Plan, shape: &Shape, may_split: bool) -> Compaction {
-        self.held.hold(&plan);
+    fn start(&mut self, plan: Plan, shape: &TreeShape, may_split: bool) -> Compaction {
+        self.held.reserve(&plan);
         self.compactions += 1;
         let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);

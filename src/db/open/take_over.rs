@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::recover::{Directory, Origin, Replay, Replayed, table_store};
-use crate::compaction::pick::Held;
+use crate::compaction::pick::Unavailable;
 use crate::db::background::install::whole_tree;
 use crate::db::options::Builder;
 use crate::db::snapshot::SnapshotList;
@@ -127,9 +127,9 @@ fn assemble(
     let state = State {
         memtable,
         frozen,
-        pressure: Pressure::of_tree(&version, &options.shape, &Held::default()),
+        pressure: Pressure::of_tree(&version, &options.shape, &Unavailable::default()),
         version,
-        held: Held::default(),
+        held: Unavailable::default(),
         flushing: false,
         compactions: 0,
         idle_threads: options.compaction_threads,

@@ -292,7 +292,7 @@ impl Repair<'_> {
         let version = Version::default().apply(&edit, &opened);
         let numbers: Vec<u64> = opened.keys().copied().collect();
         let (metas, shape) = (version.metas(), &self.options.shape);
-        let plan = pick::plan(&metas, 0, LAST_LEVEL, numbers, shape, &pick::Held::default());
+        let plan = pick::plan(&metas, 0, LAST_LEVEL, numbers, shape, &pick::Unavailable::default());
         let Some(plan) = plan else { return Ok(()) };
         let plan = Plan { trivial_move: false, ..plan };
         let entries = opened.values().map(|file| file.meta.entries).sum();

@@ -25,7 +25,7 @@
 use std::time::Duration;
 
 use crate::compaction::pick;
-use crate::compaction::pick::{Held, Shape};
+use crate::compaction::pick::{TreeShape, Unavailable};
 use crate::version::Version;
 
 /// How many full memtables may wait for their flush.
@@ -85,7 +85,7 @@ pub(crate) struct Pressure {
 impl Pressure {
     /// That of a tree, without its memtables. What damaged files hold up does not count: writers
     /// would wait for it for ever.
-    pub fn of_tree(version: &Version, shape: &Shape, held: &Held) -> Pressure {
+    pub fn of_tree(version: &Version, shape: &TreeShape, held: &Unavailable) -> Pressure {
         let levels = pick::without_held_up(&version.metas(), shape, held);
         Pressure {
             l0_files: levels[0].len() as u64,

@@ -1,4 +1,4 @@
-//! [`Sharded`]: counters of which each thread has its own.
+//! [`PerThread`]: counters of which each thread has its own.
 //!
 //! A counter that threads share costs a lookup its overlap: an atomic addition is a full fence on
 //! x86, and the line travels between the cores. So each thread adds with a plain load and store on
@@ -32,11 +32,11 @@ pub(super) const MOST_ROWS: usize = GROUPS * GROUP_ROWS;
 
 /// One thread's counters, on cache lines of their own.
 #[repr(align(64))]
-struct Row<const N: usize>([AtomicU64; N]);
+struct CounterRow<const N: usize>([AtomicU64; N]);
 
-impl<const N: usize> Row<N> {
-    fn new() -> Row<N> {
-        Row(std::array::from_fn(|_| AtomicU64::new(0)))
+impl<const N: usize> CounterRow<N> {
+    fn new() -> CounterRow<N> {
+        CounterRow(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
     #[cold]
@@ -47,14 +47,14 @@ impl<const N: usize> Row<N> {
 }
 
 /// `N` counters, sharded by thread.
-pub(super) struct Sharded<const N: usize> {
-    groups: [OnceLock<Box<[Row<N>; GROUP_ROWS]>>; GROUPS],
-    shared: OnceLock<Box<Row<N>>>,
+pub(super) struct PerThread<const N: usize> {
+    groups: [OnceLock<Box<[CounterRow<N>; GROUP_ROWS]>>; GROUPS],
+    shared: OnceLock<Box<CounterRow<N>>>,
 }
 
-impl<const N: usize> Sharded<N> {
-    pub fn new() -> Sharded<N> {
-        Sharded { groups: [const { OnceLock::new() }; GROUPS], shared: OnceLock::new() }
+impl<const N: usize> PerThread<N> {
+    pub fn new() -> PerThread<N> {
+        PerThread { groups: [const { OnceLock::new() }; GROUPS], shared: OnceLock::new() }
     }
 
     #[inline]
@@ -77,10 +77,10 @@ impl<const N: usize> Sharded<N> {
     fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {
         match self.groups.get(thread / GROUP_ROWS) {
             Some(group) => {
-                let new_group = || Box::new(std::array::from_fn(|_| Row::new()));
+                let new_group = || Box::new(std::array::from_fn(|_| CounterRow::new()));
                 ThreadRow::new(&group.get_or_init(new_group)[thread % GROUP_ROWS], false)
             }
-            None => ThreadRow::new(self.shared.get_or_init(|| Box::new(Row::new())), true),
+            None => ThreadRow::new(self.shared.get_or_init(|| Box::new(CounterRow::new())), true),
         }
     }
 
@@ -99,14 +99,14 @@ impl<const N: usize> Sharded<N> {
 /// One thread's row, found once for several additions. Stays on its thread.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadRow<'a, const N: usize> {
-    row: &'a Row<N>,
+    row: &'a CounterRow<N>,
     is_shared: bool,
     _on_this_thread: PhantomData<*const ()>,
 }
 
 impl<'a, const N: usize> ThreadRow<'a, N> {
     #[inline(always)]
-    fn new(row: &'a Row<N>, is_shared: bool) -> ThreadRow<'a, N> {
+    fn new(row: &'a CounterRow<N>, is_shared: bool) -> ThreadRow<'a, N> {
         ThreadRow { row, is_shared, _on_this_thread: PhantomData }
     }
 
@@ -145,7 +145,7 @@ mod models {
     fn loom_no_addition_is_lost_with_and_without_a_row() {
         check_model(|| {
             // Four threads, rows for two.
-            let counters = Arc::new(Sharded::<1>::new());
+            let counters = Arc::new(PerThread::<1>::new());
             let threads = [1, 10, 100].map(|n| {
                 let counters = counters.clone();
                 thread::spawn(move || counters.add(0, n))

@@ -1,4 +1,4 @@
-//! [`Spares`]: the memory of blocks that left, kept for those that come.
+//! [`RecycledBuffers`]: the memory of blocks that left, kept for those that come.
 //!
 //! A miss of a full cache needs memory for one block, and what it displaces frees as much. Between the
 //! two a general allocator joins neighbours and parts them again, on lines that no processor cache
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! buffer ◄── the spare of that size that came last, else the global allocator
-//! drop   ──► the spares; where they are too many, the oldest goes back
+//! drop   ──► the recycled; where they are too many, the oldest goes back
 //! ```
 //!
 //! For caches without a [`pool`](super::pool), which must get neighbours back together to give its pages
@@ -14,7 +14,7 @@
 //!
 //! Invariants:
 //! - A spare piece is nobody's, is initialised, and came from the global allocator.
-//! - `spare_bytes` are those of all spares, and never exceed the limit.
+//! - `unused_bytes` are those of all recycled, and never exceed the limit.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
@@ -26,9 +26,9 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
 /// See the module.
-pub(super) struct Spares {
+pub(super) struct RecycledBuffers {
     limit_bytes: usize,
-    spare_bytes: AtomicUsize,
+    unused_bytes: AtomicUsize,
     /// In the order they came.
     pieces: Mutex<VecDeque<Piece>>,
 }
@@ -41,24 +41,24 @@ struct Piece {
 // SAFETY: a spare piece is nobody's but the list's.
 unsafe impl Send for Piece {}
 
-impl Spares {
+impl RecycledBuffers {
     /// At most `limit_bytes` are spare at one time.
-    pub fn new(limit_bytes: usize) -> Arc<Spares> {
-        let (spare_bytes, pieces) = (AtomicUsize::new(0), Mutex::new(VecDeque::new()));
-        Arc::new(Spares { limit_bytes, spare_bytes, pieces })
+    pub fn new(limit_bytes: usize) -> Arc<RecycledBuffers> {
+        let (unused_bytes, pieces) = (AtomicUsize::new(0), Mutex::new(VecDeque::new()));
+        Arc::new(RecycledBuffers { limit_bytes, unused_bytes, pieces })
     }
 
     /// Bytes that are held for nothing.
-    pub fn spare_bytes(&self) -> usize {
-        self.spare_bytes.load(Ordering::Relaxed)
+    pub fn unused_bytes(&self) -> usize {
+        self.unused_bytes.load(Ordering::Relaxed)
     }
 
     /// A buffer of `len` bytes, whatever they hold.
-    pub fn buffer(self: &Arc<Spares>, len: usize) -> LineBuf {
+    pub fn buffer(self: &Arc<RecycledBuffers>, len: usize) -> LineBuf {
         let bytes = LineBuf::needed_bytes(len);
         let start = self.take(bytes).unwrap_or_else(|| allocate(bytes));
         // SAFETY: a spare, or new: this buffer's alone, initialised, and of the right size and place.
-        unsafe { LineBuf::lent(start, len, Arc::<Spares>::clone(self)) }
+        unsafe { LineBuf::lent(start, len, Arc::<RecycledBuffers>::clone(self)) }
     }
 
     fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -66,7 +66,7 @@ impl Spares {
         // Blocks have few different sizes, so this ends soon.
         let i = pieces.iter().rposition(|piece| piece.bytes == bytes)?;
         let piece = pieces.remove(i)?;
-        self.spare_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.unused_bytes.fetch_sub(bytes, Ordering::Relaxed);
         // The next buffer's tail is cleared before anything else is written.
         if let Some(next) = pieces.back() {
             let end = next.start.as_ptr().wrapping_add(next.bytes);
@@ -77,7 +77,7 @@ impl Spares {
     }
 }
 
-impl LineLender for Spares {
+impl LineLender for RecycledBuffers {
     unsafe fn take_back(&self, start: NonNull<u8>, bytes: usize) {
         let piece = Piece { start, bytes };
         if bytes > self.limit_bytes {
@@ -85,19 +85,19 @@ impl LineLender for Spares {
             return unsafe { piece.release() };
         }
         let mut pieces = lock(&self.pieces);
-        while self.spare_bytes.load(Ordering::Relaxed) + bytes > self.limit_bytes
+        while self.unused_bytes.load(Ordering::Relaxed) + bytes > self.limit_bytes
             && let Some(oldest) = pieces.pop_front()
         {
-            self.spare_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+            self.unused_bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
             // SAFETY: a spare piece, which is in no list any more.
             unsafe { oldest.release() };
         }
-        self.spare_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.unused_bytes.fetch_add(bytes, Ordering::Relaxed);
         pieces.push_back(piece);
     }
 }
 
-impl Drop for Spares {
+impl Drop for RecycledBuffers {
     fn drop(&mut self) {
         for piece in std::mem::take(&mut *lock(&self.pieces)) {
             // SAFETY: a spare piece, which is in no list any more.
@@ -132,24 +132,27 @@ fn allocate(bytes: usize) -> NonNull<u8> {
 mod tests {
     use super::*;
 
-    fn spares() -> Arc<Spares> {
-        Spares::new(10_000)
+    fn recycled() -> Arc<RecycledBuffers> {
+        RecycledBuffers::new(10_000)
     }
 
     #[test]
     fn the_memory_of_a_dropped_buffer_is_the_next_one_of_its_size() {
-        let spares = spares();
-        let (small, large) = (spares.buffer(100), spares.buffer(4_000));
+        let recycled = recycled();
+        let (small, large) = (recycled.buffer(100), recycled.buffer(4_000));
         let place = large.as_ptr();
         drop((large, small));
-        assert_eq!(spares.spare_bytes(), LineBuf::needed_bytes(100) + LineBuf::needed_bytes(4_000));
-        let mut again = spares.buffer(4_010);
+        assert_eq!(
+            recycled.unused_bytes(),
+            LineBuf::needed_bytes(100) + LineBuf::needed_bytes(4_000)
+        );
+        let mut again = recycled.buffer(4_010);
         assert_eq!((again.as_ptr(), again.len()), (place, 4_010));
-        assert_eq!(spares.spare_bytes(), LineBuf::needed_bytes(100));
+        assert_eq!(recycled.unused_bytes(), LineBuf::needed_bytes(100));
         again.fill(0xff);
         // Whatever a buffer held, the tail of the next one is zeros.
         drop(again);
-        let shorter = spares.buffer(3_990);
+        let shorter = recycled.buffer(3_990);
         assert_eq!(shorter.as_ptr(), place);
         let tail_bytes = LineBuf::needed_bytes(3_990) - 3_990;
         // SAFETY: the buffer's own tail, which may be read.
@@ -159,29 +162,29 @@ mod tests {
 
     #[test]
     fn spares_stay_within_their_limit_and_the_oldest_goes_first() {
-        let spares = spares();
-        let buffers: Vec<_> = (1..9).map(|i| spares.buffer(i * 500)).collect();
+        let recycled = recycled();
+        let buffers: Vec<_> = (1..9).map(|i| recycled.buffer(i * 500)).collect();
         let places: Vec<_> = buffers.iter().map(|buffer| (buffer.as_ptr(), buffer.len())).collect();
         for buffer in buffers {
             drop(buffer);
-            assert!(spares.spare_bytes() <= 10_000);
+            assert!(recycled.unused_bytes() <= 10_000);
         }
         let (place, len) = places[7];
-        assert_eq!(spares.buffer(len).as_ptr(), place);
+        assert_eq!(recycled.buffer(len).as_ptr(), place);
         assert!(
-            lock(&spares.pieces)
+            lock(&recycled.pieces)
                 .iter()
                 .all(|piece| piece.start.as_ptr().cast_const() != places[0].0)
         );
-        drop(spares.buffer(20_000));
-        assert!(spares.spare_bytes() <= 10_000);
+        drop(recycled.buffer(20_000));
+        assert!(recycled.unused_bytes() <= 10_000);
     }
 
     #[test]
     fn a_buffer_outlives_its_cache() {
-        let spares = spares();
-        let mut buffer = spares.buffer(100);
-        drop(spares);
+        let recycled = recycled();
+        let mut buffer = recycled.buffer(100);
+        drop(recycled);
         buffer.fill(7);
         assert_eq!(buffer[..], [7; 100]);
     }
