@@ -22,11 +22,12 @@
 //! file report success. Code that retries a sync is thereby caught by the next crash.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::{fmt, io};
 
 use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,7 +242,7 @@ impl FaultState {
 
 impl Control {
     fn state(&self) -> MutexGuard<'_, FaultState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Counts the call and decides whether it goes through.

@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
@@ -24,6 +24,7 @@ use super::mapped::Mapped;
 use super::mapped::is_safe_to_map;
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// The operating system's file system.
 #[derive(Debug, Clone, Copy, Default)]
@@ -114,7 +115,7 @@ impl Fs for RealFs {
 
         // The registry is asked before the file is opened: where the lock is one of POSIX (flock on
         // NFS), closing any descriptor of the file gives up the lock that this process holds.
-        let mut held = held_locks();
+        let mut held = lock(&HELD_LOCKS);
         if held.contains(&key) {
             return Err(held_elsewhere());
         }
@@ -330,10 +331,6 @@ pub(super) fn drop_page_cache(descriptor: impl AsFd, path: &Path) -> Result<()> 
 /// processes; whether it excludes a second open in this one depends on the file system.
 static HELD_LOCKS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-fn held_locks() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[derive(Debug)]
 struct RealFileLock {
     /// The canonical path, as it stands in the registry.
@@ -348,7 +345,7 @@ impl Drop for RealFileLock {
     fn drop(&mut self) {
         // Between this and the closing of the descriptor a second open is refused by the operating
         // system: too early, never too late.
-        held_locks().remove(&self.key);
+        lock(&HELD_LOCKS).remove(&self.key);
     }
 }
 

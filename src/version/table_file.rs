@@ -5,12 +5,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::fs::Fs;
 use crate::stats::FileCounts;
+use crate::sync::lock;
 use crate::table::Table;
 
 /// What becomes of the files that leave the tree; all files of a database share it.
@@ -29,11 +30,11 @@ impl ObsoleteTables {
     }
 
     pub fn counts(&self) -> [FileCounts; LEVELS] {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.counts)
     }
 
     fn add(&self, level: usize, counts: FileCounts) {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)[level] += counts;
+        lock(&self.counts)[level] += counts;
     }
 }
 

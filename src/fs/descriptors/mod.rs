@@ -37,6 +37,7 @@ use super::RandomAccessFile;
 use super::limits::open_files_limit;
 use super::real::{drop_page_cache, open_to_read, read_exact_at};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 use word::{Descriptor, Pinned};
 
 /// More would be of no use, and tables of the system grow with it.
@@ -405,11 +406,6 @@ impl fmt::Debug for PooledFile {
             .field("has_descriptor", &self.slot.descriptor.is_open())
             .finish_non_exhaustive()
     }
-}
-
-/// A panic under one of these locks leaves nothing half done.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(all(test, not(loom)))]

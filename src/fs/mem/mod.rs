@@ -18,10 +18,11 @@ mod tree;
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 use power_loss::PowerLoss;
 use tree::{Change, Directory, File, FileNode, Node, Tree};
@@ -335,9 +336,4 @@ fn names(path: &Path) -> io::Result<Vec<&str>> {
         }
     }
     Ok(names)
-}
-
-/// A panic under the mutex, in a test's hook say, leaves no half change behind.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

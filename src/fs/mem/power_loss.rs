@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::lock;
 use super::tree::{Directory, File, Node};
+use crate::sync::lock;
 
 /// What survives a power loss as a whole.
 const BLOCK_BYTES: usize = 4 << 10;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 
-use super::lock;
+use crate::sync::lock;
 
 #[derive(Debug)]
 pub struct Tree {
