@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::pick::{Plan, TreeShape, Unavailable, plan};
 use super::run::{Job, Outcome, run};
+use super::{Plan, TreeShape, Unavailable, plan_files};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::encoding::key;
@@ -103,7 +103,7 @@ fn version(store: &TableStore) -> Version {
 fn whole_plan(version: &Version) -> Plan {
     let metas = version.metas();
     let inputs = metas[0].iter().map(|file| file.number).collect();
-    plan(&metas, 0, 6, inputs, &SHAPE, &Default::default()).unwrap()
+    plan_files(&metas, 0, 6, inputs, &SHAPE, &Default::default()).unwrap()
 }
 
 fn job_without_filter<'a>(
@@ -258,7 +258,7 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     let version = Version::default().apply(&edit, &opened);
     let metas = version.metas();
     let inputs = metas[0].iter().map(|file| file.number).collect();
-    let plan = plan(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
+    let plan = plan_files(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
     let cancelled = AtomicBool::new(false);
     let job = job_without_filter(&store, &version, &cancelled, 1);
     let outputs = run(&job, &plan).unwrap().outputs;
@@ -283,10 +283,11 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
         let metas = version.metas();
         let damaged = metas[6][1];
         let first = key::user_key(&damaged.smallest);
-        let held = Unavailable { damaged: [damaged.number].into(), ..Unavailable::default() };
+        let unavailable =
+            Unavailable { damaged: [damaged.number].into(), ..Unavailable::default() };
         let inputs = metas[0].iter().map(|file| file.number).collect();
         let shape = TreeShape { table_bytes: 1 << 20, ..SHAPE };
-        let plan = plan(&metas, 0, 5, inputs, &shape, &held).unwrap();
+        let plan = plan_files(&metas, 0, 5, inputs, &shape, &unavailable).unwrap();
         assert_eq!(plan.fences.len(), 2);
         for parts in [1, 3] {
             let cancelled = AtomicBool::new(false);
@@ -444,7 +445,8 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
             let metas = version.metas();
             let target = if level == 0 { 5 } else { 6 };
             let shape = TreeShape { table_bytes: 1 << 10, ..SHAPE };
-            let plan = plan(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
+            let plan =
+                plan_files(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
             let cancelled = AtomicBool::new(false);
             let job = Job {
                 store: &store,

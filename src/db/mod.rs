@@ -40,7 +40,7 @@ pub use write::Durability;
 pub use write::batch::WriteBatch;
 pub use write::write_stall::{BrakeCause, WriteBrake};
 
-use crate::compaction::pick::{TreeShape, Unavailable};
+use crate::compaction::{TreeShape, Unavailable};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;

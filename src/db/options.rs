@@ -6,7 +6,7 @@ use std::thread;
 
 use super::{Db, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
-use crate::compaction::pick::TreeShape;
+use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs::{Fs, RealFs};

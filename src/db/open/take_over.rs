@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::recover::{Directory, Origin, Replay, Replayed, table_store};
-use crate::compaction::pick::Unavailable;
+use crate::compaction::Unavailable;
 use crate::db::background::install::whole_tree;
 use crate::db::options::Builder;
 use crate::db::snapshot::SnapshotList;
