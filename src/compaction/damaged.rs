@@ -1,8 +1,8 @@
 //! Damaged files, and which other files they keep from moving: pure functions.
 //!
-//! A file with a damaged block stays where it is. Lookups read it as before: its good blocks answer,
-//! the bad one returns its error. Nothing is merged with it. So no newer file that overlaps it may
-//! move to its level or deeper: a lookup would meet the older version first.
+//! A file with a damaged block stays where it is. Lookups read it as before: its good blocks
+//! answer, the bad one returns its error. Nothing is merged with it. So no newer file that overlaps
+//! it may move to its level or deeper: a lookup would meet the older version first.
 //!
 //! ```text
 //!   level 0, newest first:
@@ -55,7 +55,8 @@ impl<'a> DamagedFiles<'a> {
         self.0.iter().any(|(_, damaged)| damaged.number == file.number)
     }
 
-    /// Whether `file` may move from `level` to `output_level`. Does not look at the files of `level`.
+    /// Whether `file` may move from `level` to `output_level`. Does not look at the files of
+    /// `level`.
     pub fn lets_pass(&self, file: &FileMeta, level: usize, output_level: usize) -> bool {
         !self.contains(file)
             && self.0.iter().all(|&(damaged_level, damaged)| {

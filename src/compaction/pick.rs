@@ -1,7 +1,7 @@
 //! Which compaction is due next: a pure function from what the tree holds to a [`Plan`].
 //!
-//! The level with the highest score goes first ([`super::targets`]). Level 0 goes as a whole. Of any
-//! other level goes the file that overlaps least with the next level for its size: it moves the
+//! The level with the highest score goes first ([`super::targets`]). Level 0 goes as a whole. Of
+//! any other level goes the file that overlaps least with the next level for its size: it moves the
 //! most data for the bytes rewritten. When no level asks for anything, tiny tables are merged
 //! ([`super::tiny`]).
 
@@ -44,7 +44,8 @@ pub(crate) fn pick(levels: &Levels, shape: &TreeShape, unavailable: &Unavailable
             _ => pick_file(levels, level, next, shape, unavailable),
         }
     });
-    // Something urgent may be waiting for running compactions: a merge of tiny tables would delay it.
+    // Something urgent may be waiting for running compactions: a merge of tiny tables would delay
+    // it.
     let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
     plan.or_else(|| match may_tidy {
         true => (1..LEVELS).find_map(|level| tiny_run(levels, level, shape, unavailable, &damaged)),

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Surviving range deletions are cut at the ends of the outputs, so that those of a file lie within
-//! its range. A range deletion goes as a tombstone does: if it lies in the oldest stripe and no level
-//! below the output holds anything in its range. The same merge drops what it hid in the inputs.
+//! its range. A range deletion goes as a tombstone does: if it lies in the oldest stripe and no
+//! level below the output holds anything in its range. The same merge drops what it hid in the
+//! inputs.
 
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@
 //!   kept         3         6       9
 //! ```
 //!
-//! A tombstone goes when it has nothing left to hide: it lies in the oldest stripe, and no level below
-//! the output holds the key.
+//! A tombstone goes when it has nothing left to hide: it lies in the oldest stripe, and no level
+//! below the output holds the key.
 
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};

@@ -6,8 +6,8 @@
 //! - at the end of a grandparent, if it is full enough by then,
 //! - at each fence of the plan.
 //!
-//! It never ends between two versions of a user key: a level holds a user key in one file. Its range
-//! deletions are cut at the first key of the next output.
+//! It never ends between two versions of a user key: a level holds a user key in one file. Its
+//! range deletions are cut at the first key of the next output.
 //!
 //! A large compaction is split by key range ([`split`](super::split)) over several threads. Each
 //! part is a merge of its own. The tables of all parts are handed over together, or none is: the

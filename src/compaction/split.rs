@@ -6,8 +6,8 @@
 //!   parts    [ …      ) [ …   ) [ …  ]         about as many bytes in each
 //! ```
 //!
-//! Anchors come from the files' indexes, so no data block is read. A cut is a user key, the first of
-//! its part. So all versions of a key are in one part.
+//! Anchors come from the files' indexes, so no data block is read. A cut is a user key, the first
+//! of its part. So all versions of a key are in one part.
 //!
 //! Absent: threads.
 

@@ -1,14 +1,15 @@
 //! How large each level may be, and how far the tree is from that: pure functions.
 //!
-//! Leveled compaction with dynamic level targets, as RocksDB's `level_compaction_dynamic_level_bytes`.
-//! The last level is as large as its data. Every level above may hold a tenth of the next one. The
-//! *base level*, into which level 0 is compacted, is the first one whose target is at least
-//! `level_base_bytes`. Levels between 0 and the base stay empty. So at most about a ninth of the
-//! data is hidden by newer versions, however small the database is.
+//! Leveled compaction with dynamic level targets, as RocksDB's
+//! `level_compaction_dynamic_level_bytes`. The last level is as large as its data. Every level
+//! above may hold a tenth of the next one. The *base level*, into which level 0 is compacted, is
+//! the first one whose target is at least `level_base_bytes`. Levels between 0 and the base stay
+//! empty. So at most about a ninth of the data is hidden by newer versions, however small the
+//! database is.
 //!
-//! Why the base must hold `level_base_bytes`: if its target is below what level 0 brings at once, the
-//! data only stops there on its way down. RocksDB opens a level as soon as the next one is larger
-//! than `level_base_bytes`, so its base may be ten times smaller.
+//! Why the base must hold `level_base_bytes`: if its target is below what level 0 brings at once,
+//! the data only stops there on its way down. RocksDB opens a level as soon as the next one is
+//! larger than `level_base_bytes`, so its base may be ten times smaller.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger

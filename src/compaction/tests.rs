@@ -350,8 +350,8 @@ fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     values.map(|(key, (_, _, value))| (key, value)).collect()
 }
 
-/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, also two that
-/// hold nothing else. Answers the last sequence number too.
+/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, also two
+/// that hold nothing else. Answers the last sequence number too.
 fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), HashMap::new());
