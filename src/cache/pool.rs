@@ -16,7 +16,6 @@
 //! - `free_bytes` are those of resident slabs that no piece has. The cache counts them against its
 //!   capacity: whatever holes pieces of different sizes leave, the memory stays bounded.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
@@ -91,7 +90,8 @@ impl Pool {
 }
 
 impl LineLender for Pool {
-    unsafe fn take_back(&self, start: NonNull<u8>, bytes: usize) {
+    fn take_back(&self, buffer: LineBuf) {
+        let (start, bytes) = buffer.into_raw();
         let line = (start.addr().get() - self.pages.start().addr().get()) / LINE_BYTES;
         let mut state = lock(&self.state);
         state.give_back(line, bytes / LINE_BYTES, |slab| {
