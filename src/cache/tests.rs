@@ -347,7 +347,7 @@ fn an_evicted_index_takes_its_data_blocks_along() {
 fn threads_that_read_load_evict_and_close_meet_only_live_values() {
     const CAPACITY: usize = 200_000;
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
-    let rounds = if cfg!(miri) { 100 } else { 30_000 };
+    let rounds = if cfg!(miri) { 20 } else { 30_000 };
     let indexes: Slots<Index> = Slots::new(&cache, 8, BlockKind::Index, false);
     let filters = filters(&cache, 8);
     let worker = |seed: u64| {
