@@ -46,8 +46,8 @@ pub(super) struct CacheState {
     /// Evicted data, until it is enough to be retired together.
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
-    /// Metadata is leaving too and must be retired at once: an index leads back to the cache, so the
-    /// cache must not keep it.
+    /// Metadata is leaving too and must be retired at once: an index leads back to the cache, so
+    /// the cache must not keep it.
     pub metadata_leaves: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The block cache: how many bytes of blocks stay in memory, and which leave first.
 //!
-//! The cache does not look up anything. Readers reach a cached value through its *slot* ([`slots`]),
-//! which belongs to the table or index that the value is of. The cache owns the values, counts their
-//! bytes and decides which leave. It knows no blocks, files or keys.
+//! The cache does not look up anything. Readers reach a cached value through its *slot*
+//! ([`slots`]), which belongs to the table or index that the value is of. The cache owns the
+//! values, counts their bytes and decides which leave. It knows no blocks, files or keys.
 //!
 //! ```text
 //!   table ── Slots [ p | · | p | p ]          a reader: guard, load p, done
@@ -56,20 +56,21 @@ pub(crate) use slots::{Lease, Resident, Slots};
 /// time.
 const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Garbage may take up to 1/8 of the capacity. Beyond that nothing is evicted, and a value that does
-/// not fit is not kept. A reader that stops under its guard keeps all garbage alive: it must neither
-/// let the heap grow nor empty the cache.
+/// Garbage may take up to 1/8 of the capacity. Beyond that nothing is evicted, and a value that
+/// does not fit is not kept. A reader that stops under its guard keeps all garbage alive: it must
+/// neither let the heap grow nor empty the cache.
 const GARBAGE_SHARE: usize = 8;
 
-/// Evicted values are retired and collected together once they take so many bytes: rarely enough that
-/// the barrier costs nothing, soon enough that readers hardly notice the missing room.
+/// Evicted values are retired and collected together once they take so many bytes: rarely enough
+/// that the barrier costs nothing, soon enough that readers hardly notice the missing room.
 fn garbage_limit_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 256).clamp(4 << 10, 1 << 20)
 }
 
 /// Garbage and unused memory may take so many bytes beside the capacity: a portion that waits for
 /// readers, one of unused memory, and a little more. If every miss evicts, there always is as much.
-/// If it counted, each eviction would reduce the room of the next insertion, which would evict more.
+/// If it counted, each eviction would reduce the room of the next insertion, which would evict
+/// more.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (3 * garbage_limit_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
@@ -93,7 +94,8 @@ pub enum BlockKind {
     Filter,
 }
 
-/// Of which tables the filters and indexes are never evicted, once the first lookup has loaded them.
+/// Of which tables the filters and indexes are never evicted, once the first lookup has loaded
+/// them.
 ///
 /// Pinned values are charged like others. If they alone fill the cache, it keeps nothing else: data
 /// blocks, and metadata that does not fit, are read again at every use.
@@ -115,8 +117,8 @@ pub enum PinMetadata {
     /// Of flushed tables and of level 0, which nearly every lookup asks. Lookups there keep their
     /// latency while scans or cold tables fill the cache.
     Level0,
-    /// Of all tables. An absent key waits for the disk only at a false positive. Make the cache large
-    /// enough for all filters and indexes, and for data besides.
+    /// Of all tables. An absent key waits for the disk only at a false positive. Make the cache
+    /// large enough for all filters and indexes, and for data besides.
     All,
 }
 
@@ -138,9 +140,9 @@ pub struct KindUsage {
 
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
-/// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are evicted
-/// before indexes and filters. In both groups a value gets a second chance if it was used since the
-/// hand of the clock last passed it. A value that does not fit is used and not kept.
+/// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
+/// evicted before indexes and filters. In both groups a value gets a second chance if it was used
+/// since the hand of the clock last passed it. A value that does not fit is used and not kept.
 ///
 /// Open tables are charged too, about 3 KiB each. They cannot be refused, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.
@@ -263,8 +265,8 @@ impl BlockCache {
         Reservation { cache: Arc::clone(self), bytes }
     }
 
-    /// Makes room for `entry` and takes it in; `publish` fills its slot. Returns the evicted values.
-    /// The caller retires them when it holds no lock.
+    /// Makes room for `entry` and takes it in; `publish` fills its slot. Returns the evicted
+    /// values. The caller retires them when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,

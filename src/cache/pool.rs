@@ -6,16 +6,16 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines: the first free run that is long enough, in the slab that was used last
-//! or in one after it. Freed runs join by themselves, since the bits know no pieces. A piece larger
-//! than a slab starts at one and covers several.
+//! A piece is a run of lines: the first free run that is long enough, in the slab that was used
+//! last or in one after it. Freed runs join by themselves, since the bits know no pieces. A piece
+//! larger than a slab starts at one and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. Nobody touches the others.
 //! - A slab that is not resident has no bit set. All empty slabs but one go back to the operating
 //!   system.
-//! - `free_bytes` is the memory of resident slabs that no piece has. The cache counts it against its
-//!   capacity: however large the holes between pieces are, the memory stays bounded.
+//! - `free_bytes` is the memory of resident slabs that no piece has. The cache counts it against
+//!   its capacity: however large the holes between pieces are, the memory stays bounded.
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ struct Slab {
 }
 
 impl Pool {
-    /// A pool for a cache of `capacity_bytes`. `None` for a small one, and if the addresses cannot be
-    /// reserved.
+    /// A pool for a cache of `capacity_bytes`. `None` for a small one, and if the addresses cannot
+    /// be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
         if capacity_bytes < LEAST_CAPACITY_BYTES {
             return None;
@@ -80,8 +80,8 @@ impl Pool {
         let line = state.take(bytes / LINE_BYTES, self.pages.bytes() / SLAB_BYTES)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
-        // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once until
-        // they are given back. They are initialised: the kernel made them zeros.
+        // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once
+        // until they are given back. They are initialised: the kernel made them zeros.
         unsafe {
             let start = self.pages.start().add(line * LINE_BYTES);
             Some(LineBuf::lent(start, len, Arc::<Pool>::clone(self)))
@@ -302,8 +302,8 @@ mod tests {
     #[test]
     fn what_was_given_back_is_used_again() {
         let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
-        // As many as there is room for, then every second one goes and is taken again, twice as large
-        // where two neighbours went.
+        // As many as there is room for, then every second one goes and is taken again, twice as
+        // large where two neighbours went.
         let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();

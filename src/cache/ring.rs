@@ -16,8 +16,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{BlockKind, Priority};
 
-/// One search passes over so many used entries at most. Then the next one leaves, used or not: a miss
-/// never waits for a whole turn around a large ring.
+/// One search passes over so many used entries at most. Then the next one leaves, used or not: a
+/// miss never waits for a whole turn around a large ring.
 const MAX_SECOND_CHANCES: usize = 64;
 
 /// An entry is fetched when the hand is so many entries before it.
@@ -66,8 +66,8 @@ impl Header {
         }
     }
 
-    /// Asks for a second chance. Writes only if the bit is not set: the line of a value in steady use
-    /// stays in every processor's cache.
+    /// Asks for a second chance. Writes only if the bit is not set: the line of a value in steady
+    /// use stays in every processor's cache.
     #[inline]
     pub fn mark_used(&self) {
         if !self.referenced.load(Ordering::Relaxed) {
@@ -151,8 +151,8 @@ impl Ring {
         None
     }
 
-    /// Starts to fetch what the next sweeps will touch: entries that nobody used for a whole turn, and
-    /// their slots.
+    /// Starts to fetch what the next sweeps will touch: entries that nobody used for a whole turn,
+    /// and their slots.
     pub fn prefetch_next(&self) {
         let ahead = |count: usize| self.entries.get(self.hand + count).and_then(Option::as_ref);
         if let Some(entry) = ahead(SLOT_AHEAD) {

@@ -17,12 +17,13 @@
 //!    `Slots` to itself, and every borrowed [`Lease`] borrows it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
-//! goes too, with all data blocks that were reached through it: a deleted file leaves nothing behind.
+//! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
+//! behind.
 //!
-//! Why the cache may write to a slot. A resident knows its slot by address. A count on the row would
-//! let a value that a user keeps keep the whole row. The cache follows the address only under its
-//! mutex and while a ring owns the resident. `Slots::drop` takes the residents out of the rings under
-//! that mutex before the row is freed.
+//! Why the cache may write to a slot. A resident knows its slot by address. A count on the row
+//! would let a value that a user keeps keep the whole row. The cache follows the address only under
+//! its mutex and while a ring owns the resident. `Slots::drop` takes the residents out of the rings
+//! under that mutex before the row is freed.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -63,7 +64,8 @@ impl<T> Resident<T> {
         self.header.charge_bytes
     }
 
-    /// Whether the cache took the value in when it was loaded. It does not if the value does not fit.
+    /// Whether the cache took the value in when it was loaded. It does not if the value does not
+    /// fit.
     pub fn was_cached(&self) -> bool {
         self.header.was_cached()
     }
@@ -104,8 +106,8 @@ unsafe impl<T: StableBytes> StableBytes for Resident<T> {
 /// A resident in use: borrowed under a guard, or owned because it was just loaded.
 pub(crate) struct Lease<'g, T> {
     pointer: NonNull<Resident<T>>,
-    /// Keeps `pointer` alive if no guard does. The pointer is a field of its own, so that `deref` need
-    /// not branch.
+    /// Keeps `pointer` alive if no guard does. The pointer is a field of its own, so that `deref`
+    /// need not branch.
     owned: Option<Arc<Resident<T>>>,
     _guard: PhantomData<&'g Guard>,
 }
@@ -134,8 +136,8 @@ impl<T> Lease<'_, T> {
         match &self.owned {
             Some(resident) => Arc::clone(resident),
             // SAFETY: the pointer came from a slot, hence from `Arc::into_raw`'s equal
-            // `Arc::as_ptr`, and the count is above 0 while the guard is held; the count added
-            // here belongs to the new `Arc`.
+            // `Arc::as_ptr`, and the count is above 0 while the guard is held; the count added here
+            // belongs to the new `Arc`.
             None => unsafe {
                 Arc::increment_strong_count(self.pointer.as_ptr());
                 Arc::from_raw(self.pointer.as_ptr())
@@ -155,8 +157,8 @@ impl<T> Deref for Lease<'_, T> {
 
 /// A fixed row of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Send + Sync + 'static> {
-    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving a box
-    /// asserts that nobody else points into it, and residents do.
+    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving a
+    /// box asserts that nobody else points into it, and residents do.
     array: Arc<[AtomicPtr<Resident<T>>]>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
@@ -164,8 +166,8 @@ pub(crate) struct Slots<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
-    /// `count` empty slots for values of one kind. The values of a `pinned` row are charged, but never
-    /// evicted. The owner of the row charges [`Slots::heap_bytes`] for it.
+    /// `count` empty slots for values of one kind. The values of a `pinned` row are charged, but
+    /// never evicted. The owner of the row charges [`Slots::heap_bytes`] for it.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
         let priority = match kind {
             _ if pinned => Priority::Pinned,
@@ -190,8 +192,8 @@ impl<T: Send + Sync + 'static> Slots<T> {
         self.array.len()
     }
 
-    /// The resident in slot `i`, if there is one. One load; a write only if the resident was not used
-    /// since the hand passed it.
+    /// The resident in slot `i`, if there is one. One load; a write only if the resident was not
+    /// used since the hand passed it.
     #[inline]
     pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, T>> {
         let pointer = self.pointer(i, guard)?;

@@ -186,7 +186,8 @@ mod tests {
             assert_eq!(&*buffer, vec![7; len]);
             assert!(buffer.memory_bytes() >= len + TAIL_BYTES);
             // SAFETY: the test of the promise that the tail may be read.
-            let tail = unsafe { std::slice::from_raw_parts(buffer.as_ptr().add(len), TAIL_BYTES) };
+            let tail =
+                unsafe { std::slice::from_raw_parts(buffer.start.as_ptr().add(len), TAIL_BYTES) };
             assert_eq!(tail, [0; TAIL_BYTES]);
             buffer.prefetch(usize::MAX);
         }
@@ -207,7 +208,8 @@ mod tests {
         assert_eq!((again.len(), again[0]), (3_990, 0xff));
         let tail_bytes = again.memory_bytes() - 3_990;
         // SAFETY: the buffer's own tail, which may be read.
-        let tail = unsafe { std::slice::from_raw_parts(again.as_ptr().add(3_990), tail_bytes) };
+        let tail =
+            unsafe { std::slice::from_raw_parts(again.start.as_ptr().add(3_990), tail_bytes) };
         assert!(tail.iter().all(|&byte| byte == 0));
     }
 

@@ -13,8 +13,9 @@
 //! largest chunks side by side in such pages. A search of the list is a dozen trips to memory, and
 //! each takes half as long there.
 //!
-//! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are disjoint;
-//! every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all chunks.
+//! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are
+//! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all
+//! chunks.
 //!
 //! Why chunks and not one reservation: it would need room for the largest batch that could still
 //! come, and a small list would take a large page. What exceeds the reserved pages comes from the

@@ -10,8 +10,8 @@
 //! the owner of the [`MemtableWriter`] inserts, through `&mut`, so that two concurrent inserts do
 //! not compile. When the writer is dropped the memtable is frozen: nobody can insert any more.
 //!
-//! Readers take no lock. A reader that sees a sequence number sees every insert that came before the
-//! writer published it.
+//! Readers take no lock. A reader that sees a sequence number sees every insert that came before
+//! the writer published it.
 //!
 //! Absent on purpose: what a kind means, and that a range deletion hides a point. A memtable keeps
 //! all versions of a key. The reader chooses by sequence number, and asks [`Memtable::covering`] as
@@ -47,8 +47,8 @@ pub(crate) struct Memtable {
     counters: Padded<Counters>,
 }
 
-/// Only the writer counts. The counts are exact for its thread, and for all threads once the memtable
-/// is frozen.
+/// Only the writer counts. The counts are exact for its thread, and for all threads once the
+/// memtable is frozen.
 struct Counters {
     entries: AtomicUsize,
     /// How many of the entries are range deletions.

@@ -1,5 +1,5 @@
-//! The contract of a memtable, once for the plain version and the fast one; then what only the
-//! fast one promises: readers beside a writer, and an account of its memory.
+//! The contract of a memtable, once for the plain version and the fast one; then what only the fast
+//! one promises: readers beside a writer, and an account of its memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -39,8 +39,8 @@ impl<T: Send + Sync> ArcCell<T> {
     /// The value of this moment, to keep beyond the guard.
     pub fn load_arc(&self, _guard: &Guard) -> Arc<T> {
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: as in `load`, the strong count is above 0 while the guard is held; the count
-        // that is added here belongs to the new `Arc`.
+        // SAFETY: as in `load`, the strong count is above 0 while the guard is held; the count that
+        // is added here belongs to the new `Arc`.
         unsafe {
             Arc::increment_strong_count(pointer);
             Arc::from_raw(pointer)

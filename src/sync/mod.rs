@@ -79,13 +79,13 @@ mod under_loom {
     }
 }
 
-/// A value alone on its cache lines: its neighbours' writers do not take it from its readers.
-/// 128 bytes, since processors fetch lines in pairs.
+/// A value alone on its cache lines: its neighbours' writers do not take it from its readers. 128
+/// bytes, since processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub T);
 
-/// Runs `model` under every interleaving that preempts threads at most three times, and every
-/// value that each load may return.
+/// Runs `model` under every interleaving that preempts threads at most three times, and every value
+/// that each load may return.
 #[cfg(all(test, loom))]
 pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();

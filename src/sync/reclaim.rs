@@ -24,14 +24,14 @@
 //! afterwards includes U. A record that shows 0 or a later epoch *again* was written with release
 //! after the reader's last access, and is read with acquire before the drop.
 //!
-//! Cost of a pin: two plain stores to a line that no other thread writes, one load of the epoch.
-//! No lock, no full fence, no write to a shared line; the reclaiming side pays (`barrier.rs`).
+//! Cost of a pin: two plain stores to a line that no other thread writes, one load of the epoch. No
+//! lock, no full fence, no write to a shared line; the reclaiming side pays (`barrier.rs`).
 //!
 //! Alternatives. `crossbeam-epoch` fences at every pin, which keeps neighbouring lookups from
 //! overlapping. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange,
-//! which is a full fence on x86; readers drop garbage themselves; batches are bounded by count,
-//! not bytes; and its loads are sequentially consistent, which loom cannot check. Hazard pointers
-//! need a barrier for every object, this scheme one for a lookup.
+//! which is a full fence on x86; readers drop garbage themselves; batches are bounded by count, not
+//! bytes; and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
+//! a barrier for every object, this scheme one for a lookup.
 //!
 //! A guard delays the release of everything retired after it: hold it for one lookup, not while
 //! waiting for another thread.
@@ -58,8 +58,8 @@ struct Domain {
 }
 
 struct Registry {
-    /// Every record ever made, also those of threads that have ended, which the next threads
-    /// reuse. As many as threads ever lived at one time, so they are never freed.
+    /// Every record ever made, also those of threads that have ended, which the next threads reuse.
+    /// As many as threads ever lived at one time, so they are never freed.
     records: Vec<&'static Record>,
     /// Indexes into `records` that no live thread owns.
     free: Vec<usize>,
@@ -154,8 +154,8 @@ impl Drop for Guard {
 /// guard taken later can reach it.
 ///
 /// `heap_bytes` is what the drop will free, `limit_bytes` how much garbage the caller lets pile up
-/// before this call collects. A collection runs destructors: with a finite limit, hold no lock
-/// that one of them could take.
+/// before this call collects. A collection runs destructors: with a finite limit, hold no lock that
+/// one of them could take.
 pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
     let full = {
         let mut bags = lock(&DOMAIN.garbage);

@@ -13,11 +13,11 @@
 //!   since the hand passed it and that nobody is using. If all are in use, the pool exceeds its
 //!   capacity by at most the number of reading threads: a read never waits for another read.
 //! * Device, inode and length of a file that is opened again must be those of the first opening.
-//! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with its
-//!   descriptor.
+//! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
+//!   its descriptor.
 //!
-//! If the process has no descriptor left, idle ones of every pool are closed before an opening fails
-//! ([`with_descriptor`]).
+//! If the process has no descriptor left, idle ones of every pool are closed before an opening
+//! fails ([`with_descriptor`]).
 //!
 //! Absent on purpose: waiting for a descriptor; knowing what is in the files.
 

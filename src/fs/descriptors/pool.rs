@@ -83,8 +83,8 @@ impl DescriptorPool {
         pool
     }
 
-    /// The pool of all databases that have none of their own. Each call sets its capacity to half of
-    /// the descriptors that the process may have at that moment.
+    /// The pool of all databases that have none of their own. Each call sets its capacity to half
+    /// of the descriptors that the process may have at that moment.
     pub fn shared() -> Arc<DescriptorPool> {
         let capacity = (open_files_limit().soft.min(2 * MOST_FILES) / 2).max(1) as usize;
         let shared = SHARED.get_or_init(|| DescriptorPool::new(capacity));
@@ -92,7 +92,8 @@ impl DescriptorPool {
         Arc::clone(shared)
     }
 
-    /// How many descriptors its files may have. Files that are being read at one moment may have more.
+    /// How many descriptors its files may have. Files that are being read at one moment may have
+    /// more.
     pub fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! Files beyond the capacity, from one thread and from many; files that are no longer what they were.
+//! Files beyond the capacity, from one thread and from many; files that are no longer what they
+//! were.
 
 use std::fs;
 use std::path::Path;
@@ -99,8 +100,8 @@ fn a_file_that_is_kept_outlives_its_name_and_leaves_its_place_to_others() {
     assert!(files[2].keep_open().is_err());
 }
 
-/// Opened by its name alone, a table that somebody put in the place of another would be read with the
-/// index of the first.
+/// Opened by its name alone, a table that somebody put in the place of another would be read with
+/// the index of the first.
 #[test]
 fn another_file_in_the_place_of_the_first_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,13 +10,13 @@
 //!   take_idle   open, no pins    ─► 0, and the descriptor is the caller's
 //! ```
 //!
-//! Why a pinned descriptor stays open: only `take_idle` takes it out. `take_idle` compares the whole
-//! word, so it succeeds only while the word counts no pin. A later pin finds the word closed. The
-//! word may be closed and opened again before the comparison, even with the same number: what is
-//! taken is what the word holds at that moment.
+//! Why a pinned descriptor stays open: only `take_idle` takes it out. `take_idle` compares the
+//! whole word, so it succeeds only while the word counts no pin. A later pin finds the word closed.
+//! The word may be closed and opened again before the comparison, even with the same number: what
+//! is taken is what the word holds at that moment.
 //!
-//! A pin costs two additions to a line that few threads write, and no lock. It does not use a guard of
-//! [`crate::sync`]: nothing else must wait while a pinned descriptor waits for its device.
+//! A pin costs two additions to a line that few threads write, and no lock. It does not use a guard
+//! of [`crate::sync`]: nothing else must wait while a pinned descriptor waits for its device.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
@@ -35,7 +35,8 @@ impl Word {
         Word(AtomicU64::new(0))
     }
 
-    /// The descriptor, which stays open until [`Word::unpin`]. `None`, and no pin, if there is none.
+    /// The descriptor, which stays open until [`Word::unpin`]. `None`, and no pin, if there is
+    /// none.
     #[inline]
     fn pin(&self) -> Option<u32> {
         // Acquire: whoever opened the descriptor did so before.
@@ -172,8 +173,8 @@ mod models {
     use super::*;
     use crate::sync::check_model;
 
-    /// Descriptors of a model by number: whether each is open. Loom reports a use that no order puts
-    /// before the closing.
+    /// Descriptors of a model by number: whether each is open. Loom reports a use that no order
+    /// puts before the closing.
     struct Table(Vec<UnsafeCell<bool>>);
 
     // SAFETY: loom checks every access.

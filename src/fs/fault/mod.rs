@@ -1,25 +1,11 @@
 //! A file system that fails on demand.
 //!
-//! Every call passes [`Control::admit`], which counts it, lets the hook look on before anything
-//! changes, and decides whether the call fails. A test runs its workload once to count the calls,
-//! then once for each call to fail it:
+//! Every call passes [`Control::admit`]: it counts the call, runs the hook before anything changes,
+//! and decides whether the call fails. A test runs its workload once to count the calls, then once
+//! for each call to fail it. [`FaultFs`] shows it.
 //!
-//! ```
-//! use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target, write_atomic};
-//! use std::{path::Path, sync::Arc};
-//!
-//! let workload = |fs: &dyn Fs| write_atomic(fs, Path::new("CURRENT"), b"MANIFEST-000001\n");
-//! let counting = FaultFs::new(Arc::new(MemFs::new()));
-//! workload(&counting).unwrap();
-//! for nth in 0..counting.calls(Target::Any) {
-//!     let failing = FaultFs::new(Arc::new(MemFs::new()));
-//!     failing.fail_once(Target::Any, nth, Fault::Io);
-//!     assert!(workload(&failing).is_err());
-//! }
-//! ```
-//!
-//! A failed sync behaves as on Linux: the unsynced bytes stay in doubt, yet later syncs of the
-//! file report success. Code that retries a sync is thereby caught by the next crash.
+//! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
+//! report success. So the next crash shows whether code has retried a sync.
 
 mod files;
 mod rules;
@@ -33,7 +19,21 @@ use files::{FaultRandomAccessFile, FaultWritableFile};
 use rules::{Control, Hook, Rule};
 pub use rules::{Fault, Operation, Target};
 
-/// Wraps a file system and fails the calls it was told to. Clones share the instructions.
+/// Wraps a file system and fails the calls that it is told to fail. Clones share the instructions.
+///
+/// ```
+/// use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target, write_atomic};
+/// use std::{path::Path, sync::Arc};
+///
+/// let workload = |fs: &dyn Fs| write_atomic(fs, Path::new("CURRENT"), b"MANIFEST-000001\n");
+/// let counting = FaultFs::new(Arc::new(MemFs::new()));
+/// workload(&counting).unwrap();
+/// for nth in 0..counting.calls(Target::Any) {
+///     let failing = FaultFs::new(Arc::new(MemFs::new()));
+///     failing.fail_once(Target::Any, nth, Fault::Io);
+///     assert!(workload(&failing).is_err());
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct FaultFs {
     inner: Arc<dyn Fs>,
@@ -41,23 +41,23 @@ pub struct FaultFs {
 }
 
 impl FaultFs {
-    /// Passes every call to `inner` until told otherwise.
+    /// Passes every call to `inner` until it is told to fail one.
     pub fn new(inner: Arc<dyn Fs>) -> FaultFs {
         FaultFs { inner, control: Arc::default() }
     }
 
-    /// The call that comes after `nth` more calls of `target` fails; 0 is the next one.
+    /// Fails one call of `target`: the next one after `nth` others.
     pub fn fail_once(&self, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: false, fault });
     }
 
-    /// As [`FaultFs::fail_once`], and every call of `target` after that fails, too.
+    /// As [`FaultFs::fail_once`], and fails every later call of `target` too.
     pub fn fail_from(&self, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: true, fault });
     }
 
-    /// As [`FaultFs::fail_from`], but only calls for files whose names end in `name_end` are counted
-    /// and fail.
+    /// As [`FaultFs::fail_from`], but only for files whose names end in `name_end`. Other calls are
+    /// not counted for `nth`.
     pub fn fail_files_from(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end, calls_before: nth, forever: true, fault });
     }
@@ -66,24 +66,24 @@ impl FaultFs {
         self.control.state().rules.push(rule);
     }
 
-    /// No further call fails: the disk has space again, the device is back.
+    /// Fails no call from now on: the disk has space again, the device is back.
     pub fn heal(&self) {
         self.control.state().rules.clear();
     }
 
-    /// Calls made so far, the failed ones included.
+    /// How many calls were made so far, failed ones included.
     pub fn calls(&self, target: Target) -> u64 {
         self.control.state().calls(target)
     }
 
-    /// Calls that were made to fail so far.
+    /// How many calls were made to fail so far.
     pub fn faults(&self) -> u64 {
         self.control.state().faults
     }
 
-    /// Calls `hook` before every call that can change what a crash leaves, with the number of such
-    /// calls before it. The hook may make an image of the file system beneath; what it does through
-    /// this one would call it again.
+    /// Calls `hook` before every call that can change what a crash leaves. It gets the number of
+    /// such calls so far. The hook may take an image of the wrapped file system. It must not use
+    /// this one: that would call the hook again.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
         self.control.state().hook = Some(Hook(Arc::new(hook)));
     }

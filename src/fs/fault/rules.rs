@@ -10,7 +10,14 @@ use crate::error::{Error, Result};
 use crate::sync::lock;
 
 /// A kind of call.
+///
+/// ```
+/// use maypole::fs::Operation;
+///
+/// assert!(Operation::Sync.is_change() && !Operation::ReadExactAt.is_change());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "each is the method of its name")]
 pub enum Operation {
     Create,
@@ -29,7 +36,7 @@ pub enum Operation {
     ReadExactAt,
 }
 
-/// Operations there are.
+/// How many operations there are.
 const OPERATIONS: usize = Operation::ReadExactAt as usize + 1;
 
 impl Operation {
@@ -59,7 +66,20 @@ impl Operation {
 }
 
 /// Which calls are counted and may fail.
+///
+/// ```
+/// use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
+/// use std::{path::Path, sync::Arc};
+///
+/// let fs = FaultFs::new(Arc::new(MemFs::new()));
+/// fs.exists(Path::new("a"))?;
+/// fs.create(Path::new("a"))?;
+/// assert_eq!((fs.calls(Target::Any), fs.calls(Target::Changes)), (2, 1));
+/// assert_eq!(fs.calls(Target::Only(Operation::Create)), 1);
+/// # Ok::<(), maypole::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// Every call.
     Any,
@@ -80,14 +100,25 @@ impl Target {
 }
 
 /// How a call fails.
+///
+/// ```
+/// use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+/// use std::{path::Path, sync::Arc};
+///
+/// let fs = FaultFs::new(Arc::new(MemFs::new()));
+/// fs.fail_once(Target::Any, 0, Fault::NoSpace);
+/// assert!(fs.create(Path::new("a")).unwrap_err().is_out_of_space());
+/// assert!(fs.create(Path::new("a")).is_ok());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
-    /// Nothing happens, and the device reports an error (EIO).
+    /// The call does nothing; the device reports an error (EIO).
     Io,
-    /// Nothing happens, since no space is left (ENOSPC).
+    /// The call does nothing; no space is left (ENOSPC).
     NoSpace,
-    /// An append writes the first half of its bytes before no space is left. As `NoSpace` on every
-    /// other call.
+    /// An append writes the first half of its bytes; then no space is left. On every other call the
+    /// same as `NoSpace`.
     ShortWrite,
 }
 
@@ -117,7 +148,7 @@ pub(super) struct FaultState {
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) target: Target,
-    /// What the names of the files end in; "": any.
+    /// Only files whose names end in this; "": all files.
     pub(super) name_end: &'static str,
     pub(super) calls_before: u64,
     pub(super) forever: bool,

@@ -109,9 +109,9 @@ impl SkipList {
         last
     }
 
-    /// The neighbours of the internal key `user_key | trailer`: the last node before it, which may be
-    /// the head, and the first at or after it. `passed` gets the last node before it on every level,
-    /// from the highest to 0.
+    /// The neighbours of the internal key `user_key | trailer`: the last node before it, which may
+    /// be the head, and the first at or after it. `passed` gets the last node before it on every
+    /// level, from the highest to 0.
     #[inline(always)]
     fn search<'a>(
         &'a self,
@@ -131,7 +131,8 @@ impl SkipList {
             {
                 if level > 0 {
                     // The search needs one of the two next, whatever the comparison says: the next
-                    // node one level below, or the links of `node`. Hides about a sixth of a search.
+                    // node one level below, or the links of `node`. Hides about a sixth of a
+                    // search.
                     // SAFETY: as above; `node` was reached at this level.
                     unsafe {
                         before.prefetch_next(level - 1);

@@ -1,7 +1,7 @@
 //! The nodes of a skip list: their layout in the arena, and how readers follow their links.
 //!
-//! A node of height h is one piece of the arena. Its links lie *before* its address, so that the key
-//! is at the same offset in all nodes, on the cache line of link 0:
+//! A node of height h is one piece of the arena. Its links lie *before* its address, so that the
+//! key is at the same offset in all nodes, on the cache line of link 0:
 //!
 //! ```text
 //! SIZE      MEANING
@@ -141,8 +141,8 @@ impl<'a> NodeRef<'a> {
     }
 }
 
-/// A new node with the internal key `user_key | trailer`. No link leads to it yet, and its own links
-/// lead nowhere.
+/// A new node with the internal key `user_key | trailer`. No link leads to it yet, and its own
+/// links lead nowhere.
 #[inline(always)]
 pub(super) fn build_node(
     arena: &Arena,
@@ -163,8 +163,8 @@ pub(super) fn build_node(
     };
     let links_bytes = height * size_of::<Link>();
     let piece = bump.allocate(arena, links_bytes + size_of::<Node>() + key_bytes + value.len());
-    // SAFETY: the piece is as large as all that is written, in the order drawn above, and belongs to
-    // nobody else; its alignment suffices for links and node (asserted above).
+    // SAFETY: the piece is as large as all that is written, in the order drawn above, and belongs
+    // to nobody else; its alignment suffices for links and node (asserted above).
     unsafe {
         let node = piece.add(links_bytes).cast::<Node>();
         for level in 0..height {
