@@ -137,7 +137,7 @@ fn overlap(a: &FileMeta, b: &FileMeta) -> bool {
 
 /// Whether the file overlaps the range from the user key `smallest` to the internal key `largest`.
 fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
-    !file.ends_before(smallest) && !file.begins_behind(largest)
+    !file.ends_before(smallest) && !file.starts_after(largest)
 }
 
 #[cfg(test)]
@@ -209,7 +209,7 @@ mod tests {
         let files: Vec<_> = level_0.into_iter().chain(below).collect();
         let plan = Tree::new(&files, &[2]).pick().unwrap();
         assert_eq!(plan.output_level, 5);
-        // Cut where the damaged file begins and ends: what lies beside it goes on from there.
+        // Cut at the bounds of the damaged file: the outputs beside it can move on.
         assert_eq!(plan.fences, [vec![20], vec![29, 0]]);
         assert!(!plan.trivial_move);
         let files =

@@ -207,7 +207,7 @@ pub(super) fn grandparent_bytes(
 fn are_disjoint(files: &[&FileMeta]) -> bool {
     let mut files = files.to_vec();
     files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
-    files.windows(2).all(|pair| pair[1].begins_behind(&pair[0].largest))
+    files.windows(2).all(|pair| pair[1].starts_after(&pair[0].largest))
 }
 
 /// Of `files`, disjoint and in key order, those that overlap the range from the user key `smallest`
@@ -218,7 +218,7 @@ pub(super) fn overlapping<'a, 'b>(
     largest: &[u8],
 ) -> &'b [&'a FileMeta] {
     let start = files.partition_point(|f| f.ends_before(smallest));
-    let end = files.partition_point(|f| !f.begins_behind(largest));
+    let end = files.partition_point(|f| !f.starts_after(largest));
     &files[start..end.max(start)]
 }
 

@@ -1,4 +1,5 @@
-//! Compactions over real tables in memory.
+//! Compactions over real tables in memory. One file, since all tests share the trees made at its
+//! head.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -273,8 +274,8 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     assert_eq!(small.count(), 0, "a table was cut far too early");
 }
 
-/// What lies above a damaged file is cut where that begins and ends: range deletions too, which
-/// would hold up what lies beside it.
+/// Outputs above a damaged file are cut at its bounds. So are range deletions: otherwise they would
+/// hold up what lies beside it.
 #[test]
 fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     for seed in 0..6 {
@@ -412,12 +413,12 @@ fn assert_files_hold_their_ranges(version: &Version) {
     }
     for files in &version.levels[1..] {
         let mut pairs = files.windows(2);
-        assert!(pairs.all(|pair| pair[1].meta.begins_behind(&pair[0].meta.largest)));
+        assert!(pairs.all(|pair| pair[1].meta.starts_after(&pair[0].meta.largest)));
     }
 }
 
-/// Level 0 into 5, then each file of 5 into 6, with snapshots and without: whatever range deletions
-/// drop, and wherever they are cut, every reader sees what it saw.
+/// Compacts level 0 into 5, then each file of 5 into 6, with snapshots and without. Whatever range
+/// deletions drop, and wherever they are cut, every reader sees what it saw before.
 #[test]
 fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
     let (mut dropped, mut kept) = (0, 0);

@@ -51,7 +51,7 @@ impl Inner {
     /// Makes the copied tables part of the tree. `copied` holds them until the MANIFEST may list them.
     fn enter(&self, copied: &mut Vec<FileMeta>) -> Result<()> {
         copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
-        if copied.windows(2).any(|pair| !pair[1].begins_behind(&pair[0].largest)) {
+        if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
             return Err(Error::InvalidArgument(
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));

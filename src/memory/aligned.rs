@@ -10,9 +10,9 @@
 //!
 //! The memory is the global allocator's, or that of a lender who places it better ([`LineLender`]).
 //!
-//! Invariants: the memory is aligned to 64 bytes, is wholly initialised, and may be **read** up
-//! to [`TAIL_BYTES`] past `len`, so a vector load that begins inside the payload stays inside
-//! memory we own. Nothing here decodes.
+//! Invariants: the memory is aligned to 64 bytes, is wholly initialised, and may be **read** up to
+//! [`TAIL_BYTES`] past `len`, so a vector load that begins inside the payload stays inside memory
+//! we own. Nothing here decodes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
@@ -88,8 +88,8 @@ impl LineBuf {
     ///
     /// Panics if that needs more or less memory.
     pub fn reused(self, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
+        assert_eq!(Self::needed_bytes(len), self.memory_bytes(), "memory of another size");
         let (start, memory_bytes) = self.into_raw();
-        assert_eq!(Self::needed_bytes(len), memory_bytes, "memory of another size");
         // SAFETY: within the memory of the buffer, behind the new payload.
         unsafe { start.add(len).write_bytes(0, memory_bytes - len) };
         LineBuf { start, len, lender: Some(lender) }

@@ -1,8 +1,8 @@
 //! [`PerThread`]: counters of which each thread has its own.
 //!
-//! A counter that threads share costs a lookup its overlap: an atomic addition is a full fence on
-//! x86, and the line travels between the cores. So each thread adds with a plain load and store on
-//! lines that it alone writes; a snapshot sums all threads.
+//! A shared counter would be slow: an atomic addition is a full fence on x86, which keeps lookups
+//! from overlapping, and the line travels between the cores. So each thread adds with a plain load
+//! and store, on lines that only it writes. A snapshot sums all threads.
 //!
 //! ```text
 //!   groups[8] ─► 8 rows, made when the first of their threads counts
@@ -11,9 +11,9 @@
 //!   shared   ─► one row for all threads beyond 64, with atomic additions
 //! ```
 //!
-//! A row belongs to a [`thread_index`]. When a thread ends, the next one continues its row, so
-//! nothing is lost. A snapshot taken while others count may miss their latest additions, and
-//! counters of one event may differ by it.
+//! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
+//! continues the row, so nothing is lost. A snapshot may miss the latest additions of other
+//! threads, so counters of one event may differ by them.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ use crate::sync::thread_index;
 
 /// Threads that get rows of their own: `GROUPS * GROUP_ROWS`.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
-/// Rows that are made together.
+/// How many rows are made together.
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Threads beyond these share a row.
@@ -46,7 +46,7 @@ impl<const N: usize> CounterRow<N> {
     }
 }
 
-/// `N` counters, sharded by thread.
+/// `N` counters for each thread.
 pub(super) struct PerThread<const N: usize> {
     groups: [OnceLock<Box<[CounterRow<N>; GROUP_ROWS]>>; GROUPS],
     shared: OnceLock<Box<CounterRow<N>>>,
@@ -62,7 +62,7 @@ impl<const N: usize> PerThread<N> {
         self.row(thread_index()).add(counter, n);
     }
 
-    /// The row of the thread that runs, whose index is `thread`.
+    /// The row of the current thread, whose index is `thread`.
     #[inline(always)]
     pub fn row(&self, thread: usize) -> ThreadRow<'_, N> {
         match self.groups.get(thread / GROUP_ROWS).and_then(OnceLock::get) {
@@ -71,7 +71,7 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// That of a thread beyond the groups, or of the first thread of its group to count.
+    /// The row of a thread beyond the groups, or of the first thread of a group that counts.
     #[cold]
     #[inline(never)]
     fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {
@@ -96,7 +96,7 @@ impl<const N: usize> PerThread<N> {
     }
 }
 
-/// One thread's row, found once for several additions. Stays on its thread.
+/// One thread's row, looked up once for several additions. Stays on its thread.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadRow<'a, const N: usize> {
     row: &'a CounterRow<N>,
@@ -115,7 +115,7 @@ impl<'a, const N: usize> ThreadRow<'a, N> {
         self.add_all([(counter, n)]);
     }
 
-    /// Adds to several counters: whether the row is shared is asked once.
+    /// Adds to several counters. Checks only once whether the row is shared.
     #[inline(always)]
     pub fn add_all<const M: usize>(self, additions: [(usize, u64); M]) {
         if self.is_shared {
@@ -125,7 +125,7 @@ impl<'a, const N: usize> ThreadRow<'a, N> {
             return;
         }
         for (counter, n) in additions {
-            // Only this thread writes the row, so the two halves cannot be torn apart.
+            // Only this thread writes the row, so nothing happens between load and store.
             let counter = &self.row.0[counter];
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
-//! Reclamation: what a lock-free reader reached stays alive until the reader is done.
+//! Reclamation: an object that a lock-free reader has reached stays alive until the reader is done.
 //!
-//! A reader holds a [`Guard`] for the length of one lookup. A writer first *unlinks* an object, so
-//! that no new reader finds it, then [`retire`]s it; it is dropped when every guard that was held
+//! A reader holds a [`Guard`] during one lookup. A writer first *unlinks* an object, so that no new
+//! reader finds it, and then [`retire`]s it. The object is dropped when every guard that was held
 //! at that moment is gone.
 //!
 //! ```text
@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 use super::atomic::{AtomicU64, Ordering};
 use super::{Mutex, Padded, barrier, lock};
 
-/// Something whose drop waits for the readers.
+/// An object whose drop waits for readers.
 type Garbage = Arc<dyn Send + Sync>;
 
 /// The state of the whole process: one set of readers, one heap of garbage.
@@ -65,12 +65,12 @@ struct Registry {
     free: Vec<usize>,
 }
 
-/// What one thread shows to collectors. Written by its thread only.
+/// What one thread shows to collectors. Only that thread writes it.
 #[repr(align(128))]
 struct Record {
     /// The epoch at which the thread's outermost guard was taken; 0 while it holds none.
     active: AtomicU64,
-    /// Guards held. Only its owner reads it, so it is not part of the model.
+    /// How many guards the thread holds. Only the thread reads it, so it is not part of the model.
     depth: AtomicU32,
     index: usize,
     /// [`barrier::light_needs_fence`], on the line that a pin touches anyway.
@@ -108,8 +108,8 @@ loom::lazy_static! {
     static ref DOMAIN: Domain = new_domain!();
 }
 
-/// Keeps alive what its thread reaches through [`ArcCell`](super::ArcCell) and the cache's slots.
-/// Stays on its thread. Guards nest; the outermost one counts.
+/// Keeps alive all that its thread reaches through [`ArcCell`](super::ArcCell) and the cache's
+/// slots. Stays on its thread. Guards nest; only the outermost one counts.
 pub(crate) struct Guard {
     record: &'static Record,
     /// Neither `Send` nor `Sync`: the record is its thread's.
@@ -123,8 +123,8 @@ pub(crate) fn pin() -> Guard {
     let depth = record.depth.load(Ordering::Relaxed);
     record.depth.store(depth + 1, Ordering::Relaxed);
     if depth == 0 {
-        // Acquire: whoever reads epoch e + 1 sees everything unlinked before bag e was sealed.
-        // Release: the accesses under this thread's previous guard come before this store.
+        // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
+        // sealed. Release: the accesses under this thread's previous guard come before this store.
         record.active.store(DOMAIN.epoch.0.load(Ordering::Acquire), Ordering::Release);
         barrier::light(record.fenced);
     }
@@ -169,7 +169,7 @@ pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
 }
 
 /// Drops all garbage that no guard can reach, on this thread. Returns how many retired objects
-/// still wait for a guard to go. Hold no lock that a destructor could take.
+/// still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
     let bound = {
         let mut bags = lock(&DOMAIN.garbage);
@@ -185,8 +185,8 @@ pub(crate) fn collect() -> usize {
             Some(last) => last.stamp + 1,
         }
     };
-    // Bags sealed after this point have stamps from `bound` on, and wait for another collection:
-    // this barrier and this scan say nothing about them.
+    // Bags that are sealed from here on have stamps of at least `bound`. This barrier and this scan
+    // say nothing about them: they wait for another collection.
     let oldest_active = if barrier::heavy() { oldest_active(bound) } else { 0 };
     let mut unreachable = Vec::new();
     let waiting = {
@@ -200,13 +200,13 @@ pub(crate) fn collect() -> usize {
     waiting
 }
 
-/// Collects until everything that was retired before this call is out of the garbage, but gives up
-/// after `patience`: some thread holds its guard for long. Hold no guard, and no lock that a
-/// destructor could take.
+/// Collects until everything that was retired before this call is out of the garbage. `false` if
+/// that takes longer than `patience`: some thread holds its guard for long. Hold no guard, and no
+/// lock that a destructor could take.
 pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();
     collect();
-    // What was open is sealed now; later bags get stamps from here on.
+    // The open bag is sealed now. Later bags have stamps of at least `bound`.
     let bound = DOMAIN.epoch.0.load(Ordering::Acquire);
     loop {
         let front = lock(&DOMAIN.garbage).sealed.front().map(|bag| bag.stamp);
@@ -221,15 +221,15 @@ pub(crate) fn drain(patience: Duration) -> bool {
     }
 }
 
-/// The least epoch that a thread is active in, at most `bound`.
+/// The least epoch in which a thread is active, at most `bound`.
 fn oldest_active(bound: u64) -> u64 {
     let registry = lock(&DOMAIN.registry);
     let active = registry.records.iter().map(|record| record.active.load(Ordering::Acquire));
     active.filter(|&epoch| epoch != 0).fold(bound, u64::min)
 }
 
-/// A small number that this thread shares with no other live thread. Those of ended threads are
-/// used again; a thread that takes one over sees all that the earlier one did.
+/// A small number that no other live thread has. Numbers of ended threads are used again: a thread
+/// that takes one over sees everything that the earlier thread did.
 #[inline]
 pub(crate) fn thread_index() -> usize {
     this_thread().index
@@ -276,14 +276,14 @@ fn enter_thread() -> &'static Record {
         }
     };
     RECORD.with(|cell| cell.set(Some(record)));
-    // A destructor that runs after `AT_EXIT`'s and pins gets a record that is never given back:
-    // rare, and it costs one line.
+    // A destructor that runs after `AT_EXIT`'s and pins gets a record that is never given back.
+    // That is rare and costs one line.
     #[cfg(not(loom))]
     let _ = AT_EXIT.try_with(|_| ());
     record
 }
 
-/// Gives this thread's record to the next thread. A record whose guard was leaked stays with the
+/// Gives this thread's record to the next thread. If a guard was leaked, the record stays with the
 /// dead thread for good: references taken under that guard may still be in use.
 #[cfg(any(not(loom), test))]
 fn leave_thread() {
