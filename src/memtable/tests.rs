@@ -324,7 +324,7 @@ fn scattered_key(sequence: SequenceNumber) -> Vec<u8> {
 
 #[test]
 fn readers_beside_the_writer_find_whole_everything_that_was_published() {
-    const WRITES: u64 = if cfg!(miri) { 60 } else { 30_000 };
+    const WRITES: u64 = if cfg!(miri) { 30 } else { 30_000 };
     let (memtable, mut writer) = Memtable::new(1 << 20);
     let visible = AtomicU64::new(0);
     thread::scope(|scope| {
