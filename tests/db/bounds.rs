@@ -16,24 +16,7 @@ use std::{fs, thread};
 use maypole::fs::MemFs;
 use maypole::{BlockCache, Compression, Db, Durability, Error, WriteBatch};
 
-use super::env;
-
-/// Bytes that do not compress, different for each seed.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    let mut noise: Vec<u8> = Vec::with_capacity(bytes + 8);
-    while noise.len() < bytes {
-        noise.extend_from_slice(&word());
-    }
-    noise.truncate(bytes);
-    noise
-}
+use super::{env, noise};
 
 /// Bytes of this process's memory that are in use.
 fn resident_bytes() -> u64 {

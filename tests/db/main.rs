@@ -42,6 +42,16 @@ mod repair;
 mod soak;
 mod writers;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Bytes that do not compress, different for each seed.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut noise = vec![0; bytes];
+    StdRng::seed_from_u64(seed).fill(&mut noise[..]);
+    noise
+}
+
 /// A number from the environment. See the table above.
 fn env(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
