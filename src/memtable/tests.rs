@@ -290,7 +290,7 @@ fn random_operations_answer_as_the_plain_version_does() {
     assert!(covered > 1000, "{covered}");
 }
 
-/// Runs of ascending keys take the way without a search; they begin inside, before and after what
+/// Runs of ascending keys take the way without a search; they start inside, before and after what
 /// is there, and are cut by other inserts.
 #[test]
 fn runs_of_ascending_keys_land_between_older_ones() {

@@ -84,9 +84,9 @@ impl Drop for Mounted {
     }
 }
 
-/// The log is written through memory. When btrfs was full, or XFS after a reflinked copy of the log,
-/// a page that was written a second time found no space, and the process died by SIGBUS. Now such
-/// file systems get the plain file: a full disk is an error everywhere.
+/// The log is written through memory. When btrfs was full, or XFS after a reflinked copy of the
+/// log, a page that was written a second time found no space, and the process died by SIGBUS. Now
+/// such file systems get the plain file: a full disk is an error everywhere.
 #[test]
 #[ignore = "needs root, loop devices, mkfs.ext4, mkfs.xfs and mkfs.btrfs"]
 fn a_full_disk_ends_no_process_on_any_file_system() {
