@@ -267,7 +267,7 @@ mod tests {
         let (mut pieces, mut refused) = (Vec::<(LineBuf, u8)>::new(), 0);
         for round in 0..60_000usize {
             // Phases of growing and of shrinking.
-            let grows = rng.random_bool(if round / 10_000 % 2 == 0 { 0.8 } else { 0.2 });
+            let grows = rng.random_bool(if round / 10_000 % 2 == 0 { 0.9 } else { 0.1 });
             if grows || pieces.is_empty() {
                 let len = match rng.random_range(0..1000) {
                     0 => rng.random_range(0..3 * SLAB_BYTES),
