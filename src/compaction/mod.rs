@@ -3,7 +3,7 @@
 //! Read in this order:
 //!
 //! - [`targets`]: how large each level may be, and how far the tree is from that;
-//! - [`pick`]: which compaction is due next;
+//! - [`mod@pick`]: which compaction is due next;
 //! - [`plan`]: what one compaction merges, and where its output may lie;
 //! - [`tiny`]: small neighbours that become one table;
 //! - [`damaged`]: what damaged files keep from moving;

@@ -9,9 +9,9 @@
 //! It never ends between two versions of a user key: a level holds a user key in one file. Its
 //! range deletions are cut at the first key of the next output.
 //!
-//! A large compaction is split by key range ([`split`](super::split)) over several threads. Each
-//! part is a merge of its own. The tables of all parts are handed over together, or none is: the
-//! first part that fails stops the others, and all their tables are deleted.
+//! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
+//! merge of its own. The tables of all parts are handed over together, or none is: the first part
+//! that fails stops the others, and all their tables are deleted.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -104,7 +104,7 @@ pub const BUGS: &[Bug] = &[
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let start =
             unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, offset) }?;
-        return Ok(NonNull::new(start.cast()).map(|start| Window { start, bytes, filled: 0 }));
+        return Ok(NonNull::new(start.cast()).map(|start| MappedWindow { start, bytes, filled: 0 }));
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, bytes as u64)) {",
         program: "db",
         test: "durability::a_full_disk_is_an_error_of_the_write_and_no_signal",
