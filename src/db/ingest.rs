@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use super::background::install::whole_tree;
 use super::background::jobs::Awaited;
 use super::options::lasting;
-use super::write::lock;
 use super::{Inner, Progress, sequence_after};
 use crate::cursor::Cursor;
 use crate::encoding::key;
@@ -15,7 +14,7 @@ use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs;
 use crate::fs::Fs;
-use crate::sync::pin;
+use crate::sync::{lock, pin};
 use crate::table::{Table, TableCursor};
 use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, Version, VersionEdit, names};
 

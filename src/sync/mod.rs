@@ -23,8 +23,60 @@ pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
 /// Locks `mutex`, also when a thread panicked while it held it. For data that every critical
 /// section leaves whole at each point where it can panic.
+#[cfg(not(loom))]
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(loom)]
+pub(crate) use under_loom::lock;
+
+/// The same [`lock`] for two kinds of mutexes: loom's in the code that the models check, and the
+/// standard library's in the rest of the crate.
+#[cfg(loom)]
+mod under_loom {
+    use std::sync::{Arc, PoisonError};
+
+    pub trait Lock {
+        type Guard<'a>
+        where
+            Self: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_>;
+    }
+
+    impl<T> Lock for loom::sync::Mutex<T> {
+        type Guard<'a>
+            = loom::sync::MutexGuard<'a, T>
+        where
+            T: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
+            self.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<T> Lock for std::sync::Mutex<T> {
+        type Guard<'a>
+            = std::sync::MutexGuard<'a, T>
+        where
+            T: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
+            self.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<M: Lock> Lock for Arc<M> {
+        type Guard<'a>
+            = M::Guard<'a>
+        where
+            M: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
+            (**self).lock_poisoned_too()
+        }
+    }
+
+    pub(crate) fn lock<M: Lock>(mutex: &M) -> M::Guard<'_> {
+        mutex.lock_poisoned_too()
+    }
 }
 
 /// A value alone on its cache lines: its neighbours' writers do not take it from its readers.

@@ -18,7 +18,6 @@ use self::jobs::Awaited;
 use self::pool::{COMPACTIONS, FLUSHES};
 use super::iter::bounds::Bounds;
 use super::stats::DamagedTable;
-use super::write::lock;
 use super::{Inner, State};
 use crate::compaction::pick::{LAST_LEVEL, Plan, Shape};
 use crate::compaction::run::Job;
@@ -26,6 +25,7 @@ use crate::compaction::{pick, run, split};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
+use crate::sync::lock;
 use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 
 pub(crate) fn start(inner: &Arc<Inner>) {
