@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use super::background::install::whole_tree;
 use super::background::jobs::Awaited;
 use super::options::lasting;
-use super::write::lock;
 use super::{Inner, Progress, sequence_after};
 use crate::cursor::Cursor;
 use crate::encoding::key;
@@ -15,7 +14,7 @@ use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs;
 use crate::fs::Fs;
-use crate::sync::pin;
+use crate::sync::{lock, pin};
 use crate::table::{Table, TableCursor};
 use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, Version, VersionEdit, names};
 
@@ -52,7 +51,7 @@ impl Inner {
     /// Makes the copied tables part of the tree. `copied` holds them until the MANIFEST may list them.
     fn enter(&self, copied: &mut Vec<FileMeta>) -> Result<()> {
         copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
-        if copied.windows(2).any(|pair| !pair[1].begins_behind(&pair[0].largest)) {
+        if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
             return Err(Error::InvalidArgument(
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));

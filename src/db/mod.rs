@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 
 pub use iter::DbIterator;
 pub use iter::cursor::DbCursor;
@@ -40,7 +40,7 @@ pub use write::Durability;
 pub use write::batch::WriteBatch;
 pub use write::write_stall::{BrakeCause, WriteBrake};
 
-use crate::compaction::pick::{Held, Shape};
+use crate::compaction::{TreeShape, Unavailable};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
@@ -48,10 +48,10 @@ use crate::fs::FileLock;
 use crate::memtable::Memtable;
 use crate::slice::Slice;
 use crate::stats::Counters;
-use crate::sync::{ArcCell, drain, pin};
+use crate::sync::{ArcCell, drain, lock, pin};
 use crate::version::{Manifest, TableStore, Version};
 use snapshot::SnapshotList;
-use write::{Pending, SealedWals, Writer, lock};
+use write::{Pending, SealedWals, Writer};
 
 /// What readers see: everything that was written, at one moment. Immutable but for the entries
 /// that writers add to the memtable, which readers tell apart by sequence number.
@@ -92,7 +92,7 @@ pub(crate) struct State {
     /// What of `version` makes writers brake.
     pressure: write::write_stall::Pressure,
     /// What compactions must leave alone.
-    held: Held,
+    held: Unavailable,
     flushing: bool,
     compactions: usize,
     /// Of the threads that compact, how many no compaction is using.
@@ -132,7 +132,7 @@ pub(crate) struct Inner {
     holds: Arc<()>,
     store: TableStore,
     policy: FilterPolicy,
-    shape: Shape,
+    shape: TreeShape,
     memtable_bytes: usize,
     manifest_roll_bytes: u64,
     counters: Arc<Counters>,
@@ -167,7 +167,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     fn lock_state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Makes the database read-only: after a failed write or sync nothing is known about what
@@ -231,9 +231,9 @@ impl Inner {
         // the last snapshot does: by then the file may be another opening's, which reads it.
         lock(&self.writer).wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();
-        self.store.departed.close();
+        self.store.obsolete.close();
         self.keep_held_tables();
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.lock).take();
         synced
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use super::{Db, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
-use crate::compaction::pick::Shape;
+use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs::{Fs, RealFs};
@@ -37,7 +37,7 @@ pub struct Builder {
     pub(crate) compression: Compression,
     pub(crate) block_bytes: usize,
     pub(crate) memtable_bytes: usize,
-    pub(crate) shape: Shape,
+    pub(crate) shape: TreeShape,
     pub(crate) compaction_threads: usize,
     pub(crate) salvage_logs: bool,
     pub(crate) manifest_roll_bytes: u64,
@@ -63,7 +63,7 @@ impl Builder {
             compression: Compression::default(),
             block_bytes: 4096,
             memtable_bytes: 16 << 20,
-            shape: Shape {
+            shape: TreeShape {
                 l0_trigger: 4,
                 level_base_bytes: 64 << 20,
                 level_multiplier: 10,

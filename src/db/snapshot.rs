@@ -4,9 +4,10 @@
 //! for the registered numbers and keeps, for each of them, the newest version at or below it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::encoding::key::SequenceNumber;
+use crate::sync::lock;
 
 /// The sequence numbers that somebody holds, each with how many hold it.
 #[derive(Default)]
@@ -18,14 +19,14 @@ impl SnapshotList {
     /// Registers what `current` answers. It is asked under the lock, so a compaction that read
     /// the list before can only have dropped versions that were hidden at that moment already.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.held);
         let sequence = current();
         *held.entry(sequence).or_default() += 1;
         sequence
     }
 
     pub fn release(&self, sequence: SequenceNumber) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.held);
         if let Some(count) = held.get_mut(&sequence) {
             *count -= 1;
             if *count == 0 {
@@ -36,7 +37,7 @@ impl SnapshotList {
 
     /// All held sequence numbers, ascending.
     pub fn sequences(&self) -> Vec<SequenceNumber> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        lock(&self.held).keys().copied().collect()
     }
 }
 

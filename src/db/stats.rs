@@ -157,7 +157,7 @@ impl Inner {
                 counts: file.table.file_counters().snapshot(),
             })
             .collect();
-        let departed = self.store.departed.counts();
+        let departed = self.store.obsolete.counts();
         let levels = (0..LEVELS).map(|level| level_stats(level, &files, departed[level]));
         let levels =
             levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());

@@ -1,19 +1,19 @@
 //! [`LargePages`]: memory in pages of 2 MiB.
 //!
 //! A processor finds the frame of a page in a table of its own, a few thousand pages long, or walks
-//! through the kernel's tables in memory. With pages of 4 KiB that table reaches some 12 MiB far; beyond,
-//! nearly every trip to memory is two. Pages of 2 MiB make it one again: `docs/performance.md`, "What
-//! paid".
+//! through the kernel's tables in memory. With pages of 4 KiB that table reaches some 12 MiB far;
+//! beyond, nearly every trip to memory is two. Pages of 2 MiB make it one again:
+//! `docs/performance.md`, "What paid".
 //!
 //! ```text
 //! addresses    | page | page | page | · · · · · · · · · |     begin at a multiple of 2 MiB
 //!                touched: has memory   not yet: has none
 //! ```
 //!
-//! Only Linux is asked for such pages (`madvise(MADV_HUGEPAGE)`; its transparent huge pages must not be
-//! switched off). A kernel that has none at hand gives small pages, and nothing else changes. The
-//! allocator of a program is no way to them: its heap grows in small steps, each touched before it could
-//! be part of a large page.
+//! Only Linux is asked for such pages (`madvise(MADV_HUGEPAGE)`; its transparent huge pages must
+//! not be switched off). A kernel that has none at hand gives small pages, and nothing else
+//! changes. The allocator of a program is no way to them: its heap grows in small steps, each
+//! touched before it could be part of a large page.
 
 use std::ptr::NonNull;
 
@@ -51,8 +51,8 @@ impl LargePages {
 
 #[cfg(target_os = "linux")]
 impl LargePages {
-    /// Addresses for `bytes` bytes, rounded up to whole pages. They take memory when they are touched.
-    /// `None` when they are not to be had.
+    /// Addresses for `bytes` bytes, rounded up to whole pages. They take memory when they are
+    /// touched. `None` when they are not to be had.
     pub fn reserve(bytes: usize) -> Option<LargePages> {
         let bytes = bytes.checked_next_multiple_of(LARGE_PAGE_BYTES)?;
         // A page more, to begin at a multiple of their size.

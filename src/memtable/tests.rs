@@ -1,5 +1,5 @@
-//! The contract of a memtable, once for the plain version and the fast one; then what only the
-//! fast one promises: readers beside a writer, and an account of its memory.
+//! The contract of a memtable, once for the plain version and the fast one; then what only the fast
+//! one promises: readers beside a writer, and an account of its memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -324,7 +324,7 @@ fn scattered_key(sequence: SequenceNumber) -> Vec<u8> {
 
 #[test]
 fn readers_beside_the_writer_find_whole_everything_that_was_published() {
-    const WRITES: u64 = 30_000;
+    const WRITES: u64 = if cfg!(miri) { 60 } else { 30_000 };
     let (memtable, mut writer) = Memtable::new(1 << 20);
     let visible = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -335,7 +335,7 @@ fn readers_beside_the_writer_find_whole_everything_that_was_published() {
                 let mut snapshot = 0;
                 while snapshot < WRITES {
                     snapshot = visible.load(Ordering::Acquire);
-                    for _ in 0..200 {
+                    for _ in 0..if cfg!(miri) { 5 } else { 200 } {
                         let sequence = rng.random_range(0..snapshot + 3);
                         let key = scattered_key(sequence);
                         match memtable.get(&key, snapshot) {

@@ -309,8 +309,8 @@ fn a_log_of_version_1_is_read() {
 
 #[test]
 fn a_log_ends_where_there_is_no_space() {
-    // A record for which there is no space may stand in part behind the last one. A record behind that
-    // would never be read; one that came whole after all would have been denied to its writer.
+    // A record for which there is no space may stand in part behind the last one. A record behind
+    // that would never be read; one that came whole after all would have been denied to its writer.
     for fault in [Fault::NoSpace, Fault::ShortWrite] {
         for operation in [Operation::Append, Operation::Flush] {
             let memory = Arc::new(MemFs::new());

@@ -311,7 +311,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "versions of one key stand in the memtable oldest first",
-        file: "src/memtable/skiplist.rs",
+        file: "src/memtable/skiplist/node.rs",
         old: "KeyOrder::Equal => key::trailer(key) > trailer,",
         new: "KeyOrder::Equal => key::trailer(key) < trailer,",
         program: "lib",

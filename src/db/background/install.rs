@@ -13,10 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::db::write::lock;
 use crate::db::{Inner, Progress, State};
 use crate::error::{Error, Result};
-use crate::sync::drain;
+use crate::sync::{drain, lock};
 use crate::version::{TableFile, TableStore, Version, VersionEdit};
 
 /// How long a replaced view waits for lookups under way. One that takes longer keeps the view until

@@ -18,14 +18,13 @@ use self::jobs::Awaited;
 use self::pool::{COMPACTIONS, FLUSHES};
 use super::iter::bounds::Bounds;
 use super::stats::DamagedTable;
-use super::write::lock;
 use super::{Inner, State};
-use crate::compaction::pick::{LAST_LEVEL, Plan, Shape};
 use crate::compaction::run::Job;
-use crate::compaction::{pick, run, split};
+use crate::compaction::{self, LAST_LEVEL, Plan, TreeShape, run, split};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
+use crate::sync::lock;
 use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 
 pub(crate) fn start(inner: &Arc<Inner>) {
@@ -236,10 +235,10 @@ impl Inner {
     /// filter policy asks for.
     fn next_plan(&self, state: &State) -> Option<Plan> {
         let (metas, held) = (state.version.metas(), &state.held);
-        pick::pick(&metas, &self.shape, held).or_else(|| {
+        compaction::pick(&metas, &self.shape, held).or_else(|| {
             let is_held = |number| held.busy.contains(&number) || held.damaged.contains(&number);
             let (level, number) = self.policy.overspent(&state.version, is_held)?;
-            pick::plan(&metas, level, level, vec![number], &self.shape, held)
+            compaction::plan_files(&metas, level, level, vec![number], &self.shape, held)
         })
     }
 
@@ -388,12 +387,13 @@ impl Inner {
             let mut state = self.lock_state();
             let metas = state.version.metas();
             let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-            let (base, _) = pick::level_targets(&pick::level_bytes(&metas), &self.shape);
+            let (base, _) =
+                compaction::level_targets(&compaction::level_bytes(&metas), &self.shape);
             let output_level = match level {
                 // The deepest data is rewritten in place, to drop what no snapshot can see, but for
                 // what a step before has just written.
                 _ if Some(level) == last_used => level,
-                _ => pick::next_level(&metas, level, base).min(LAST_LEVEL),
+                _ => compaction::next_level(&metas, level, base).min(LAST_LEVEL),
             };
             // What is as new as this compaction is not its business: it might never end.
             let is_done = |file: &&FileMeta| {
@@ -404,7 +404,7 @@ impl Inner {
                 // Files of level 0 overlap each other: one alone could overtake an older version.
                 0 => {
                     let files: Vec<_> = metas[0].iter().copied().filter(|f| !is_done(f)).collect();
-                    pick::plan_level_0(&metas, &files, output_level, &self.shape, held)
+                    compaction::plan_level_0(&metas, &files, output_level, &self.shape, held)
                 }
                 _ => {
                     let files = state.version.overlapping(level, range.lower(), range.upper());
@@ -412,7 +412,14 @@ impl Inner {
                     // Neighbours only: what is made of the inputs may reach from the first to the
                     // last of them.
                     files.split(is_done).find_map(|files| {
-                        pick::plan_neighbours(&metas, level, output_level, files, &self.shape, held)
+                        compaction::plan_neighbours(
+                            &metas,
+                            level,
+                            output_level,
+                            files,
+                            &self.shape,
+                            held,
+                        )
                     })
                 }
             };
@@ -436,8 +443,8 @@ struct Compaction {
 
 impl State {
     /// Marks the plan's files as busy and takes as many idle threads for it as it is worth.
-    fn start(&mut self, plan: Plan, shape: &Shape, may_split: bool) -> Compaction {
-        self.held.hold(&plan);
+    fn start(&mut self, plan: Plan, shape: &TreeShape, may_split: bool) -> Compaction {
+        self.held.reserve(&plan);
         self.compactions += 1;
         let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);

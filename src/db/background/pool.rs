@@ -18,7 +18,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::db::write::lock;
+use crate::sync::lock;
 
 /// How long a thread waits for its next job. Longer than the time between two flushes of a database
 /// that is written to steadily.

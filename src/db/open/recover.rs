@@ -126,7 +126,7 @@ pub(crate) fn table_store(
         },
         creator: Creator::new(db_identity.unwrap_or_else(new_db_identity)),
         next_file: AtomicU64::new(directory.next_number()),
-        departed: Arc::default(),
+        obsolete: Arc::default(),
     }
 }
 

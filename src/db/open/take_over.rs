@@ -23,19 +23,19 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::recover::{Directory, Origin, Replay, Replayed, table_store};
-use crate::compaction::pick::Held;
+use crate::compaction::Unavailable;
 use crate::db::background::install::whole_tree;
 use crate::db::options::Builder;
 use crate::db::snapshot::SnapshotList;
 use crate::db::write::write_stall::{Pressure, WriteBrake, write_brake};
-use crate::db::write::{SealedWals, Writer, lock};
+use crate::db::write::{SealedWals, Writer};
 use crate::db::{Frozen, Inner, Progress, State};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::fs::{FileLock, Fs};
 use crate::memtable::Memtable;
-use crate::sync::ArcCell;
+use crate::sync::{ArcCell, lock};
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -64,7 +64,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     let fs = Arc::clone(&options.fs);
     let dir = options.path.clone();
     prepare_directory(&*fs, &dir, options.create_if_missing)?;
-    let lock = fs.lock(&names::lock_path(&dir))?;
+    let file_lock = fs.lock(&names::lock_path(&dir))?;
     let directory = Directory::read(&*fs, &dir)?;
     directory.refuse_lost_current(&dir)?;
     let store = table_store(&options, &directory, false);
@@ -79,7 +79,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
         Err(error) => return Err(error),
     };
-    Ok(assemble(options, store, replayed, taken.map_err(Some), Some(lock)))
+    Ok(assemble(options, store, replayed, taken.map_err(Some), Some(file_lock)))
 }
 
 /// A database that is only read: nothing is written, no lock is taken.
@@ -127,9 +127,9 @@ fn assemble(
     let state = State {
         memtable,
         frozen,
-        pressure: Pressure::of_tree(&version, &options.shape, &Held::default()),
+        pressure: Pressure::of_tree(&version, &options.shape, &Unavailable::default()),
         version,
-        held: Held::default(),
+        held: Unavailable::default(),
         flushing: false,
         compactions: 0,
         idle_threads: options.compaction_threads,

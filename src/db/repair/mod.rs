@@ -221,7 +221,7 @@ impl<'a> Repair<'a> {
             options: whole.options.clone(),
             creator: whole.creator.clone(),
             next_file: AtomicU64::new(whole.next_file.load(Ordering::Relaxed)),
-            departed: Arc::default(),
+            obsolete: Arc::default(),
         };
         let tables = directory.files.iter().filter_map(|&(number, kind)| match kind {
             FileKind::Table(_) => Some(number),
@@ -310,7 +310,7 @@ impl<'a> Repair<'a> {
 
     fn table_file(&self, meta: FileMeta, table: Arc<Table>) -> Arc<TableFile> {
         let path = names::table_path(&self.dir, meta.number);
-        let departed = Arc::clone(&self.whole.departed);
+        let departed = Arc::clone(&self.whole.obsolete);
         Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed))
     }
 

@@ -8,9 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::manifests::Parts;
 use super::{Loss, Place, Repair, is_table_damage};
-use crate::compaction::pick::{LAST_LEVEL, Plan};
 use crate::compaction::run::Job;
-use crate::compaction::{pick, run};
+use crate::compaction::{LAST_LEVEL, Plan, Unavailable, plan_files, run};
 use crate::db::ingest::bounds;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
@@ -292,7 +291,7 @@ impl Repair<'_> {
         let version = Version::default().apply(&edit, &opened);
         let numbers: Vec<u64> = opened.keys().copied().collect();
         let (metas, shape) = (version.metas(), &self.options.shape);
-        let plan = pick::plan(&metas, 0, LAST_LEVEL, numbers, shape, &pick::Held::default());
+        let plan = plan_files(&metas, 0, LAST_LEVEL, numbers, shape, &Unavailable::default());
         let Some(plan) = plan else { return Ok(()) };
         let plan = Plan { trivial_move: false, ..plan };
         let entries = opened.values().map(|file| file.meta.entries).sum();

@@ -23,7 +23,7 @@ pub(crate) mod batch;
 pub(crate) mod write_stall;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
@@ -34,6 +34,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::stats::Ticker;
+use crate::sync::lock;
 use crate::version::names;
 use crate::wal::{LogKind, LogWriter};
 
@@ -351,8 +352,4 @@ impl Inner {
         self.changed.notify_all();
         self.schedule(state);
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

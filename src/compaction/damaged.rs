@@ -1,30 +1,30 @@
-//! Damaged files that are set aside, and what they keep from moving: pure functions.
+//! Damaged files, and which other files they keep from moving: pure functions.
 //!
-//! A file with a damaged block stays where it is. It is read as before: its good blocks answer, the
-//! bad one answers its error. Nothing is merged with it, so nothing that is newer may come to lie at
-//! its level or deeper: a lookup would meet the older version first.
+//! A file with a damaged block stays where it is. Lookups read it as before: its good blocks
+//! answer, the bad one returns its error. Nothing is merged with it. So no newer file that overlaps
+//! it may move to its level or deeper: a lookup would meet the older version first.
 //!
 //! ```text
 //!   level 0, newest first:
-//!     |--x--|                               stays: overlaps y, which is older and stays
-//!         |--y--|                           stays: overlaps the damaged file, which is older
+//!     |--x--|                               stays: y is older, overlaps it and stays
+//!         |--y--|                           stays: the damaged file is older and overlaps it
 //!                      |--z--|              may move
 //!           |=damaged=|                     stays
-//!           |--w--|                         may move: it is older than the damaged file
+//!           |--w--|                         may move: older than the damaged file
 //!   levels 1 to 6:
-//!     5   |-a-||--b--||-c-|                 a and c may move to level 6, each for itself;
+//!     5   |-a-||--b--||-c-|                 a and c may move to level 6, in two merges;
 //!     6        |=damaged=|    |---|         b stays
 //! ```
 //!
-//! - A file moves from a level to a deeper one only if it overlaps no damaged file in the levels
-//!   between, nor in the one it goes to.
-//! - In level 0 the older go first: a file stays if it overlaps an older one that stays.
-//! - What goes to the level of a damaged file is merged on either side of it for itself: an output
-//!   must not reach over it.
-//! - What is written above a damaged file is cut where that begins and ends (*fences*), so that only
-//!   what overlaps it is held up.
+//! - A file moves to a deeper level only if it overlaps no damaged file of that level, nor of a
+//!   level between.
+//! - In level 0 a file stays if it overlaps an older one that stays.
+//! - Files that go to the level of a damaged file are merged separately on either side of it: an
+//!   output must not reach over it.
+//! - Outputs above a damaged file are cut at its bounds (*fences*), so that it holds up only what
+//!   overlaps it.
 //!
-//! What is older than the damaged file, in deeper levels or in level 0, is free.
+//! Files that are older than the damaged one may move.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -32,19 +32,19 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 
-use super::pick::Levels;
+use super::targets::Levels;
 
 /// The damaged files of a tree, with their levels.
-pub(crate) struct Aside<'a>(Vec<(usize, &'a FileMeta)>);
+pub(crate) struct DamagedFiles<'a>(Vec<(usize, &'a FileMeta)>);
 
-impl<'a> Aside<'a> {
-    pub fn new(levels: &Levels<'a>, damaged: &HashSet<u64>) -> Aside<'a> {
+impl<'a> DamagedFiles<'a> {
+    pub fn new(levels: &Levels<'a>, damaged: &HashSet<u64>) -> DamagedFiles<'a> {
         if damaged.is_empty() {
-            return Aside(Vec::new());
+            return DamagedFiles(Vec::new());
         }
         let files =
             (0..LEVELS).flat_map(|level| levels[level].iter().map(move |file| (level, *file)));
-        Aside(files.filter(|(_, file)| damaged.contains(&file.number)).collect())
+        DamagedFiles(files.filter(|(_, file)| damaged.contains(&file.number)).collect())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -55,7 +55,8 @@ impl<'a> Aside<'a> {
         self.0.iter().any(|(_, damaged)| damaged.number == file.number)
     }
 
-    /// Whether `file` may go from `level` to `output_level`, as far as the files of other levels go.
+    /// Whether `file` may move from `level` to `output_level`. Does not look at the files of
+    /// `level`.
     pub fn lets_pass(&self, file: &FileMeta, level: usize, output_level: usize) -> bool {
         !self.contains(file)
             && self.0.iter().all(|&(damaged_level, damaged)| {
@@ -63,14 +64,14 @@ impl<'a> Aside<'a> {
             })
     }
 
-    /// Whether a table of this range would reach over a damaged file of its level.
+    /// Whether a table of this range would reach over a damaged file of `level`.
     pub fn is_reached_over(&self, level: usize, smallest: &[u8], largest: &[u8]) -> bool {
         self.0.iter().any(|&(damaged_level, damaged)| {
             damaged_level == level && meets(damaged, smallest, largest)
         })
     }
 
-    /// The files of level 0 that may go to `output_level`, of `files`, newest first.
+    /// Those of `files`, newest first, that may move from level 0 to `output_level`.
     pub fn free_in_level_0(
         &self,
         files: &[&'a FileMeta],
@@ -89,8 +90,8 @@ impl<'a> Aside<'a> {
         free
     }
 
-    /// `files`, parted where a damaged file of `output_level` lies between them: what may be merged
-    /// into that level together. None of them overlaps such a file.
+    /// `files` in groups that may be merged into `output_level` together: a damaged file of that
+    /// level lies between any two groups. None of the files overlaps one.
     pub fn parted<'f>(
         &self,
         files: &[&'f FileMeta],
@@ -106,7 +107,7 @@ impl<'a> Aside<'a> {
         parts.into_values().collect()
     }
 
-    /// The user keys at which tables of this range at `output_level` are to be cut, ascending.
+    /// The user keys at which tables of this range are cut in `output_level`, ascending.
     pub fn fences(&self, output_level: usize, smallest: &[u8], largest: &[u8]) -> Vec<Vec<u8>> {
         let deeper = self
             .0
@@ -129,49 +130,42 @@ impl<'a> Aside<'a> {
     }
 }
 
-/// Whether the user keys of two files meet.
+/// Whether the user-key ranges of two files overlap.
 fn overlap(a: &FileMeta, b: &FileMeta) -> bool {
     meets(a, user_key(&b.smallest), &b.largest)
 }
 
-/// Whether the file's user keys meet those from the user key `smallest` to the internal key
-/// `largest`.
+/// Whether the file overlaps the range from the user key `smallest` to the internal key `largest`.
 fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
-    !file.ends_before(smallest) && !file.begins_behind(largest)
+    !file.ends_before(smallest) && !file.starts_after(largest)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pick::{Held, Plan, Shape, pick, without_held_up};
+    use super::super::fixtures::{self, SHAPE};
+    use super::super::pick::{pick, without_held_up};
+    use super::super::{Plan, Unavailable};
     use super::*;
     use crate::encoding::key::internal_key;
 
-    const SHAPE: Shape =
-        Shape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };
-
     fn file(number: u64, smallest: u8, largest: u8) -> FileMeta {
-        FileMeta {
-            number,
-            file_bytes: 10,
-            smallest: internal_key(&[smallest], 1, 1),
-            largest: internal_key(&[largest], 1, 1),
-            ..FileMeta::default()
-        }
+        fixtures::file(number, smallest, largest, 10)
     }
 
-    struct Tree(Vec<(usize, FileMeta)>, Held);
+    struct Tree(Vec<(usize, FileMeta)>, Unavailable);
 
     impl Tree {
         fn new(files: &[(usize, u64, u8, u8)], damaged: &[u64]) -> Tree {
             let files = files.iter().map(|&(l, number, a, b)| (l, file(number, a, b)));
-            let held = Held { damaged: damaged.iter().copied().collect(), ..Held::default() };
-            Tree(files.collect(), held)
+            let unavailable = Unavailable {
+                damaged: damaged.iter().copied().collect(),
+                ..Unavailable::default()
+            };
+            Tree(files.collect(), unavailable)
         }
 
         fn levels(&self) -> Levels<'_> {
-            let mut levels: Levels = Default::default();
-            self.0.iter().for_each(|(level, file)| levels[*level].push(file));
-            levels
+            fixtures::levels(&self.0)
         }
 
         fn pick(&self) -> Option<Plan> {
@@ -215,7 +209,7 @@ mod tests {
         let files: Vec<_> = level_0.into_iter().chain(below).collect();
         let plan = Tree::new(&files, &[2]).pick().unwrap();
         assert_eq!(plan.output_level, 5);
-        // Cut where the damaged file begins and ends: what lies beside it goes on from there.
+        // Cut at the bounds of the damaged file: the outputs beside it can move on.
         assert_eq!(plan.fences, [vec![20], vec![29, 0]]);
         assert!(!plan.trivial_move);
         let files =
@@ -241,7 +235,7 @@ mod tests {
         assert_eq!(outline(tree.pick()), (6, vec![9, 8, 7], vec![]));
         // The two sides may run beside each other.
         let plan = tree.pick().unwrap();
-        tree.1.hold(&plan);
+        tree.1.reserve(&plan);
         assert_eq!(outline(tree.pick()), (6, vec![6, 5], vec![]));
     }
 
@@ -251,7 +245,7 @@ mod tests {
         let fences = |damaged: &FileMeta, smallest: u8, largest: u8| {
             let mut levels: Levels = Default::default();
             levels[6].push(damaged);
-            Aside::new(&levels, &HashSet::from([1])).fences(
+            DamagedFiles::new(&levels, &HashSet::from([1])).fences(
                 5,
                 &[smallest],
                 &internal_key(&[largest], 1, 1),

@@ -1,8 +1,8 @@
-//! [`Sharded`]: counters of which each thread has its own.
+//! [`PerThread`]: counters of which each thread has its own.
 //!
-//! A counter that threads share costs a lookup its overlap: an atomic addition is a full fence on
-//! x86, and the line travels between the cores. So each thread adds with a plain load and store on
-//! lines that it alone writes; a snapshot sums all threads.
+//! A shared counter would be slow: an atomic addition is a full fence on x86, which keeps lookups
+//! from overlapping, and the line travels between the cores. So each thread adds with a plain load
+//! and store, on lines that only it writes. A snapshot sums all threads.
 //!
 //! ```text
 //!   groups[8] ─► 8 rows, made when the first of their threads counts
@@ -11,9 +11,9 @@
 //!   shared   ─► one row for all threads beyond 64, with atomic additions
 //! ```
 //!
-//! A row belongs to a [`thread_index`]. When a thread ends, the next one continues its row, so
-//! nothing is lost. A snapshot taken while others count may miss their latest additions, and
-//! counters of one event may differ by it.
+//! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
+//! continues the row, so nothing is lost. A snapshot may miss the latest additions of other
+//! threads, so counters of one event may differ by them.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ use crate::sync::thread_index;
 
 /// Threads that get rows of their own: `GROUPS * GROUP_ROWS`.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
-/// Rows that are made together.
+/// How many rows are made together.
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Threads beyond these share a row.
@@ -32,11 +32,11 @@ pub(super) const MOST_ROWS: usize = GROUPS * GROUP_ROWS;
 
 /// One thread's counters, on cache lines of their own.
 #[repr(align(64))]
-struct Row<const N: usize>([AtomicU64; N]);
+struct CounterRow<const N: usize>([AtomicU64; N]);
 
-impl<const N: usize> Row<N> {
-    fn new() -> Row<N> {
-        Row(std::array::from_fn(|_| AtomicU64::new(0)))
+impl<const N: usize> CounterRow<N> {
+    fn new() -> CounterRow<N> {
+        CounterRow(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
     #[cold]
@@ -46,15 +46,15 @@ impl<const N: usize> Row<N> {
     }
 }
 
-/// `N` counters, sharded by thread.
-pub(super) struct Sharded<const N: usize> {
-    groups: [OnceLock<Box<[Row<N>; GROUP_ROWS]>>; GROUPS],
-    shared: OnceLock<Box<Row<N>>>,
+/// `N` counters for each thread.
+pub(super) struct PerThread<const N: usize> {
+    groups: [OnceLock<Box<[CounterRow<N>; GROUP_ROWS]>>; GROUPS],
+    shared: OnceLock<Box<CounterRow<N>>>,
 }
 
-impl<const N: usize> Sharded<N> {
-    pub fn new() -> Sharded<N> {
-        Sharded { groups: [const { OnceLock::new() }; GROUPS], shared: OnceLock::new() }
+impl<const N: usize> PerThread<N> {
+    pub fn new() -> PerThread<N> {
+        PerThread { groups: [const { OnceLock::new() }; GROUPS], shared: OnceLock::new() }
     }
 
     #[inline]
@@ -62,7 +62,7 @@ impl<const N: usize> Sharded<N> {
         self.row(thread_index()).add(counter, n);
     }
 
-    /// The row of the thread that runs, whose index is `thread`.
+    /// The row of the current thread, whose index is `thread`.
     #[inline(always)]
     pub fn row(&self, thread: usize) -> ThreadRow<'_, N> {
         match self.groups.get(thread / GROUP_ROWS).and_then(OnceLock::get) {
@@ -71,16 +71,16 @@ impl<const N: usize> Sharded<N> {
         }
     }
 
-    /// That of a thread beyond the groups, or of the first thread of its group to count.
+    /// The row of a thread beyond the groups, or of the first thread of a group that counts.
     #[cold]
     #[inline(never)]
     fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {
         match self.groups.get(thread / GROUP_ROWS) {
             Some(group) => {
-                let new_group = || Box::new(std::array::from_fn(|_| Row::new()));
+                let new_group = || Box::new(std::array::from_fn(|_| CounterRow::new()));
                 ThreadRow::new(&group.get_or_init(new_group)[thread % GROUP_ROWS], false)
             }
-            None => ThreadRow::new(self.shared.get_or_init(|| Box::new(Row::new())), true),
+            None => ThreadRow::new(self.shared.get_or_init(|| Box::new(CounterRow::new())), true),
         }
     }
 
@@ -96,17 +96,17 @@ impl<const N: usize> Sharded<N> {
     }
 }
 
-/// One thread's row, found once for several additions. Stays on its thread.
+/// One thread's row, looked up once for several additions. Stays on its thread.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadRow<'a, const N: usize> {
-    row: &'a Row<N>,
+    row: &'a CounterRow<N>,
     is_shared: bool,
     _on_this_thread: PhantomData<*const ()>,
 }
 
 impl<'a, const N: usize> ThreadRow<'a, N> {
     #[inline(always)]
-    fn new(row: &'a Row<N>, is_shared: bool) -> ThreadRow<'a, N> {
+    fn new(row: &'a CounterRow<N>, is_shared: bool) -> ThreadRow<'a, N> {
         ThreadRow { row, is_shared, _on_this_thread: PhantomData }
     }
 
@@ -115,7 +115,7 @@ impl<'a, const N: usize> ThreadRow<'a, N> {
         self.add_all([(counter, n)]);
     }
 
-    /// Adds to several counters: whether the row is shared is asked once.
+    /// Adds to several counters. Checks only once whether the row is shared.
     #[inline(always)]
     pub fn add_all<const M: usize>(self, additions: [(usize, u64); M]) {
         if self.is_shared {
@@ -125,7 +125,7 @@ impl<'a, const N: usize> ThreadRow<'a, N> {
             return;
         }
         for (counter, n) in additions {
-            // Only this thread writes the row, so the two halves cannot be torn apart.
+            // Only this thread writes the row, so nothing happens between load and store.
             let counter = &self.row.0[counter];
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         }
@@ -145,7 +145,7 @@ mod models {
     fn loom_no_addition_is_lost_with_and_without_a_row() {
         check_model(|| {
             // Four threads, rows for two.
-            let counters = Arc::new(Sharded::<1>::new());
+            let counters = Arc::new(PerThread::<1>::new());
             let threads = [1, 10, 100].map(|n| {
                 let counters = counters.clone();
                 thread::spawn(move || counters.add(0, n))
