@@ -17,14 +17,14 @@ pub(crate) use arc_cell::ArcCell;
 pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use loom::sync::{Mutex, atomic};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use std::sync::{Mutex, atomic};
 
 /// Locks `mutex`, also when a thread panicked while it held it. For data that every critical
 /// section leaves whole at each point where it can panic.
 #[cfg(not(loom))]
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
