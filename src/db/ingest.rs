@@ -4,19 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::background::install::whole_tree;
 use super::background::jobs::Awaited;
 use super::options::lasting;
-use super::{Inner, Progress, sequence_after};
+use super::{Inner, sequence_after};
 use crate::cursor::Cursor;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
-use crate::fs;
 use crate::fs::Fs;
-use crate::sync::{lock, pin};
+use crate::sync::lock;
 use crate::table::{Table, TableCursor};
-use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, Version, VersionEdit, names};
+use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -59,7 +57,7 @@ impl Inner {
         // Writers wait: the memtable must hold nothing newer than the files.
         let mut writer = lock(&self.writer);
         self.check_writable()?;
-        self.begin_writing(&mut writer)?;
+        self.ensure_taken_over(&mut writer)?;
         if !writer.memtable.is_empty() {
             self.rotate(&mut writer)?;
         }
@@ -114,7 +112,7 @@ impl Inner {
     fn copy_in(&self, path: &Path) -> Result<FileMeta> {
         let number = self.store.new_number();
         let own = names::table_path(&self.store.dir, number);
-        let checked = copy(&*self.store.fs, path, &own)
+        let checked = copy_file(&*self.store.fs, path, &own)
             .and_then(|file_bytes| self.check_ingested(&own, number, file_bytes));
         checked.map_err(|error| {
             let _ = self.store.fs.remove(&own);
@@ -140,36 +138,6 @@ impl Inner {
             largest,
             ..FileMeta::default()
         })
-    }
-
-    pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
-        let fs = &self.store.fs;
-        let dir = &lasting(&**fs, dir)?;
-        if fs.exists(dir)? {
-            return Err(Error::InvalidArgument(format!(
-                "{}: exists already; a checkpoint makes a new directory",
-                dir.display()
-            )));
-        }
-        self.flush()?;
-        // The progress belongs to the version only while nobody installs another.
-        let (view, flushed_sequence) = {
-            let _manifest = lock(&self.manifest);
-            let progress = lock(&self.progress).flushed_sequence;
-            (self.view.load_arc(&pin()), progress)
-        };
-        fs::create_dir_durably(&**fs, dir)?;
-        for (_, file) in view.version.files() {
-            let target = names::table_path(dir, file.meta.number);
-            if fs.hard_link(file.path(), &target).is_err() {
-                // Another file system, or one without links.
-                copy(&**fs, file.path(), &target)?;
-            }
-        }
-        let number = self.store.new_number();
-        let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
-        let tree = whole_tree(&self.store, &view.version, &progress, number + 1);
-        Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes).map(drop)
     }
 }
 
@@ -218,7 +186,7 @@ fn deepest_free_level(version: &Version, meta: &FileMeta) -> usize {
 }
 
 /// Copies a file, synced; answers its length in bytes.
-fn copy(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
+pub(super) fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
     let source = fs.open(from)?;
     let mut target = fs.create(to)?;
     let mut buffer = vec![0; COPY_BYTES];

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::Inner;
-use super::write::write_stall::{BrakeCause, WriteBrake, write_brake};
+use super::write::write_stall::{WriteStall, WriteStallCause, write_stall_for};
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
@@ -44,7 +44,7 @@ pub struct Stats {
     #[doc(alias = "estimate-pending-compaction-bytes")]
     pub compaction_debt_bytes: u64,
     /// Whether the tree slows writers down.
-    pub write_brake: WriteBrake,
+    pub write_stall: WriteStall,
     /// Tables with damage that a compaction has met since the database was opened. They are set
     /// aside: read as before, but no longer compacted, nor is what is newer than they are and
     /// overlaps them.
@@ -144,8 +144,8 @@ impl Inner {
             let hindrance = flushes.hindrance().or(compactions.hindrance()).cloned();
             (state.pressure, state.work.damaged.clone(), hindrance)
         };
-        let view = self.view.load_arc(&pin());
-        let files: Vec<FileStats> = view
+        let read_state = self.read_state.load_arc(&pin());
+        let files: Vec<FileStats> = read_state
             .version
             .files()
             .map(|(level, file)| FileStats {
@@ -173,10 +173,10 @@ impl Inner {
             open_files: self.store.descriptors.open_files(),
             max_open_files: self.store.descriptors.capacity(),
             file_reopens: self.store.descriptors.reopened(),
-            memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
-            memtable_entries: view.memtables().map(|memtable| memtable.len()).sum(),
+            memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
+            memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
-            write_brake: write_brake(pressure),
+            write_stall: write_stall_for(pressure),
             damaged,
             out_of_space: self.missing_space().or(hindrance),
             files,
@@ -241,7 +241,7 @@ impl fmt::Display for Stats {
         writeln!(f, "\nWrites")?;
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
         let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
-        writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_brake)?;
+        writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_stall)?;
         if let Some(error) = &self.out_of_space {
             writeln!(f, "  waits         {error}")?;
         }
@@ -284,19 +284,19 @@ impl fmt::Display for Stats {
     }
 }
 
-impl fmt::Display for WriteBrake {
+impl fmt::Display for WriteStall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = |cause| match cause {
-            BrakeCause::Memtables => "flushes",
-            BrakeCause::Level0 => "compactions of level 0",
-            BrakeCause::Debt => "compactions",
+            WriteStallCause::Memtables => "flushes",
+            WriteStallCause::Level0 => "compactions of level 0",
+            WriteStallCause::Debt => "compactions",
         };
         match *self {
-            WriteBrake::None => write!(f, "unhindered"),
-            WriteBrake::Delay { bytes_per_second, cause } => {
+            WriteStall::None => write!(f, "unhindered"),
+            WriteStall::Delay { bytes_per_second, cause } => {
                 write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
             }
-            WriteBrake::Stop(cause) => write!(f, "stopped by {}", why(cause)),
+            WriteStall::Stop(cause) => write!(f, "stopped by {}", why(cause)),
         }
     }
 }

@@ -29,9 +29,9 @@ pub struct VerifyReport {
 impl Inner {
     pub(super) fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
-        let view = self.view.load_arc(&pin());
+        let read_state = self.read_state.load_arc(&pin());
         let mut report = VerifyReport::default();
-        for (level, file) in view.version.files() {
+        for (level, file) in read_state.version.files() {
             // Opened anew: the file that has the name now may not be the one that is open. Beside a
             // writer the name may lawfully be gone.
             let checked = match self.store.keeps_tables_open {
@@ -44,7 +44,7 @@ impl Inner {
             report.file_bytes += file.meta.file_bytes;
             report.filter_misses += checked.filter_misses;
         }
-        report.log_entries = view.memtables().map(|memtable| memtable.len()).sum();
+        report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
         let most = self.store.next_file.load(Ordering::Relaxed);
         report.strays = names::strays(&self.store.fs.list(&self.store.dir)?, most);
         Ok(report)

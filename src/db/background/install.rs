@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::db::{Inner, Progress, State};
+use crate::db::{Inner, Progress, TreeState};
 use crate::error::{Error, Result};
 use crate::sync::{drain, lock};
 use crate::version::{TableFile, TableStore, Version, VersionEdit};
 
-/// How long a replaced view waits for lookups under way. One that takes longer keeps the view until
+/// How long a replaced read_state waits for lookups under way. One that takes longer keeps the read_state until
 /// the next is replaced.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -29,7 +29,7 @@ impl Inner {
         &self,
         edit: VersionEdit,
         opened: Vec<Arc<TableFile>>,
-        also: impl FnOnce(&mut State),
+        also: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
         if !opened.is_empty() {
             self.store.fs.sync_dir(&self.store.dir)?;
@@ -52,7 +52,7 @@ impl Inner {
             file.mark_obsolete(level);
         }
         drop((manifest, old));
-        // The replaced view goes, and with it a flushed memtable and tables that it alone listed.
+        // The replaced read_state goes, and with it a flushed memtable and tables that it alone listed.
         drain(READERS_PATIENCE);
         Ok(())
     }

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use super::pool::Pool;
 use crate::db::stats::DamagedTable;
-use crate::db::write::write_stall::BrakeCause;
-use crate::db::{Inner, State};
+use crate::db::write::write_stall::WriteStallCause;
+use crate::db::{Inner, TreeState};
 use crate::error::{Error, Result};
 
 /// How long a job without room waits before its next attempt: twice as long each time.
@@ -157,7 +157,7 @@ impl Inner {
     /// Starts `work` on a thread of `pool`. One that panics latches the database.
     pub(crate) fn start_job(
         &self,
-        state: &mut State,
+        state: &mut TreeState,
         pool: &'static Pool,
         work: impl FnOnce(&Inner) + Send + 'static,
     ) -> Result<()> {
@@ -229,10 +229,10 @@ impl Inner {
 
     /// What a writer that would have to wait for `cause` is told instead, since nobody knows when
     /// that will end.
-    pub(crate) fn hindrance(&self, state: &mut State, cause: BrakeCause) -> Option<Error> {
+    pub(crate) fn hindrance(&self, state: &mut TreeState, cause: WriteStallCause) -> Option<Error> {
         let attempts = match cause {
-            BrakeCause::Memtables => &state.work.flushes,
-            BrakeCause::Level0 | BrakeCause::Debt => &state.work.compactions,
+            WriteStallCause::Memtables => &state.work.flushes,
+            WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
         };
         let error = attempts.hindrance()?.clone();
         // What failed for want of a thread waits nowhere.
@@ -245,8 +245,8 @@ impl Inner {
     pub(crate) fn wait_until(
         &self,
         awaited: Awaited,
-        done: impl Fn(&State) -> bool,
-    ) -> Result<MutexGuard<'_, State>> {
+        done: impl Fn(&TreeState) -> bool,
+    ) -> Result<MutexGuard<'_, TreeState>> {
         let mut state = self.lock_state();
         let flushes = state.work.flushes.begun;
         let compactions = state.work.compactions.begun;

@@ -18,7 +18,7 @@ use self::jobs::Awaited;
 use self::pool::{COMPACTIONS, FLUSHES};
 use super::iter::bounds::Bounds;
 use super::stats::DamagedTable;
-use super::{Inner, State};
+use super::{Inner, TreeState};
 use crate::compaction::pick::{LAST_LEVEL, Plan, Shape};
 use crate::compaction::run::Job;
 use crate::compaction::{pick, run, split};
@@ -35,7 +35,7 @@ pub(crate) fn start(inner: &Arc<Inner>) {
 
 impl Inner {
     /// Starts the jobs that `state` asks for. Called whenever it may ask for more.
-    pub(crate) fn schedule(&self, state: &mut State) {
+    pub(crate) fn schedule(&self, state: &mut TreeState) {
         if self.is_stopping() {
             return;
         }
@@ -62,7 +62,7 @@ impl Inner {
     }
 
     /// Of the compactions that find no room one at a time is tried again.
-    fn schedule_retry(&self, state: &mut State) {
+    fn schedule_retry(&self, state: &mut TreeState) {
         if state.manual || state.work.retrying_compaction {
             return;
         }
@@ -157,7 +157,7 @@ impl Inner {
         level: usize,
         edit: VersionEdit,
         outputs: Vec<Arc<TableFile>>,
-        also: impl FnOnce(&mut State),
+        also: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
         self.install(edit, outputs.clone(), also).inspect_err(|error| {
             if self.may_retry(error) {
@@ -221,7 +221,7 @@ impl Inner {
     }
 
     /// Starts the compaction that is due, if the database's share of threads allows it.
-    fn next_compaction(&self, state: &mut State) -> Option<Compaction> {
+    fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
         if self.is_stopping() || state.manual || state.idle_threads == 0 {
             return None;
         }
@@ -234,7 +234,7 @@ impl Inner {
 
     /// The compaction to start next: one that the shape of the tree asks for, or else one that the
     /// filter policy asks for.
-    fn next_plan(&self, state: &State) -> Option<Plan> {
+    fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let (metas, held) = (state.version.metas(), &state.held);
         pick::pick(&metas, &self.shape, held).or_else(|| {
             let is_held = |number| held.busy.contains(&number) || held.damaged.contains(&number);
@@ -243,7 +243,7 @@ impl Inner {
         })
     }
 
-    /// Runs what [`State::start`] has started.
+    /// Runs what [`TreeState::start`] has started.
     fn compact(&self, compaction: Compaction) -> Result<()> {
         let Compaction { plan, version, threads, .. } = compaction;
         let compacted = self.run_compaction(&plan, &version, threads);
@@ -265,7 +265,7 @@ impl Inner {
     }
 
     /// Whether this is the damage of a file that was set aside.
-    fn is_set_aside(&self, state: &State, error: &Error) -> bool {
+    fn is_set_aside(&self, state: &TreeState, error: &Error) -> bool {
         let Error::Corruption { file, .. } = error else { return false };
         let is_this = |damaged: &DamagedTable| matches!(&damaged.error, Error::Corruption { file: other, .. } if other == file);
         state.work.damaged.iter().any(is_this)
@@ -326,7 +326,7 @@ impl Inner {
         self.check_writable()?;
         let memtable = {
             let mut writer = lock(&self.writer);
-            self.begin_writing(&mut writer)?;
+            self.ensure_taken_over(&mut writer)?;
             if writer.memtable.is_empty() {
                 None
             } else {
@@ -343,7 +343,7 @@ impl Inner {
     }
 
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
-        self.begin_writing(&mut lock(&self.writer))?;
+        self.ensure_taken_over(&mut lock(&self.writer))?;
         drop(self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
                 && !state.flushing
@@ -434,7 +434,7 @@ struct Compaction {
     attempt: u64,
 }
 
-impl State {
+impl TreeState {
     /// Marks the plan's files as busy and takes as many idle threads for it as it is worth.
     fn start(&mut self, plan: Plan, shape: &Shape, may_split: bool) -> Compaction {
         self.held.hold(&plan);
@@ -446,7 +446,7 @@ impl State {
         Compaction { plan, version: Arc::clone(&self.version), threads, attempt }
     }
 
-    /// The opposite of [`State::start`].
+    /// The opposite of [`TreeState::start`].
     fn release(&mut self, plan: &Plan, threads: usize) {
         self.compactions -= 1;
         self.idle_threads += threads;

@@ -32,12 +32,12 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Pool {
     thread_name: &'static str,
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Signalled for each job that an idle thread is to take.
     work: Condvar,
 }
 
-struct State {
+struct PoolState {
     jobs: VecDeque<Job>,
     threads: usize,
     /// Of them, those that wait for a job.
@@ -46,7 +46,7 @@ struct State {
 
 impl Pool {
     const fn new(thread_name: &'static str, patience: Duration) -> Pool {
-        let state = State { jobs: VecDeque::new(), threads: 0, idle: 0 };
+        let state = PoolState { jobs: VecDeque::new(), threads: 0, idle: 0 };
         Pool { thread_name, patience, state: Mutex::new(state), work: Condvar::new() }
     }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Waits for what another thread is about to do.
-    fn eventually(pool: &Pool, holds: impl Fn(&State) -> bool) {
+    fn eventually(pool: &Pool, holds: impl Fn(&PoolState) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
         while !holds(&lock(&pool.state)) {
             assert!(Instant::now() < end, "waited in vain");

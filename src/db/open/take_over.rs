@@ -14,7 +14,7 @@
 //! the recovery after it, finds one or the other.
 //!
 //! Where there is **no space** for this the database opens all the same, for reading: the WALs'
-//! entries are in memory. [`Inner::begin_writing`] tries again at each write.
+//! entries are in memory. [`Inner::ensure_taken_over`] tries again at each write.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ use crate::compaction::pick::Held;
 use crate::db::background::install::whole_tree;
 use crate::db::options::Builder;
 use crate::db::snapshot::SnapshotList;
-use crate::db::write::write_stall::{Pressure, WriteBrake, write_brake};
+use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use crate::db::write::{SealedWals, Writer};
-use crate::db::{Frozen, Inner, Progress, State};
+use crate::db::{Frozen, Inner, Progress, TreeState};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs;
@@ -40,7 +40,7 @@ use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
 /// A database whose directory could not be taken over yet, for want of space.
-pub(crate) struct Pending {
+pub(crate) struct PendingTakeOver {
     replayed: Replayed,
     pub error: Error,
 }
@@ -110,7 +110,7 @@ fn assemble(
             // Who writes takes the writer of `replayed` over with the directory.
             let (_, nowhere) = Memtable::new(options.memtable_bytes);
             match reason {
-                Some(error) => (None, nowhere, Some(Pending { replayed, error })),
+                Some(error) => (None, nowhere, Some(PendingTakeOver { replayed, error })),
                 None => {
                     let _ = latched.set(Error::OpenedReadOnly);
                     (None, nowhere, None)
@@ -124,7 +124,7 @@ fn assemble(
         }
         None => (None, 0, None, Progress::default()),
     };
-    let state = State {
+    let state = TreeState {
         memtable,
         frozen,
         pressure: Pressure::of_tree(&version, &options.shape, &Held::default()),
@@ -138,7 +138,7 @@ fn assemble(
         waits_for_space: waits,
         work: Default::default(),
     };
-    let view = Arc::new(state.view());
+    let read_state = Arc::new(state.read_state(&store.context.counters));
     Inner {
         this: OnceLock::new(),
         holds: Arc::default(),
@@ -147,8 +147,8 @@ fn assemble(
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
         counters: Arc::clone(&store.context.counters),
-        views: Mutex::new(vec![Arc::downgrade(&view)]),
-        view: ArcCell::new(view),
+        read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
+        read_state: ArcCell::new(read_state),
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
         writer: Mutex::new(Writer {
@@ -163,7 +163,7 @@ fn assemble(
         manifest: Mutex::new(manifest),
         progress: Mutex::new(progress),
         pending: Mutex::new(pending),
-        tree_brakes: AtomicBool::new(write_brake(state.pressure) != WriteBrake::None),
+        tree_stalls_writers: AtomicBool::new(write_stall_for(state.pressure) != WriteStall::None),
         state: Mutex::new(state),
         changed: Condvar::new(),
         latched,
@@ -273,13 +273,13 @@ pub(crate) fn no_database(dir: &Path) -> Error {
 
 impl Inner {
     /// Takes the directory over, where the opening could not. Whoever writes comes by here first.
-    pub(crate) fn begin_writing(&self, writer: &mut Writer) -> Result<()> {
+    pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
         if writer.wal.is_some() {
             return Ok(());
         }
         self.check_writable()?;
         let mut pending = lock(&self.pending);
-        let Some(Pending { replayed, error }) = &mut *pending else { return Ok(()) };
+        let Some(PendingTakeOver { replayed, error }) = &mut *pending else { return Ok(()) };
         let options = Options {
             policy: &self.policy,
             memtable_bytes: self.memtable_bytes,
@@ -293,7 +293,7 @@ impl Inner {
             }
             Err(error) => return Err(self.latch(error)),
         };
-        let Some(Pending { replayed, .. }) = pending.take() else { return Ok(()) };
+        let Some(PendingTakeOver { replayed, .. }) = pending.take() else { return Ok(()) };
         writer.wal = Some(taken.wal);
         writer.wal_number = taken.wal_number;
         writer.memtable = replayed.writer;

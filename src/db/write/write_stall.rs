@@ -43,9 +43,9 @@ const DEBT_STOP: u64 = 1024;
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
-/// How hard writers brake.
+/// How hard writers stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WriteBrake {
+pub enum WriteStall {
     /// They do not.
     #[default]
     None,
@@ -54,15 +54,15 @@ pub enum WriteBrake {
         /// All writers together.
         bytes_per_second: u64,
         /// Why.
-        cause: BrakeCause,
+        cause: WriteStallCause,
     },
     /// They wait for the background.
-    Stop(BrakeCause),
+    Stop(WriteStallCause),
 }
 
 /// What writers have run ahead of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BrakeCause {
+pub enum WriteStallCause {
     /// Flushes: full memtables wait for one.
     Memtables,
     /// Compactions of level 0.
@@ -71,7 +71,7 @@ pub enum BrakeCause {
     Debt,
 }
 
-/// What the brake depends on.
+/// What the stall depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pressure {
     pub l0_files: u64,
@@ -96,31 +96,31 @@ impl Pressure {
     }
 }
 
-pub(crate) fn write_brake(pressure: Pressure) -> WriteBrake {
+pub(crate) fn write_stall_for(pressure: Pressure) -> WriteStall {
     if pressure.memtable_is_full && pressure.frozen_memtables >= MAX_FROZEN {
-        return WriteBrake::Stop(BrakeCause::Memtables);
+        return WriteStall::Stop(WriteStallCause::Memtables);
     }
     let base = pressure.level_base_bytes;
-    let l0 = graded(pressure.l0_files, L0_SLOW, L0_STOP, BrakeCause::Level0);
+    let l0 = graded(pressure.l0_files, L0_SLOW, L0_STOP, WriteStallCause::Level0);
     let (slow, stop) = (base.saturating_mul(DEBT_SLOW), base.saturating_mul(DEBT_STOP));
-    let debt = graded(pressure.debt_bytes, slow, stop, BrakeCause::Debt);
+    let debt = graded(pressure.debt_bytes, slow, stop, WriteStallCause::Debt);
     match (l0, debt) {
-        (WriteBrake::Stop(_), _) | (_, WriteBrake::None) => l0,
+        (WriteStall::Stop(_), _) | (_, WriteStall::None) => l0,
         (
-            WriteBrake::Delay { bytes_per_second: by_l0, .. },
-            WriteBrake::Delay { bytes_per_second: by_debt, .. },
+            WriteStall::Delay { bytes_per_second: by_l0, .. },
+            WriteStall::Delay { bytes_per_second: by_debt, .. },
         ) if by_l0 <= by_debt => l0,
         _ => debt,
     }
 }
 
-fn graded(value: u64, slow: u64, stop: u64, cause: BrakeCause) -> WriteBrake {
+fn graded(value: u64, slow: u64, stop: u64, cause: WriteStallCause) -> WriteStall {
     if value >= stop {
-        return WriteBrake::Stop(cause);
+        return WriteStall::Stop(cause);
     }
-    let Some(beyond) = value.checked_sub(slow) else { return WriteBrake::None };
+    let Some(beyond) = value.checked_sub(slow) else { return WriteStall::None };
     let eighths = (u128::from(beyond) * u128::from(HALVINGS) / u128::from(stop - slow)) as u64;
-    WriteBrake::Delay { bytes_per_second: FASTEST_BYTES_PER_SECOND >> eighths, cause }
+    WriteStall::Delay { bytes_per_second: FASTEST_BYTES_PER_SECOND >> eighths, cause }
 }
 
 /// How long writing `bytes` takes at this speed, which is not 0.
@@ -139,24 +139,24 @@ mod tests {
         Pressure { l0_files, debt_bytes, level_base_bytes: BASE, ..Pressure::default() }
     }
 
-    fn rate(brake: WriteBrake) -> u64 {
-        match brake {
-            WriteBrake::None => u64::MAX,
-            WriteBrake::Delay { bytes_per_second, .. } => bytes_per_second,
-            WriteBrake::Stop(_) => 0,
+    fn rate(stall: WriteStall) -> u64 {
+        match stall {
+            WriteStall::None => u64::MAX,
+            WriteStall::Delay { bytes_per_second, .. } => bytes_per_second,
+            WriteStall::Stop(_) => 0,
         }
     }
 
     #[test]
     fn a_tree_that_keeps_up_slows_nobody() {
-        assert_eq!(write_brake(pressure(0, 0)), WriteBrake::None);
-        assert_eq!(write_brake(pressure(L0_SLOW - 1, DEBT_SLOW * BASE - 1)), WriteBrake::None);
+        assert_eq!(write_stall_for(pressure(0, 0)), WriteStall::None);
+        assert_eq!(write_stall_for(pressure(L0_SLOW - 1, DEBT_SLOW * BASE - 1)), WriteStall::None);
     }
 
     #[test]
     fn more_pressure_never_means_less_delay_and_ends_in_a_stop() {
         for of in [|i| pressure(i, 0), |i| pressure(0, i * 30 * BASE)] {
-            let rates: Vec<u64> = (0..40).map(|i| rate(write_brake(of(i)))).collect();
+            let rates: Vec<u64> = (0..40).map(|i| rate(write_stall_for(of(i)))).collect();
             assert!(rates.is_sorted_by(|a, b| a >= b), "{rates:?}");
             assert_eq!((rates[0], rates[39]), (u64::MAX, 0));
             let mut distinct = rates.clone();
@@ -168,24 +168,24 @@ mod tests {
 
     #[test]
     fn the_harder_brake_wins_and_says_why() {
-        let cause = |l0_files, debt_bytes| match write_brake(pressure(l0_files, debt_bytes)) {
-            WriteBrake::None => None,
-            WriteBrake::Delay { cause, .. } | WriteBrake::Stop(cause) => Some(cause),
+        let cause = |l0_files, debt_bytes| match write_stall_for(pressure(l0_files, debt_bytes)) {
+            WriteStall::None => None,
+            WriteStall::Delay { cause, .. } | WriteStall::Stop(cause) => Some(cause),
         };
-        assert_eq!(cause(L0_STOP, DEBT_SLOW * BASE), Some(BrakeCause::Level0));
-        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE), Some(BrakeCause::Debt));
-        assert_eq!(cause(L0_STOP - 1, DEBT_SLOW * BASE), Some(BrakeCause::Level0));
-        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE - 1), Some(BrakeCause::Debt));
+        assert_eq!(cause(L0_STOP, DEBT_SLOW * BASE), Some(WriteStallCause::Level0));
+        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE), Some(WriteStallCause::Debt));
+        assert_eq!(cause(L0_STOP - 1, DEBT_SLOW * BASE), Some(WriteStallCause::Level0));
+        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE - 1), Some(WriteStallCause::Debt));
     }
 
     #[test]
     fn memtables_stop_writers_only_when_the_next_one_is_full_too() {
         let with = |frozen_memtables, memtable_is_full| {
-            write_brake(Pressure { frozen_memtables, memtable_is_full, ..pressure(0, 0) })
+            write_stall_for(Pressure { frozen_memtables, memtable_is_full, ..pressure(0, 0) })
         };
-        assert_eq!(with(2, false), WriteBrake::None);
-        assert_eq!(with(1, true), WriteBrake::None);
-        assert_eq!(with(2, true), WriteBrake::Stop(BrakeCause::Memtables));
+        assert_eq!(with(2, false), WriteStall::None);
+        assert_eq!(with(1, true), WriteStall::None);
+        assert_eq!(with(2, true), WriteStall::Stop(WriteStallCause::Memtables));
     }
 
     #[test]
@@ -199,6 +199,6 @@ mod tests {
     fn limits_of_the_largest_base_do_not_overflow() {
         let largest =
             Pressure { level_base_bytes: u64::MAX, debt_bytes: 1 << 60, ..pressure(0, 0) };
-        assert_eq!(write_brake(largest), WriteBrake::None);
+        assert_eq!(write_stall_for(largest), WriteStall::None);
     }
 }
