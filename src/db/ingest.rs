@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::background::jobs::Awaited;
 use super::options::lasting;
 use super::{Inner, sequence_after};
 use crate::cursor::Cursor;
@@ -90,21 +89,6 @@ impl Inner {
         })?;
         writer.last_sequence = sequence;
         Ok(())
-    }
-
-    /// Runs `work` while no flush and no compaction changes the tree.
-    pub(super) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
-        let result = self
-            .wait_until(Awaited::Flushes, |state| state.frozen.is_empty() && state.compactions == 0)
-            .map(drop)
-            .and_then(|()| work());
-        let mut state = self.lock_state();
-        state.manual = false;
-        self.schedule(&mut state);
-        self.changed.notify_all();
-        drop(state);
-        result
     }
 
     /// A synced copy of the table at `path` under a number of ours, read whole and checked. Its sequence

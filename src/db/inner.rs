@@ -91,7 +91,7 @@ pub(crate) struct TreeState {
     /// Threads of the database's share that no compaction uses.
     pub(super) idle_threads: usize,
     /// Somebody works on the whole tree: no flush and no compaction may start.
-    pub(super) manual: bool,
+    pub(super) tree_reserved: bool,
     /// The directory is not taken over yet: nothing may be flushed.
     pub(super) waits_for_space: bool,
     pub(super) work: Work,

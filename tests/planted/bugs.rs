@@ -72,7 +72,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a log is deleted before the MANIFEST says that its writes are in a table",
-        file: "src/db/background/mod.rs",
+        file: "src/db/background/flushes.rs",
         old: "let file = flush::flush(&self.store, &memtable, filter)?;",
         new: "let file = flush::flush(&self.store, &memtable, filter)?;\n        \
               self.remove_wals_before(next_wal)?;",
@@ -328,7 +328,7 @@ pub const BUGS: &[Bug] = &[
     // Compaction and ingestion.
     Bug {
         name: "compaction forgets snapshots",
-        file: "src/db/background/mod.rs",
+        file: "src/db/background/compactions.rs",
         old: "snapshots: self.snapshots.sequences(),",
         new: "snapshots: Vec::new(),",
         program: "db",

@@ -57,6 +57,22 @@ impl Inner {
         Ok(())
     }
 
+    /// As [`Inner::install`], for tables that were written for `edit` alone: they are deleted when it
+    /// is certain that nobody lists them. After any other error the MANIFEST may list them.
+    pub(super) fn install_outputs(
+        &self,
+        level: usize,
+        edit: VersionEdit,
+        outputs: Vec<Arc<TableFile>>,
+        also: impl FnOnce(&mut TreeState),
+    ) -> Result<()> {
+        self.install(edit, outputs.clone(), also).inspect_err(|error| {
+            if self.may_retry(error) {
+                outputs.iter().for_each(|file| file.mark_obsolete(level));
+            }
+        })
+    }
+
     /// Enters WALs into the MANIFEST, each with its number and how many bytes of it are durable: from now
     /// on one that is missing, or shorter, is noticed.
     pub(crate) fn enter_durable_wals(&self, wals: Vec<(u64, u64)>) -> Result<()> {

@@ -134,7 +134,7 @@ fn assemble(
         compactions: 0,
         idle_threads: options.compaction_threads,
         // Nothing is flushed or compacted before the directory is ours.
-        manual: waits,
+        tree_reserved: waits,
         waits_for_space: waits,
         work: Default::default(),
     };
@@ -304,7 +304,7 @@ impl Inner {
         state.version = replayed.version;
         state.memtable = replayed.memtable;
         state.frozen.clear();
-        state.manual = false;
+        state.tree_reserved = false;
         state.waits_for_space = false;
         self.publish(&mut state);
         Ok(())
