@@ -1,5 +1,5 @@
-//! When writers must slow down or stop, so that the background keeps up: a pure function of the
-//! tree.
+//! Write stalls: when writers must slow down or stop, so that the background keeps up. A pure
+//! function of the tree.
 //!
 //! ```text
 //!   what grows                           slows from           stops at
@@ -14,11 +14,13 @@
 //!                                     slow      stop
 //! ```
 //!
-//! The delay is graded so that writers meet the speed of the background before they meet the stop:
-//! many short waits instead of one long. Level 0 is limited since every lookup asks all its files;
-//! the *debt*, the bytes that compaction must still rewrite, since it is what will fill the disk and
-//! level 0 later. RocksDB has the same three limits; its 64 and 256 GiB of debt are 256 and 1024
-//! times its 256 MiB of level base.
+//! The delay is graded, so that writers find the speed of the background before they come to the
+//! stop: many short waits instead of a long one. Level 0 is limited because every lookup asks all its
+//! files. The *debt*, the bytes that compaction must still rewrite, is limited because it fills the
+//! disk and level 0 later.
+//!
+//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its level base
+//! of 256 MiB.
 //!
 //! What is absent: time. The caller waits.
 
@@ -35,56 +37,81 @@ const MAX_FROZEN: usize = 2;
 const L0_SLOW: u64 = 20;
 const L0_STOP: u64 = 36;
 
-/// Compaction debt that does so, in units of `level_base_bytes`.
+/// Compaction debt that slows writers down, and that stops them, in units of `level_base_bytes`.
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// What slowed writers may write in a second, at the least delay and at the most.
+/// What all delayed writers may write in a second, where the delay starts; and how often that halves
+/// on the way to the stop.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
-/// How hard writers stall.
+/// Whether, and how much, writers are held back until the background catches up.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// use maypole::WriteStall;
+///
+/// match db.stats().write_stall {
+///     WriteStall::Delay { bytes_per_second, .. } => println!("{bytes_per_second} bytes a second"),
+///     stall => println!("{stall}"),
+/// }
+/// # Ok::<(), maypole::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum WriteStall {
-    /// They do not.
+    /// Writers are not held back.
     #[default]
     None,
-    /// They may write this many bytes a second.
+    /// Writers may write so many bytes a second.
     Delay {
-        /// All writers together.
+        /// Of all writers together.
         bytes_per_second: u64,
         /// Why.
         cause: WriteStallCause,
     },
-    /// They wait for the background.
+    /// Writers wait for the background.
     Stop(WriteStallCause),
 }
 
-/// What writers have run ahead of.
+/// The work in the background that writers outran; in a [`WriteStall`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// use maypole::{WriteStall, WriteStallCause};
+///
+/// let waits_for_flush = db.stats().write_stall == WriteStall::Stop(WriteStallCause::Memtables);
+/// # assert!(!waits_for_flush);
+/// # Ok::<(), maypole::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WriteStallCause {
-    /// Flushes: full memtables wait for one.
+    /// Flushes: full memtables wait for them.
     Memtables,
     /// Compactions of level 0.
     Level0,
-    /// Compactions altogether: the bytes that are to be rewritten.
+    /// All compactions: too many bytes are to be rewritten.
     Debt,
 }
 
-/// What the stall depends on.
+/// What a stall depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pressure {
     pub l0_files: u64,
     pub debt_bytes: u64,
     pub level_base_bytes: u64,
     pub frozen_memtables: usize,
-    /// The memtable that is being written is full, too.
+    /// The memtable that writers use is full too.
     pub memtable_is_full: bool,
 }
 
 impl Pressure {
-    /// That of a tree, without its memtables. What damaged files hold up does not count: writers
-    /// would wait for it for ever.
+    /// The pressure of a tree, without its memtables. What damaged files block from compaction does
+    /// not count: writers would wait for ever.
     pub fn of_tree(version: &Version, shape: &Shape, held: &Held) -> Pressure {
         let levels = pick::without_held_up(&version.metas(), shape, held);
         Pressure {
@@ -167,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_harder_brake_wins_and_says_why() {
+    fn the_harder_stall_wins_and_says_why() {
         let cause = |l0_files, debt_bytes| match write_stall_for(pressure(l0_files, debt_bytes)) {
             WriteStall::None => None,
             WriteStall::Delay { cause, .. } | WriteStall::Stop(cause) => Some(cause),
