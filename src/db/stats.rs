@@ -185,11 +185,11 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
-        let (pressure, damaged, hindrance) = {
+        let (pressure, damaged, waiting) = {
             let state = self.lock_state();
             let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
-            let hindrance = flushes.hindrance().or(compactions.hindrance()).cloned();
-            (state.pressure, state.work.damaged.clone(), hindrance)
+            let waiting = flushes.last_error().or(compactions.last_error()).cloned();
+            (state.pressure, state.work.damaged.clone(), waiting)
         };
         let read_state = self.read_state.load_arc(&pin());
         let files: Vec<FileStats> = read_state
@@ -225,7 +225,7 @@ impl Inner {
             compaction_debt_bytes: pressure.debt_bytes,
             write_stall: write_stall_for(pressure),
             damaged,
-            out_of_space: self.missing_space().or(hindrance),
+            out_of_space: self.missing_space().or(waiting),
             files,
         }
     }

@@ -18,7 +18,7 @@ use crate::stats::Ticker;
 use crate::version::{Version, VersionEdit};
 
 impl Inner {
-    /// Compacts, `first` and then whatever else is due.
+    /// The job: runs `first`, then whatever else is due.
     pub(super) fn compaction_job(&self, first: Compaction, mut is_retry: bool) {
         let mut next = Some(first);
         while let Some(compaction) = next {
@@ -28,9 +28,9 @@ impl Inner {
             match compacted {
                 Ok(()) => {
                     state.work.compactions.succeeded();
-                    state.work.hurry();
+                    state.work.retry_now();
                 }
-                // The next compaction goes around it.
+                // The next compaction leaves the damaged file out.
                 Err(error) if self.is_set_aside(&state, &error) => {}
                 Err(error) if self.may_retry(&error) => {
                     state.work.compactions.failed(attempt, error);
@@ -43,7 +43,7 @@ impl Inner {
             }
             state.work.retrying_compaction &= !is_retry;
             is_retry = false;
-            next = match state.work.compactions.hindrance() {
+            next = match state.work.compactions.last_error() {
                 None => self.next_compaction(&mut state),
                 Some(_) => None,
             };
@@ -52,9 +52,9 @@ impl Inner {
         }
     }
 
-    /// Tries one compaction after others have found no room.
+    /// The job that tries one compaction after others found no space.
     pub(super) fn retry_job(&self) {
-        self.wait_for_room(|work| &mut work.compactions);
+        self.wait_for_space(|work| &mut work.compactions);
         let mut state = self.lock_state();
         match self.next_compaction(&mut state) {
             Some(compaction) => {
@@ -63,7 +63,8 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // Meanwhile the tree has changed. But a manual compaction only hides what is due.
+                // The tree has changed: nothing is due any more. While the tree is reserved, something
+                // may still be due.
                 if !state.tree_reserved {
                     state.work.compactions.succeeded();
                 }
@@ -72,20 +73,18 @@ impl Inner {
         }
     }
 
-    /// Starts the compaction that is due, if the database's share of threads allows it.
+    /// Starts the compaction that is due, if one of the database's threads is idle.
     pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
         if self.is_stopping() || state.tree_reserved || state.idle_threads == 0 {
             return None;
         }
         let plan = self.next_plan(state)?;
-        // Compactions between deeper levels run beside each other. One from level 0 has no other
-        // beside it, and writers may be waiting for it.
+        // A compaction of level 0 has no other one beside it, and writers may be waiting for it.
         let may_split = plan.level == 0;
         Some(state.start(plan, &self.shape, may_split))
     }
 
-    /// The compaction to start next: one that the shape of the tree asks for, or else one that the
-    /// filter policy asks for.
+    /// The next compaction: what the shape of the tree asks for, or else the filter policy.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let (metas, held) = (state.version.metas(), &state.held);
         pick::pick(&metas, &self.shape, held).or_else(|| {
@@ -95,7 +94,7 @@ impl Inner {
         })
     }
 
-    /// Runs what [`TreeState::start`] has started.
+    /// Runs a compaction that [`TreeState::start`] has started.
     pub(super) fn compact(&self, compaction: Compaction) -> Result<()> {
         let Compaction { plan, version, threads, .. } = compaction;
         let compacted = self.run_compaction(&plan, &version, threads);
@@ -103,7 +102,7 @@ impl Inner {
             Err(error) => damaged_input(&plan, &version, error),
             Ok(()) => None,
         };
-        // Before anybody is told: with its last version a replaced file leaves the disk.
+        // Before anybody is told: an obsolete file leaves the disk with its last version.
         drop(version);
         let mut state = self.lock_state();
         state.release(&plan, threads);
@@ -116,7 +115,7 @@ impl Inner {
         compacted
     }
 
-    /// Whether this is the damage of a file that was set aside.
+    /// Whether the error is the damage of a file that was set aside.
     pub(super) fn is_set_aside(&self, state: &TreeState, error: &Error) -> bool {
         let Error::Corruption { file, .. } = error else { return false };
         let is_this = |damaged: &DamagedTable| matches!(&damaged.error, Error::Corruption { file: other, .. } if other == file);
@@ -127,7 +126,8 @@ impl Inner {
         let mut edit = VersionEdit::default();
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
-        // A merge may find that what a range deletion hides is gone, and drop it.
+        // Files with range deletions are merged rather than moved: the merge may find that all they
+        // hide is gone, and drop them.
         let deletes_ranges = version.files().any(|(_, file)| {
             plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
         });
@@ -137,7 +137,7 @@ impl Inner {
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
             return self.install(edit, Vec::new(), |_| {});
         }
-        // The tree as the outputs will find it: without the inputs.
+        // The filter is chosen for the tree without the inputs.
         let inputs: HashSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
         let mut stay = version.metas();
         let mut input_entries = 0;
@@ -171,28 +171,28 @@ impl Inner {
     }
 }
 
-/// A compaction that has been started.
+/// A compaction that was started.
 pub(crate) struct Compaction {
     pub(super) plan: Plan,
     version: Arc<Version>,
-    /// How many threads it may use; they are idle again when it ends.
+    /// Threads that it may use. They are idle again when it ends.
     pub(super) threads: usize,
     attempt: u64,
 }
 
 impl TreeState {
-    /// Marks the plan's files as busy and takes as many idle threads for it as it is worth.
+    /// Marks the plan's files as busy, and takes idle threads: the more, the larger the input.
     pub(super) fn start(&mut self, plan: Plan, shape: &Shape, may_split: bool) -> Compaction {
         self.held.hold(&plan);
         self.compactions += 1;
         let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
         self.idle_threads -= threads;
-        let attempt = self.work.compactions.begin();
+        let attempt = self.work.compactions.start();
         Compaction { plan, version: Arc::clone(&self.version), threads, attempt }
     }
 
-    /// The opposite of [`TreeState::start`].
+    /// Undoes [`TreeState::start`].
     pub(super) fn release(&mut self, plan: &Plan, threads: usize) {
         self.compactions -= 1;
         self.idle_threads += threads;
@@ -200,7 +200,7 @@ impl TreeState {
     }
 }
 
-/// The input that `error` says is damaged.
+/// The input file that the error names.
 fn damaged_input(plan: &Plan, version: &Version, error: &Error) -> Option<DamagedTable> {
     let Error::Corruption { file: path, .. } = error else { return None };
     let (level, file) = version.files().find(|(_, file)| file.path() == path)?;

@@ -11,6 +11,7 @@ use crate::sync::lock;
 use crate::version::{VersionEdit, names};
 
 impl Inner {
+    /// Flushes everything that was written before, and waits for it.
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let memtable = {
@@ -23,7 +24,7 @@ impl Inner {
                 self.lock_state().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
         };
-        // Also when there was nothing to rotate: what is frozen already is part of the promise.
+        // Also without a memtable to rotate: older writes may still be frozen.
         drop(self.wait_until(Awaited::Flushes, |state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),
@@ -31,7 +32,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Flushes until nothing is frozen.
+    /// The job: flushes until nothing is frozen.
     pub(super) fn flush_job(&self) {
         loop {
             let attempt = {
@@ -42,21 +43,21 @@ impl Inner {
                     self.changed.notify_all();
                     return;
                 }
-                state.work.flushes.begin()
+                state.work.flushes.start()
             };
             let flushed = self.flush_oldest();
             let mut state = self.lock_state();
             match flushed {
                 Ok(()) => {
                     state.work.flushes.succeeded();
-                    state.work.hurry();
+                    state.work.retry_now();
                     self.changed.notify_all();
                 }
                 Err(error) if self.may_retry(&error) => {
                     state.work.flushes.failed(attempt, error);
                     self.changed.notify_all();
                     drop(state);
-                    self.wait_for_room(|work| &mut work.flushes);
+                    self.wait_for_space(|work| &mut work.flushes);
                 }
                 Err(error) => {
                     state.flushing = false;

@@ -22,13 +22,14 @@ use std::sync::atomic::Ordering;
 use self::pool::{COMPACTIONS, FLUSHES};
 use super::{Inner, TreeState};
 
+/// Lets the database start jobs.
 pub(crate) fn start(inner: &Arc<Inner>) {
     let _ = inner.this.set(Arc::downgrade(inner));
     inner.schedule(&mut inner.lock_state());
 }
 
 impl Inner {
-    /// Starts the jobs that `state` asks for. Called whenever it may ask for more.
+    /// Starts the jobs that `state` asks for. Called after every change of it.
     pub(crate) fn schedule(&self, state: &mut TreeState) {
         if self.is_stopping() {
             return;
@@ -40,7 +41,7 @@ impl Inner {
                 state.work.flushes.refused(error);
             }
         }
-        if state.work.compactions.hindrance().is_some() {
+        if state.work.compactions.last_error().is_some() {
             self.schedule_retry(state);
             return;
         }
@@ -55,7 +56,7 @@ impl Inner {
         }
     }
 
-    /// Of the compactions that find no room one at a time is tried again.
+    /// After a compaction found no space: one at a time is tried again.
     fn schedule_retry(&self, state: &mut TreeState) {
         if state.tree_reserved || state.work.retrying_compaction {
             return;

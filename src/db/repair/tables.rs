@@ -11,7 +11,7 @@ use super::{Loss, Place, Repair, is_table_damage};
 use crate::compaction::pick::{LAST_LEVEL, Plan};
 use crate::compaction::run::Job;
 use crate::compaction::{pick, run};
-use crate::db::ingest::bounds;
+use crate::db::ingest::smallest_and_largest;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::range_tombstones::RangeTombstone;
@@ -152,7 +152,7 @@ impl Repair<'_> {
             assigned = Some(sequence);
             table = self.whole.open_table(&path, assigned, LAST_LEVEL, 0)?;
         }
-        let Some((smallest, largest)) = bounds(&table)? else { return Ok(()) };
+        let Some((smallest, largest)) = smallest_and_largest(&table)? else { return Ok(()) };
         let properties = table.properties();
         let own = |name| properties.number(name).unwrap_or(0);
         let meta = FileMeta {

@@ -187,7 +187,7 @@ impl Inner {
             match stall {
                 WriteStall::Stop(cause) => {
                     // The background has no space: nobody knows when the stop will end.
-                    if let Some(error) = self.hindrance(&mut state, cause) {
+                    if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
                         return Err(error);
                     }
                     let ticker = match cause {
