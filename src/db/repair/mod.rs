@@ -37,7 +37,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use report::{Loss, RepairReport};
 
 use super::Builder;
-use super::open::recover::{Directory, Replay, table_store};
+use super::open::directory::{Directory, table_store};
+use super::open::recover::Replay;
 use super::open::take_over::no_database;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
