@@ -37,7 +37,7 @@ use super::verify::TableCheck;
 /// removes that: nothing is left, and an older file of the name stays as it was.
 ///
 /// ```no_run
-/// use maypole::{SstWriter, TableOptions};
+/// use maypole::table::{SstWriter, TableOptions};
 ///
 /// let mut writer = SstWriter::create("fruit.sst", TableOptions::default())?;
 /// writer.put(b"apple", b"red")?;

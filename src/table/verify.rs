@@ -12,7 +12,7 @@ use super::format::properties::names;
 use super::index::Index;
 use super::table::Table;
 
-/// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
+/// What [`SstReader::verify`](crate::table::SstReader::verify) found. Damage is an error instead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableCheck {
     /// Entries read, range deletions not counted.

@@ -48,7 +48,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "close does not sync",
-        file: "src/db/mod.rs",
+        file: "src/db/inner.rs",
         old: "None => self.sync_wals(),",
         new: "None => Ok(()),",
         program: "db",
@@ -72,7 +72,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a log is deleted before the MANIFEST says that its writes are in a table",
-        file: "src/db/background/mod.rs",
+        file: "src/db/background/flushes.rs",
         old: "let file = flush::flush(&self.store, &memtable, filter)?;",
         new: "let file = flush::flush(&self.store, &memtable, filter)?;\n        \
               self.remove_wals_before(next_wal)?;",
@@ -294,9 +294,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "multi_get gives sorted keys' values in their sorted order",
-        file: "src/db/get.rs",
-        old: "open.push(Open { to, key, head, deleted_at: 0 });",
-        new: "open.push(Open { to: i, key, head, deleted_at: 0 });",
+        file: "src/db/multi_get.rs",
+        old: "open.push(OpenLookup { to, key, head, deleted_at: 0 });",
+        new: "open.push(OpenLookup { to: i, key, head, deleted_at: 0 });",
         program: "db",
         test: "reads::looking_up_together_answers_in_the_order_asked_as_one_by_one",
     },
@@ -328,7 +328,7 @@ pub const BUGS: &[Bug] = &[
     // Compaction and ingestion.
     Bug {
         name: "compaction forgets snapshots",
-        file: "src/db/background/mod.rs",
+        file: "src/db/background/compactions.rs",
         old: "snapshots: self.snapshots.sequences(),",
         new: "snapshots: Vec::new(),",
         program: "db",

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use maypole::filter::{Family, FilterBlock, FilterBuilder, FilterSpec};
-use maypole::{ChecksumKind, SstReader, hash64};
+use maypole::hash64;
+use maypole::table::{ChecksumKind, SstReader};
 
 struct Fixture {
     name: &'static str,

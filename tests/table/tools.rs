@@ -8,10 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use maypole::{
-    Compression, Db, FilterKeys, PrefixExtractor, RangeDeletion, SstReader, SstWriter,
-    TableOptions, WriteBatch,
-};
+use maypole::table::{RangeDeletion, SstReader, SstWriter, TableOptions};
+use maypole::{Compression, Db, FilterKeys, PrefixExtractor, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

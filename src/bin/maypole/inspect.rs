@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use maypole::{BlockHandle, SstReader};
+use maypole::table::{BlockHandle, SstReader};
 
 use crate::failure::{Failure, Result};
 use crate::progress;
