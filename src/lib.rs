@@ -21,6 +21,7 @@
 //!
 //! Features: `lz4` (on), `snappy`, `zstd` (binds C) are compressions; `cli` is the command line `maypole`.
 
+mod annotate;
 mod cache;
 mod compaction;
 mod cursor;
@@ -43,6 +44,7 @@ mod table;
 mod version;
 mod wal;
 
+pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
     BrakeCause, Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats,

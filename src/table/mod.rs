@@ -28,7 +28,7 @@ pub(crate) mod filter;
 pub(crate) mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod index;
+pub(crate) mod index;
 mod lookup;
 mod open;
 mod options;

@@ -16,7 +16,7 @@
 //! Readers hold versions; a table that a newer version dropped is deleted when the last version
 //! that lists it is gone ([`TableFile`]).
 
-mod edit;
+pub(crate) mod edit;
 mod key_ranges;
 mod level_cursor;
 mod manifest;

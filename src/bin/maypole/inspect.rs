@@ -1,10 +1,10 @@
-//! `inspect`: one table file, whoever wrote it.
+//! `inspect`: one file: any table, whoever wrote it; with `--annotate` also a log or a MANIFEST.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use maypole::{BlockHandle, SstReader};
+use maypole::{AnnotatedFile, BlockHandle, SstReader};
 
 use crate::failure::{Failure, Result};
 use crate::progress;
@@ -15,6 +15,9 @@ use crate::text::{count, escape, percent, size};
 /// Any table that RocksDB (format_version 2 to 7) or Maypole wrote. The whole file is read, every
 /// checksum and the order of the keys are checked, and every key is asked of the filter. The first
 /// damage found, and a filter that misses a key, are failures: exit code 1.
+///
+/// With --annotate every byte of the file is printed beside its meaning: of tables, and of the WALs and
+/// MANIFESTs of Maypole. Damage is shown and is no failure: the dump says where bytes are not understood.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
@@ -24,10 +27,17 @@ pub struct Inspect {
     /// 'KEY HEX' seq:N, type:T => VALUE HEX. Range deletions are no entries
     #[arg(long, verbatim_doc_comment)]
     entries: bool,
+    /// Print offset, bytes and meaning of every field instead. Long fields are cut
+    #[arg(long, conflicts_with = "entries")]
+    annotate: bool,
 }
 
 impl Inspect {
     pub fn run(self, out: &mut dyn Write) -> Result {
+        if self.annotate {
+            write!(out, "{}", AnnotatedFile::open(&self.file)?)?;
+            return Ok(());
+        }
         let table = SstReader::open(&self.file)?;
         if self.entries {
             let mut entries = table.entries();

@@ -262,7 +262,7 @@ pub(crate) struct IndexForm {
 
 /// The encoding is the name's: `u32` and `u64` for these few, text for those, varint for the rest
 /// of RocksDB's. For an unknown name: text where it is printable.
-fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
+pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {
         names::INDEX_TYPE | names::EXTERNAL_VERSION => {
