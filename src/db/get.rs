@@ -32,7 +32,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPlace, Found, LookupKey, Table};
+use crate::table::{BlockPosition, Found, LookupKey, Table};
 use crate::version::{Run, TableFile, Version};
 
 /// Keys of a `multi_get` that are looked up together: enough to hide every trip to memory, few
@@ -177,7 +177,7 @@ struct Search<'g> {
     lookup: usize,
     table: &'g Table,
     /// Where the key can be, when the table's index is in memory.
-    place: Option<BlockPlace<'g>>,
+    place: Option<BlockPosition<'g>>,
 }
 
 /// Looks up to [`TOGETHER`] keys up, and leaves those in `open` that nobody knows. Of each run of
@@ -217,7 +217,7 @@ fn find_together(
         ask_filters(run, open, guard, tickers, &mut searches);
         for Search { lookup, table, place } in &mut searches {
             *place = table.find_block(&open[*lookup].key, guard, tickers);
-            place.iter().for_each(BlockPlace::prefetch_slot);
+            place.iter().for_each(BlockPosition::prefetch_slot);
         }
         for place in searches.iter().flat_map(|search| &search.place) {
             place.prefetch_block();

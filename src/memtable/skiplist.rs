@@ -56,6 +56,7 @@ use std::sync::Arc;
 
 use super::arena::{ALIGNMENT, Arena, Bump};
 use crate::cursor::{Cursor, Step};
+use crate::encoding::bytes::compare_words;
 use crate::encoding::key;
 use crate::error::Result;
 use crate::sync::atomic::{AtomicPtr, Ordering};
@@ -160,7 +161,7 @@ impl<'a> NodeRef<'a> {
     #[inline(always)]
     fn is_before(self, user_key: &[u8], trailer: u64) -> bool {
         let (key, _) = self.entry();
-        match key::compare_words(key::user_key(key), user_key) {
+        match compare_words(key::user_key(key), user_key) {
             KeyOrder::Less => true,
             KeyOrder::Equal => key::trailer(key) > trailer,
             KeyOrder::Greater => false,

@@ -26,7 +26,7 @@ use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
 use crate::range_tombstones::RangeTombstone;
 
-use super::block::builder::BlockBuilder;
+use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::filter::block::full_filter_name;
 use super::filter::info::policy_name;
 use super::filter::prefix::{FilterKeys, PrefixExtractor};
@@ -38,10 +38,6 @@ use super::format::properties::{BYTEWISE_COMPARATOR, names};
 use super::index::shortest_separator;
 use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
-
-/// The most bytes that key and value of one entry may have together: offsets within a block are
-/// 32 bits.
-pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 /// RocksDB's name for "no column family known".
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;

@@ -26,9 +26,10 @@
 
 use std::cmp::Ordering;
 
+use crate::encoding::bytes::{common_prefix_len, head, strip_prefix};
 use crate::encoding::coding::Decoder;
 use crate::encoding::key;
-use crate::encoding::key::{TRAILER_BYTES, head, strip_prefix};
+use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Damage;
 
 use super::block::Block;
@@ -171,7 +172,7 @@ impl IndexParser {
         if let Some(last) = index.len().checked_sub(1) {
             // The keys are sorted: what the first and the last share, all share.
             let (first, last) = (index.user_key(0), index.user_key(last));
-            let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+            let common = common_prefix_len(first, last);
             index.common_prefix = first[..common].to_vec();
         }
         for i in 0..index.len() {
@@ -257,7 +258,7 @@ impl Index {
     /// Refuses a block that begins with a key of another one. Its checksum does not know where it
     /// belongs: a sound block in the place of another, as a misdirected write leaves it, would hide
     /// the keys of that one.
-    pub fn check_place(&self, i: usize, block: &Block) -> Result<(), Damage> {
+    pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
         }
@@ -302,7 +303,7 @@ pub(crate) fn shortest_separator<'a>(
     next: &[u8],
     out: &'a mut Vec<u8>,
 ) -> &'a [u8] {
-    let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
+    let common = common_prefix_len(last, next);
     let (Some(&a), Some(&b)) = (last.get(common), next.get(common)) else { return last };
     if a >= b {
         return last;
@@ -346,7 +347,7 @@ mod tests {
                 restarts.push(out.len() as u32);
             } else {
                 let last = &entries[i - 1].0;
-                shared = last.iter().zip(key).take_while(|(a, b)| a == b).count();
+                shared = common_prefix_len(last, key);
             }
             let mut value = Vec::new();
             if form.delta_values && shared > 0 {

@@ -19,12 +19,12 @@ use crate::range_tombstones::{RangeTombstone, reversed_range};
 use crate::stats::Counters;
 use crate::sync::pin;
 
-use super::LookupKey;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
 use super::filter::block::TableFilter;
 use super::format::footer::{BlockHandle, Footer};
 use super::format::properties::{TableProperties, names};
+use super::lookup_key::LookupKey;
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::table::{Table, TableContext};
 use super::verify::TableCheck;

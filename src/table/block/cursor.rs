@@ -19,8 +19,8 @@ use crate::error::Damage;
 
 use super::SeekStart;
 use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
-use super::key_heads::Place;
-use super::pinned::{Held, KeepsBlock};
+use super::key_heads::Candidate;
+use super::pinned::{PinnedBlock, PinsBlock};
 
 /// The longest head of an entry that [`BlockCursor::step`] reads, and a short suffix.
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
@@ -30,7 +30,7 @@ const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 /// Its methods are those of [`crate::cursor::Cursor`], but failures are [`Damage`]: a block knows
 /// no file.
 pub(crate) struct BlockCursor<B> {
-    block: Held<B>,
+    block: PinnedBlock<B>,
     /// In a file whose sequence numbers were assigned at ingestion: the number every key gets.
     overlay: Option<SequenceNumber>,
     valid: bool,
@@ -45,10 +45,10 @@ pub(crate) struct BlockCursor<B> {
     shown_key: Vec<u8>,
 }
 
-impl<B: KeepsBlock> BlockCursor<B> {
+impl<B: PinsBlock> BlockCursor<B> {
     pub fn new(block: B, overlay: Option<SequenceNumber>) -> Self {
         BlockCursor {
-            block: Held::new(block),
+            block: PinnedBlock::new(block),
             overlay,
             valid: false,
             offset: 0,
@@ -61,7 +61,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
 
     /// Goes to another block, on no entry; the buffers for keys stay.
     pub fn enter(&mut self, block: B) {
-        self.block = Held::new(block);
+        self.block = PinnedBlock::new(block);
         self.valid = false;
         self.next = 0;
         self.stored_key.clear();
@@ -140,7 +140,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         self.valid = false;
         match start {
             SeekStart::PastEnd => self.next = self.entries_bytes(),
-            SeekStart::At(place) if self.go_to_place(place)? => {}
+            SeekStart::At(candidate) if self.go_to_candidate(candidate)? => {}
             _ => self.go_to_restart_before(user_key, trailer)?,
         }
         loop {
@@ -151,16 +151,16 @@ impl<B: KeepsBlock> BlockCursor<B> {
         }
     }
 
-    /// Before the entry at `place`. `false` when its key cannot be told from there.
-    fn go_to_place(&mut self, place: Place) -> Result<bool, Damage> {
-        let Some(sidecar) = self.block.sidecar() else { return Ok(false) };
-        if place.offset > self.entries_bytes() {
-            // The block was loaded anew since it named the place, from a file that has changed.
+    /// Before the entry at `candidate`. `false` when its key cannot be told from there.
+    fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
+        let Some(key_heads) = self.block.key_heads() else { return Ok(false) };
+        if candidate.offset > self.entries_bytes() {
+            // The block was loaded anew since it named the candidate, from a file that has changed.
             return Ok(false);
         }
-        let entry = Entry::decode(self.block.entries(), place.offset)?;
-        sidecar.key_start(place, &mut self.stored_key);
-        self.next = place.offset;
+        let entry = Entry::decode(self.block.entries(), candidate.offset)?;
+        key_heads.key_start(candidate, &mut self.stored_key);
+        self.next = candidate.offset;
         // The shared bytes must be those of the user key, not of its trailer or of the padding.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
@@ -279,7 +279,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
     /// Otherwise it did not move, and `block` comes back.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
         // A first key shares nothing. So the last one can stay, to be compared with.
-        let block = Held::new(block);
+        let block = PinnedBlock::new(block);
         if self.next != self.entries_bytes() || block.entries().first() != Some(&0) {
             return Err(block.into_handle());
         }

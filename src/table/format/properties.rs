@@ -138,7 +138,7 @@ impl TableProperties {
 
     /// Where, in a properties block that may not verify, the sequence number lies that RocksDB
     /// overwrites at ingestion.
-    pub(crate) fn global_sequence_place(payload: &[u8]) -> Option<Range<usize>> {
+    pub(crate) fn global_sequence_range(payload: &[u8]) -> Option<Range<usize>> {
         let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
         let block = Block::new(bytes).ok()?;
         let mut scan = block.scan();
