@@ -57,9 +57,9 @@ pub use filter_policy::FilterPolicy;
 pub use slice::Slice;
 pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
 pub use table::{
-    BlockHandle, ChecksumKind, Compression, FilterInfo, FilterKeys, FilterSummary, Footer,
-    PrefixExtractor, PropertyValue, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter,
-    TableCheck, TableFilterInfo, TableOptions, TableProperties, TableSummary,
+    BlockHandle, ChecksumKind, Compression, FilterInfo, FilterKeys, Footer, PrefixExtractor,
+    PropertyValue, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter, TableCheck,
+    TableOptions, TableProperties, TableSummary,
 };
 
 /// Compiles the README's example with the documentation's.

@@ -12,7 +12,7 @@ use crate::cache::{BlockKind, KindUsage};
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
-use crate::table::TableFilterInfo;
+use crate::table::FilterInfo;
 use crate::version::LEVELS;
 
 /// A moment's account of a database; `Display` prints it as a report.
@@ -96,7 +96,7 @@ pub struct FileStats {
     /// Entries, tombstones and old versions included.
     pub entries: u64,
     /// Its filter, if it has one.
-    pub filter: Option<TableFilterInfo>,
+    pub filter: Option<FilterInfo>,
     /// What lookups counted.
     pub counts: FileCounts,
 }

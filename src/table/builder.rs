@@ -14,7 +14,7 @@
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::format::identity::Creator;
 use crate::encoding::coding::{put_fixed32, put_fixed64, put_varint};
@@ -28,7 +28,7 @@ use crate::range_tombstones::RangeTombstone;
 
 use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::filter::block::full_filter_name;
-use super::filter::info::policy_name;
+use super::filter::info::{FilterInfo, policy_name};
 use super::filter::prefix::{FilterKeys, PrefixExtractor};
 use super::format::checksum::ChecksumKind;
 use super::format::compression::{Compression, Compressor};
@@ -36,7 +36,7 @@ use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VE
 use super::format::limits::most_metadata_bytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, names};
 use super::index::shortest_separator;
-use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
+use super::options::{Dialect, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 
 /// RocksDB's name for "no column family known".
@@ -100,6 +100,8 @@ impl TableBuilder {
                 smallest_sequence: MAX_SEQUENCE,
                 largest_sequence: 0,
                 filter: None,
+                filter_fell_back: false,
+                filter_build_time: Duration::ZERO,
                 failed_filter_builds: 0,
             },
             file,
@@ -285,14 +287,14 @@ impl TableBuilder {
         let (block, failed) = filter.finish_and_count();
         self.summary.failed_filter_builds = failed;
         let block = block?;
-        self.summary.filter = Some(FilterSummary {
+        self.summary.filter = Some(FilterInfo {
+            family: Some(block.family()),
             bytes: block.bytes().len() as u64,
             keys: block.keys(),
-            family: block.family(),
-            fell_back: asked_for != Some(block.family()),
-            predicted_fpr: block.predicted_fpr(),
-            build_time: start.elapsed(),
+            predicted_fpr: Some(block.predicted_fpr()),
         });
+        self.summary.filter_fell_back = asked_for != Some(block.family());
+        self.summary.filter_build_time = start.elapsed();
         Some(block)
     }
 
@@ -340,12 +342,14 @@ impl TableBuilder {
         text(names::WHOLE_KEY_FILTERING, whole);
         text(names::PREFIX_FILTERING, if extractor.is_some() { "1" } else { "0" });
         text(names::PREFIX_EXTRACTOR, &extractor.map_or("nullptr".into(), |it| it.name()));
-        if let Some(filter) = &summary.filter {
-            text(names::FILTER_POLICY, policy_name(filter.family));
+        if let Some(FilterInfo { family: Some(family), predicted_fpr: Some(fpr), .. }) =
+            summary.filter
+        {
+            text(names::FILTER_POLICY, policy_name(family));
             text(names::FILTER_SPEC, &self.options.filter.to_string());
-            text(names::PREDICTED_FPR, &format!("{:e}", filter.predicted_fpr));
-            if filter.fell_back {
-                text(names::FILTER_FALLBACK, filter.family.name());
+            text(names::PREDICTED_FPR, &format!("{fpr:e}"));
+            if summary.filter_fell_back {
+                text(names::FILTER_FALLBACK, family.name());
             }
         }
         if let Some(creator) = &self.creator {

@@ -178,7 +178,7 @@ pub fn properties(data: &[u8]) {
         assert!(!value.to_string().contains('\n'), "{name:?} prints on two lines");
     }
     let _ = (properties.index_form(), properties.prefix_extractor(), properties.entries());
-    let _ = super::filter::info::TableFilterInfo::of(&properties);
+    let _ = super::filter::info::FilterInfo::of(&properties);
     let place = TableProperties::global_sequence_range(data);
     assert!(place.is_none_or(|place| place.len() == 8 && place.end <= data.len()));
 }

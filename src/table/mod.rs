@@ -54,12 +54,12 @@ pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};
 pub(crate) use table::{Table, TableContext};
 
-pub use filter::info::TableFilterInfo;
+pub use filter::info::FilterInfo;
 pub use filter::prefix::{FilterKeys, PrefixExtractor};
 pub use format::checksum::ChecksumKind;
 pub use format::compression::Compression;
 pub use format::footer::{BlockHandle, Footer};
 pub use format::properties::{PropertyValue, TableProperties};
-pub use options::{FilterSummary, TableOptions, TableSummary};
-pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
+pub use options::{TableOptions, TableSummary};
+pub use sst::{RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;

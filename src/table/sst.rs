@@ -12,7 +12,7 @@ use crate::cursor::Cursor;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
-use crate::filter::{Family, FilterReader};
+use crate::filter::FilterReader;
 use crate::fs::{Fs, RealFs};
 use crate::memory::LineBuf;
 use crate::range_tombstones::{RangeTombstone, reversed_range};
@@ -22,8 +22,10 @@ use crate::sync::pin;
 use super::builder::TableBuilder;
 use super::cursor::{ScanOptions, TableCursor};
 use super::filter::block::TableFilter;
+use super::filter::info;
+use super::filter::info::FilterInfo;
 use super::format::footer::{BlockHandle, Footer};
-use super::format::properties::{TableProperties, names};
+use super::format::properties::TableProperties;
 use super::lookup_key::LookupKey;
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::table::{Table, TableContext};
@@ -246,36 +248,28 @@ impl SstReader {
             .transpose()
     }
 
-    /// What there is to know of the filter without asking it. `None` without a filter.
+    /// What there is to know of the filter. Its bytes are read, and a prediction that the file does
+    /// not state is made from them. `None` without a filter.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or a block of the filter is damaged.
     pub fn filter(&self) -> Result<Option<FilterInfo>> {
-        let Some(stored) = self.table.stored_filter() else { return Ok(None) };
-        let named = self.metaindex().iter().find(|(_, handle)| *handle == stored.handle());
+        if self.table.stored_filter().is_none() {
+            return Ok(None);
+        }
         let filters = self.filters()?;
-        let properties = self.properties();
-        let keys = match properties.number(names::FILTER_ENTRIES) {
-            Some(keys) if keys > 0 => keys,
-            // Older files do not say; without versions and prefixes it is the number of entries.
-            _ => properties.entries(),
-        };
+        let keys = info::keys(self.properties());
         let bytes = filters.iter().map(|filter| filter.bytes().len()).sum::<usize>();
-        let share = |filter: &FilterReader| filter.bytes().len() as f64 / bytes.max(1) as f64;
-        let fills: Option<f64> =
-            filters.iter().map(|filter| Some(filter.fill()? * share(filter))).sum();
         let fprs = filters.iter().map(|filter| {
-            let keys = (keys as f64 * share(filter)).round() as u64;
-            filter.predicted_fpr(keys) * share(filter)
+            let share = filter.bytes().len() as f64 / bytes.max(1) as f64;
+            filter.predicted_fpr((keys as f64 * share).round() as u64) * share
         });
         Ok(Some(FilterInfo {
-            name: named.map(|(name, _)| name.clone()).unwrap_or_default(),
-            handle: stored.handle(),
-            partitions: filters.len(),
+            family: filters.first().and_then(FilterReader::family),
             bytes: bytes as u64,
             keys,
-            family: filters.first().and_then(FilterReader::family),
-            untrusted: filters.iter().find_map(FilterReader::untrusted),
-            probes: filters.first().and_then(FilterReader::probes),
-            fill: fills,
-            predicted_fpr: fprs.sum(),
+            predicted_fpr: Some(fprs.sum()),
         }))
     }
 
@@ -324,38 +318,6 @@ pub struct RangeDeletion {
     pub end: Vec<u8>,
     /// Entries written later stay.
     pub sequence: SequenceNumber,
-}
-
-/// What there is to know of a table's filter.
-#[derive(Debug, Clone)]
-pub struct FilterInfo {
-    /// Its name in the metaindex, which says how its bytes are to be read.
-    pub name: String,
-    /// The filter block, or the index of a partitioned filter.
-    pub handle: BlockHandle,
-    /// 1 unless partitioned.
-    pub partitions: usize,
-    /// Stored bytes, block trailers not counted.
-    pub bytes: u64,
-    /// Hashes in the filter, as far as the file says.
-    pub keys: u64,
-    /// The family, unless [`FilterInfo::untrusted`].
-    pub family: Option<Family>,
-    /// Why the filter cannot be used and answers "maybe" to everything, if so.
-    pub untrusted: Option<&'static str>,
-    /// Bits that a key of a Bloom filter sets.
-    pub probes: Option<u32>,
-    /// The part of a Bloom filter's bits that is set, 0 to 1.
-    pub fill: Option<f64>,
-    /// The false-positive rate to expect, 0 to 1.
-    pub predicted_fpr: f64,
-}
-
-impl FilterInfo {
-    /// Stored bits for each key.
-    pub fn bits_per_key(&self) -> f64 {
-        self.bytes as f64 * 8.0 / self.keys as f64
-    }
 }
 
 /// The entries of a table, in order. Lends them: each lives until the next call.

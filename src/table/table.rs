@@ -25,7 +25,7 @@ use crate::sync::Guard;
 
 use super::block::Block;
 use super::filter::block::{PrefixFilter, StoredFilter, TableFilter};
-use super::filter::info::TableFilterInfo;
+use super::filter::info::FilterInfo;
 use super::format::file::{BlockFile, Buffer, MOST_TAIL_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
@@ -177,8 +177,8 @@ impl Table {
     }
 
     /// What the table says of its filter; nothing is read for it.
-    pub fn filter_info(&self) -> Option<TableFilterInfo> {
-        self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
+    pub fn filter_info(&self) -> Option<FilterInfo> {
+        self.stored_filter().and_then(|_| FilterInfo::of(&self.properties))
     }
 
     /// The ranges that the table deletes, if any. They hide older entries, also of other tables.

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use maypole::filter::FilterReader;
 use maypole::{AnnotatedFile, BlockHandle, SstReader};
 
 use crate::failure::{Failure, Result};
@@ -86,9 +87,9 @@ fn footer(table: &SstReader, out: &mut dyn Write) -> Result {
     if footer.checksum_context_base != 0 {
         line(out, "checksum context", format_args!("{:#010x}", footer.checksum_context_base))?;
     }
-    line(out, "metaindex", place(footer.metaindex))?;
+    line(out, "metaindex", extent(footer.metaindex))?;
     if let Some(index) = footer.index {
-        line(out, "index", place(index))?;
+        line(out, "index", extent(index))?;
     }
     Ok(())
 }
@@ -96,7 +97,7 @@ fn footer(table: &SstReader, out: &mut dyn Write) -> Result {
 fn metaindex(table: &SstReader, out: &mut dyn Write) -> Result {
     writeln!(out, "\nMetaindex")?;
     for (name, handle) in table.metaindex() {
-        line(out, name, place(*handle))?;
+        line(out, name, extent(*handle))?;
     }
     Ok(())
 }
@@ -136,28 +137,34 @@ fn filter(table: &SstReader, out: &mut dyn Write) -> Result {
     let Some(filter) = table.filter()? else {
         return line(out, "family", "none");
     };
-    match (filter.family, filter.untrusted) {
+    let parts = table.filters()?;
+    match (filter.family, parts.iter().find_map(FilterReader::untrusted)) {
         (Some(family), None) => line(out, "family", family)?,
         (_, reason) => {
             let reason = reason.unwrap_or("unknown");
             line(out, "family", format_args!("cannot be used, answers maybe: {reason}"))?;
         }
     }
-    if filter.partitions != 1 {
-        line(out, "partitions", filter.partitions)?;
+    if parts.len() != 1 {
+        line(out, "partitions", parts.len())?;
     }
     line(out, "bytes", format_args!("{} ({})", filter.bytes, size(filter.bytes)))?;
     line(out, "keys", filter.keys)?;
     if filter.keys > 0 {
         line(out, "bits/key", format_args!("{:.3}", filter.bits_per_key()))?;
     }
-    if let Some(probes) = filter.probes {
+    if let Some(probes) = parts.first().and_then(FilterReader::probes) {
         line(out, "probes", probes)?;
     }
-    if let Some(fill) = filter.fill {
-        line(out, "fill", format_args!("{} of the bits are set", percent(fill)))?;
+    let bits_set = |part: &FilterReader| Some(part.fill()? * part.bytes().len() as f64);
+    if let Some(bytes_set) = parts.iter().map(bits_set).sum::<Option<f64>>() {
+        let fill = percent(bytes_set / filter.bytes.max(1) as f64);
+        line(out, "fill", format_args!("{fill} of the bits are set"))?;
     }
-    line(out, "predicted rate", percent(filter.predicted_fpr))
+    match filter.predicted_fpr {
+        Some(rate) => line(out, "predicted rate", percent(rate)),
+        None => Ok(()),
+    }
 }
 
 fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Result {
@@ -165,6 +172,6 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     Ok(())
 }
 
-fn place(handle: BlockHandle) -> String {
+fn extent(handle: BlockHandle) -> String {
     format!("offset {}, {} bytes", handle.offset, handle.bytes)
 }

@@ -70,6 +70,7 @@ pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
 /// A property, decoded by what its name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PropertyValue<'a> {
     /// A number, in whichever encoding.
     Number(u64),
