@@ -9,7 +9,7 @@ use super::block::cursor::BlockCursor;
 use super::filter::block::TableFilter;
 use super::format::properties::names;
 use super::index::Index;
-use super::lookup_key::LookupKey;
+use super::lookup::key::LookupKey;
 use super::table::Table;
 
 /// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.

@@ -12,7 +12,7 @@
 //! without a filter.
 //!
 //! What a filter holds, whole keys, prefixes or both, the table's properties say; see
-//! [`crate::table::prefix_lookup`].
+//! [`crate::table::lookup::prefix`].
 
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::encoding::key::MAX_SEQUENCE;
@@ -24,7 +24,7 @@ use crate::table::format::file::{BlockFile, Buffer};
 use crate::table::format::footer::BlockHandle;
 use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::{Index, IndexParser};
-use crate::table::lookup_key::LookupKey;
+use crate::table::lookup::key::LookupKey;
 
 const ROCKSDB_FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";

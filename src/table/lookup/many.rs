@@ -1,6 +1,6 @@
 //! The table's part of `Db::multi_get`: many keys in one table.
 //!
-//! The steps are those of one lookup ([`super::lookup`]). Each is taken for all keys before the next
+//! The steps are those of one lookup ([`super`]). Each is taken for all keys before the next
 //! one, so that the trips to memory of different keys overlap:
 //!
 //! ```text
@@ -19,9 +19,9 @@
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
-use super::lookup::BlockPosition;
-use super::lookup_key::LookupKey;
-use super::table::Table;
+use super::BlockPosition;
+use super::key::LookupKey;
+use crate::table::table::Table;
 
 /// Hashes that are gathered before a filter is asked for them.
 const HASHES: usize = 32;

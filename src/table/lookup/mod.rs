@@ -8,11 +8,15 @@
 //! ```
 //!
 //! For many keys at once the steps are taken for all keys, one after the other; see
-//! [`super::multi_lookup`]. Filters of prefixes are asked in [`super::prefix_lookup`].
+//! [`many`]. Filters of prefixes are asked in [`prefix`].
 //!
 //! What damage does. A block that fails its checksum is an error of the lookup that needed it. A
 //! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs
 //! reads and loses no key.
+
+pub(crate) mod key;
+mod many;
+pub(crate) mod prefix;
 
 use std::ops::Range;
 
@@ -24,11 +28,11 @@ use crate::slice::Slice;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
-use super::block::search::SearchResult;
-use super::block::{Block, SeekStart};
-use super::filter::block::FilterAnswer;
-use super::lookup_key::LookupKey;
-use super::table::{Table, TableIndex};
+use self::key::LookupKey;
+use crate::table::block::search::SearchResult;
+use crate::table::block::{Block, SeekStart};
+use crate::table::filter::block::FilterAnswer;
+use crate::table::table::{Table, TableIndex};
 
 impl Table {
     /// The filter's answer. `false`: the table holds no entry of the key.

@@ -17,9 +17,9 @@
 use crate::stats::{FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
-use super::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
-use super::lookup_key::LookupKey;
-use super::table::Table;
+use super::key::LookupKey;
+use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
+use crate::table::table::Table;
 
 impl Table {
     /// `false`: the table holds no entry of any key from `lower` to before `upper` (`None`: to the
