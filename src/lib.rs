@@ -23,6 +23,7 @@
 //! [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `cli` is the command line
 //! `maypole`.
 
+mod annotate;
 mod cache;
 mod compaction;
 mod cursor;
@@ -45,6 +46,7 @@ pub mod table;
 mod version;
 mod wal;
 
+pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
     Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Loss,

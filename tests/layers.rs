@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 4  db/
-//! 3  compaction/   version/   filter_policy
+//! 3  compaction/   version/   filter_policy   annotate/
 //! 2  table/   memtable/   wal/
 //! 1  fs/   cache/
 //! 0  filter/ (imports memory/ and nothing else)   cursor/   memory/   encoding/   sync/   stats/
@@ -30,6 +30,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("memtable", 2),
     ("wal", 2),
     ("filter_policy", 3),
+    ("annotate", 3),
     ("version", 3),
     ("compaction", 3),
     ("db", 4),

@@ -14,6 +14,7 @@
 use std::cmp::Ordering;
 
 use super::{Cursor, Fetch, Step};
+use crate::encoding::bytes::compare_words;
 use crate::encoding::key;
 use crate::error::Result;
 use crate::slice::Slice;
@@ -115,7 +116,7 @@ impl<C: Cursor> MergingCursor<C> {
 
     fn compare_to_top(&mut self, current: usize, top: usize) {
         let (key, top_key) = (self.sources[current].key(), self.sources[top].key());
-        let user_keys = key::compare_words(key::user_key(top_key), key::user_key(key));
+        let user_keys = compare_words(key::user_key(top_key), key::user_key(key));
         self.is_alone = user_keys != Ordering::Equal && self.direction == Direction::Forward;
         let order = user_keys.then_with(|| key::trailer(key).cmp(&key::trailer(top_key)));
         if self.is_before(order.then(top.cmp(&current))) {

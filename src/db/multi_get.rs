@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPlace, LookupKey, Table};
+use crate::table::{BlockPosition, LookupKey, Table};
 use crate::version::{Run, TableFile};
 
 /// Keys that are looked up together: enough to hide every trip to memory, few enough that what they
@@ -103,7 +103,7 @@ struct TableSearch<'g> {
     lookup: usize,
     table: &'g Table,
     /// Where the key can be, when the table's index is in memory.
-    place: Option<BlockPlace<'g>>,
+    place: Option<BlockPosition<'g>>,
 }
 
 /// Looks up to [`TOGETHER`] keys up. Those that nobody knows stay in `open`.
@@ -143,7 +143,7 @@ fn find_together(
         ask_filters(run, open, guard, tickers, &mut searches);
         for TableSearch { lookup, table, place } in &mut searches {
             *place = table.find_block(&open[*lookup].key, guard, tickers);
-            place.iter().for_each(BlockPlace::prefetch_slot);
+            place.iter().for_each(BlockPosition::prefetch_slot);
         }
         for place in searches.iter().flat_map(|search| &search.place) {
             place.prefetch_block();

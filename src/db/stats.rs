@@ -12,7 +12,7 @@ use crate::cache::{BlockKind, KindUsage};
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
-use crate::table::TableFilterInfo;
+use crate::table::FilterInfo;
 use crate::version::LEVELS;
 
 /// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints it
@@ -143,7 +143,7 @@ pub struct FileStats {
     /// Entries, tombstones and old versions included.
     pub entries: u64,
     /// Its filter, if it has one.
-    pub filter: Option<TableFilterInfo>,
+    pub filter: Option<FilterInfo>,
     /// What lookups counted.
     pub counts: FileCounts,
 }

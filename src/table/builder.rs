@@ -14,7 +14,7 @@
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::format::identity::Creator;
 use crate::encoding::coding::{put_fixed32, put_fixed64, put_varint};
@@ -26,29 +26,23 @@ use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
 use crate::range_tombstones::RangeTombstone;
 
-use super::block::builder::BlockBuilder;
+use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::filter::block::full_filter_name;
-use super::filter::info::policy_name;
+use super::filter::info::{FilterInfo, policy_name};
 use super::filter::prefix::{FilterKeys, PrefixExtractor};
 use super::format::checksum::ChecksumKind;
 use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
 use super::format::limits::most_metadata_bytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, names};
-use super::index::shortest_separator;
-use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
+use super::index::builder::IndexBuilder;
+use super::options::{Dialect, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
-
-/// The most bytes that key and value of one entry may have together: offsets within a block are
-/// 32 bits.
-pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 /// RocksDB's name for "no column family known".
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 /// What RocksDB cuts a block at, in percent of its size, when the next entry would exceed it.
 const EARLY_CUT_PERCENT: usize = 90;
-/// The kind byte in shortened separators: it sorts before all kinds that RocksDB 7.8 knows.
-const SEPARATOR_KIND: u8 = 0x16;
 
 /// Writes one table. After an error the file is incomplete: drop the builder and remove it.
 pub(crate) struct TableBuilder {
@@ -62,7 +56,7 @@ pub(crate) struct TableBuilder {
     offset: u64,
     data: BlockBuilder,
     filter: FilterBuilder,
-    index: IndexEntries,
+    index: IndexBuilder,
     ranges: RangeBlockBuilder,
     summary: TableSummary,
 }
@@ -89,7 +83,7 @@ impl TableBuilder {
             offset: 0,
             data: BlockBuilder::new(options.restart_interval),
             filter: FilterBuilder::new(options.filter),
-            index: IndexEntries::default(),
+            index: IndexBuilder::default(),
             ranges: RangeBlockBuilder::new(),
             summary: TableSummary {
                 file_bytes: 0,
@@ -104,6 +98,8 @@ impl TableBuilder {
                 smallest_sequence: MAX_SEQUENCE,
                 largest_sequence: 0,
                 filter: None,
+                filter_fell_back: false,
+                filter_build_time: Duration::ZERO,
                 failed_filter_builds: 0,
             },
             file,
@@ -289,14 +285,14 @@ impl TableBuilder {
         let (block, failed) = filter.finish_and_count();
         self.summary.failed_filter_builds = failed;
         let block = block?;
-        self.summary.filter = Some(FilterSummary {
+        self.summary.filter = Some(FilterInfo {
+            family: Some(block.family()),
             bytes: block.bytes().len() as u64,
             keys: block.keys(),
-            family: block.family(),
-            fell_back: asked_for != Some(block.family()),
-            predicted_fpr: block.predicted_fpr(),
-            build_time: start.elapsed(),
+            predicted_fpr: Some(block.predicted_fpr()),
         });
+        self.summary.filter_fell_back = asked_for != Some(block.family());
+        self.summary.filter_build_time = start.elapsed();
         Some(block)
     }
 
@@ -344,12 +340,14 @@ impl TableBuilder {
         text(names::WHOLE_KEY_FILTERING, whole);
         text(names::PREFIX_FILTERING, if extractor.is_some() { "1" } else { "0" });
         text(names::PREFIX_EXTRACTOR, &extractor.map_or("nullptr".into(), |it| it.name()));
-        if let Some(filter) = &summary.filter {
-            text(names::FILTER_POLICY, policy_name(filter.family));
+        if let Some(FilterInfo { family: Some(family), predicted_fpr: Some(fpr), .. }) =
+            summary.filter
+        {
+            text(names::FILTER_POLICY, policy_name(family));
             text(names::FILTER_SPEC, &self.options.filter.to_string());
-            text(names::PREDICTED_FPR, &format!("{:e}", filter.predicted_fpr));
-            if filter.fell_back {
-                text(names::FILTER_FALLBACK, filter.family.name());
+            text(names::PREDICTED_FPR, &format!("{fpr:e}"));
+            if summary.filter_fell_back {
+                text(names::FILTER_FALLBACK, family.name());
             }
         }
         if let Some(creator) = &self.creator {
@@ -376,7 +374,7 @@ impl TableBuilder {
         number(names::FORMAT_VERSION, WRITTEN_VERSION.into());
         number(names::FIXED_KEY_LENGTH, 0);
         number(names::COLUMN_FAMILY_ID, UNKNOWN_COLUMN_FAMILY);
-        number(names::INDEX_KEY_IS_USER_KEY, (!self.index.splits_a_user_key).into());
+        number(names::INDEX_KEY_IS_USER_KEY, (!self.index.splits_a_user_key()).into());
         number(names::INDEX_VALUE_IS_DELTA_ENCODED, 1);
         number(names::SMALLEST_SEQUENCE, summary.smallest_sequence);
         number(names::LARGEST_SEQUENCE, summary.largest_sequence);
@@ -425,58 +423,4 @@ fn write_block(
     file.append(&trailer)?;
     *offset += (payload.len() + BLOCK_TRAILER_BYTES) as u64;
     Ok(handle)
-}
-
-/// The index, kept in one piece of memory until its form is known.
-#[derive(Default)]
-struct IndexEntries {
-    /// The user keys of the separators, back to back.
-    keys: Vec<u8>,
-    /// End in `keys`, trailer of the separator as an internal key, block.
-    entries: Vec<(usize, u64, BlockHandle)>,
-    splits_a_user_key: bool,
-    scratch: Vec<u8>,
-}
-
-impl IndexEntries {
-    fn push(
-        &mut self,
-        last_key: &[u8],
-        next_user_key: Option<&[u8]>,
-        handle: BlockHandle,
-    ) -> Result<()> {
-        let last_user_key = key::user_key(last_key);
-        let mut trailer = key::trailer(last_key);
-        let mut separator = last_user_key;
-        if let Some(next) = next_user_key {
-            self.splits_a_user_key |= next == last_user_key;
-            separator = shortest_separator(last_user_key, next, &mut self.scratch);
-            if separator != last_user_key {
-                trailer = key::pack(MAX_SEQUENCE, SEPARATOR_KIND);
-            }
-        }
-        self.keys.extend_from_slice(separator);
-        self.entries.push((self.keys.len(), trailer, handle));
-        // The index is one block, and offsets in a block are 32 bits.
-        if self.keys.len() + 40 * self.entries.len() > u32::MAX as usize {
-            return Err(Error::InvalidArgument("a table's index exceeds 4 GiB".into()));
-        }
-        Ok(())
-    }
-
-    fn write_to(&self, block: &mut BlockBuilder) {
-        let mut start = 0;
-        let (mut separator, mut value) = (Vec::new(), Vec::new());
-        for &(end, trailer, handle) in &self.entries {
-            separator.clear();
-            separator.extend_from_slice(&self.keys[start..end]);
-            if self.splits_a_user_key {
-                put_fixed64(&mut separator, trailer);
-            }
-            value.clear();
-            handle.encode(&mut value);
-            block.add(&separator, &value);
-            start = end;
-        }
-    }
 }

@@ -15,7 +15,7 @@ use crate::sync::pin;
 
 use super::block::SeekStart;
 use super::block::cursor::BlockCursor;
-use super::block::pinned::HeldBlock;
+use super::block::pinned::BlockPin;
 use super::format::file::{Buffer, StoredBlock};
 use super::table::{Table, TableIndex};
 
@@ -52,7 +52,7 @@ pub(crate) struct TableCursor {
     index: Option<Arc<Resident<TableIndex>>>,
     /// Which block `block` is.
     i: usize,
-    block: Option<BlockCursor<HeldBlock>>,
+    block: Option<BlockCursor<BlockPin>>,
     /// Bytes of the file that were read ahead, from this offset on.
     ahead: (u64, Vec<u8>),
     /// Bytes of the next read ahead.
@@ -109,31 +109,31 @@ impl TableCursor {
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
         let last = self.block.take();
-        let held = self.hold_block(index, i)?;
+        let pinned = self.pin_block(index, i)?;
         self.i = i;
         self.block = Some(match last {
             Some(mut cursor) => {
-                cursor.enter(held);
+                cursor.enter(pinned);
                 cursor
             }
-            None => BlockCursor::new(held, self.table.overlay()),
+            None => BlockCursor::new(pinned, self.table.overlay()),
         });
         Ok(())
     }
 
-    fn hold_block(&mut self, index: &TableIndex, i: usize) -> Result<HeldBlock> {
+    fn pin_block(&mut self, index: &TableIndex, i: usize) -> Result<BlockPin> {
         if let Some(lease) = self.table.resident_block(index, i, &pin()) {
-            return Ok(HeldBlock::Shared(lease.to_arc()));
+            return Ok(BlockPin::Cached(lease.to_arc()));
         }
         let table = Arc::clone(&self.table);
         if self.options.fill_cache {
             let lease =
                 table.load_block(index, i, || self.fetch(index, i, |len| table.buffer(len)))?;
-            Ok(HeldBlock::Shared(lease.to_arc()))
+            Ok(BlockPin::Cached(lease.to_arc()))
         } else {
             let stored = self.fetch(index, i, LineBuf::zeroed)?;
             let block = table.decode_block(index, i, stored, LineBuf::zeroed)?;
-            Ok(HeldBlock::Private(Arc::new(block)))
+            Ok(BlockPin::Private(Arc::new(block)))
         }
     }
 
@@ -181,7 +181,7 @@ impl TableCursor {
     fn step_block(
         &mut self,
         index: &TableIndex,
-        step: impl FnOnce(&mut BlockCursor<HeldBlock>) -> Result<(), Damage>,
+        step: impl FnOnce(&mut BlockCursor<BlockPin>) -> Result<(), Damage>,
     ) -> Result<()> {
         let Some(block) = &mut self.block else { return Ok(()) };
         step(block).map_err(|damage| {
@@ -195,7 +195,7 @@ impl TableCursor {
         &mut self,
         index: &TableIndex,
         i: usize,
-        place: impl FnOnce(&mut BlockCursor<HeldBlock>) -> Result<(), Damage>,
+        place: impl FnOnce(&mut BlockCursor<BlockPin>) -> Result<(), Damage>,
     ) -> Result<()> {
         self.open_block(index, i)?;
         self.step_block(index, place)
@@ -260,8 +260,8 @@ impl TableCursor {
         if block.position() != end || next >= index.index.len() {
             return None;
         }
-        let held = HeldBlock::Shared(self.table.resident_block(index, next, &pin())?.to_arc());
-        let step = block.step_into(held).ok()?;
+        let pinned = BlockPin::Cached(self.table.resident_block(index, next, &pin())?.to_arc());
+        let step = block.step_into(pinned).ok()?;
         self.i = next;
         self.look.fetched = self.look.fetched.saturating_sub(end);
         self.look.pause_at = self.look.pause_at.saturating_sub(end);
@@ -299,7 +299,7 @@ impl TableCursor {
     }
 
     #[inline]
-    fn current(&self) -> &BlockCursor<HeldBlock> {
+    fn current(&self) -> &BlockCursor<BlockPin> {
         self.block.as_ref().expect("the cursor stands on an entry")
     }
 }
@@ -417,8 +417,8 @@ impl Cursor for TableCursor {
         let (cursor, range) = (self.current(), self.current().value_range());
         match cursor.block() {
             _ if range.is_empty() => Slice::empty(),
-            HeldBlock::Shared(block) => Slice::share(Arc::clone(block), range),
-            HeldBlock::Private(block) => Slice::share(Arc::clone(block), range),
+            BlockPin::Cached(block) => Slice::share(Arc::clone(block), range),
+            BlockPin::Private(block) => Slice::share(Arc::clone(block), range),
         }
     }
 }

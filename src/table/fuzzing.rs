@@ -28,7 +28,7 @@ pub fn block(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let overlay = (how & 1 != 0).then_some(7);
     let (Some(plain), Some(mut fast)) = (block_of(bytes), block_of(bytes)) else { return };
-    fast.add_sidecar();
+    fast.add_key_heads();
     let Some((entries, whole)) = plain_entries(&plain) else { return };
     for block in [&plain, &fast] {
         let mut cursor = BlockCursor::new(block, overlay);
@@ -178,8 +178,8 @@ pub fn properties(data: &[u8]) {
         assert!(!value.to_string().contains('\n'), "{name:?} prints on two lines");
     }
     let _ = (properties.index_form(), properties.prefix_extractor(), properties.entries());
-    let _ = super::filter::info::TableFilterInfo::of(&properties);
-    let place = TableProperties::global_sequence_place(data);
+    let _ = super::filter::info::FilterInfo::of(&properties);
+    let place = TableProperties::global_sequence_range(data);
     assert!(place.is_none_or(|place| place.len() == 8 && place.end <= data.len()));
 }
 

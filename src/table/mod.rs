@@ -28,7 +28,7 @@ pub(crate) mod filter;
 pub(crate) mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod index;
+pub(crate) mod index;
 mod lookup;
 mod open;
 mod options;
@@ -41,47 +41,22 @@ mod table;
 mod tests;
 mod verify;
 
-use crate::encoding::hash::hash64;
-use crate::encoding::key;
-use crate::encoding::key::{SEEK_KIND, SequenceNumber};
-use crate::filter::KeyHash;
-
-pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
+pub(crate) use block::builder::MAX_ENTRY_BYTES;
+pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use format::properties::names as property_names;
-pub(crate) use lookup::{BlockPlace, Found};
+pub(crate) use lookup::key::LookupKey;
+pub(crate) use lookup::{BlockPosition, Found};
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};
 pub(crate) use table::{Table, TableContext};
 
-pub use filter::info::TableFilterInfo;
+pub use filter::info::FilterInfo;
 pub use filter::prefix::{FilterKeys, PrefixExtractor};
 pub use format::checksum::ChecksumKind;
 pub use format::compression::Compression;
 pub use format::footer::{BlockHandle, Footer};
 pub use format::properties::{PropertyValue, TableProperties};
-pub use options::{FilterSummary, TableOptions, TableSummary};
-pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
+pub use options::{TableOptions, TableSummary};
+pub use sst::{RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;
-
-/// What is looked up: a user key as a snapshot sees it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LookupKey<'a> {
-    pub user_key: &'a [u8],
-    /// Entries written later are not seen.
-    pub sequence: SequenceNumber,
-    /// The key's hash, computed once for the filters of all tables.
-    pub hash: KeyHash,
-}
-
-impl<'a> LookupKey<'a> {
-    #[inline(always)]
-    pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
-        LookupKey { user_key, sequence, hash: hash64(user_key) }
-    }
-
-    /// The trailer that stands before every entry the snapshot sees, and behind all others.
-    pub fn trailer(&self) -> u64 {
-        key::pack(self.sequence, SEEK_KIND)
-    }
-}

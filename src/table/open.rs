@@ -43,7 +43,7 @@ pub(super) fn read_metaindex(
 pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
     let mut stored = file.read_stored(handle, LineBuf::zeroed)?;
     if let Err(mismatch) = file.check(&stored) {
-        let Some(place) = TableProperties::global_sequence_place(stored.payload()) else {
+        let Some(place) = TableProperties::global_sequence_range(stored.payload()) else {
             return Err(mismatch);
         };
         let assigned = stored.payload()[place.clone()].to_vec();

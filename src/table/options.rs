@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::encoding::key::SequenceNumber;
-use crate::filter::{Family, FilterSpec};
+use crate::filter::FilterSpec;
 
+use super::filter::info::FilterInfo;
 use super::filter::prefix::FilterKeys;
 use super::format::compression::Compression;
 
@@ -74,32 +75,13 @@ pub struct TableSummary {
     /// The largest sequence number of an entry.
     pub largest_sequence: SequenceNumber,
     /// The filter, if the table has one.
-    pub filter: Option<FilterSummary>,
+    pub filter: Option<FilterInfo>,
+    /// Whether the filter is of another family than was asked for, which could not serve these
+    /// keys.
+    pub filter_fell_back: bool,
+    /// Time to build the filter from the hashes, checking included.
+    pub filter_build_time: Duration,
     /// Filters that were thrown away because they missed a key: 0, unless memory is at fault. A
     /// Bloom filter took the place of the first, none that of the second.
     pub failed_filter_builds: u64,
-}
-
-/// What the filter of a finished table is.
-#[derive(Debug, Clone)]
-pub struct FilterSummary {
-    /// Stored bytes, the block's trailer not counted.
-    pub bytes: u64,
-    /// Hashes in the filter.
-    pub keys: u64,
-    /// The family that was built.
-    pub family: Family,
-    /// Whether another family was asked for and could not serve these keys.
-    pub fell_back: bool,
-    /// The false-positive rate to expect, 0 to 1.
-    pub predicted_fpr: f64,
-    /// Time to build the filter from the hashes, checking included.
-    pub build_time: Duration,
-}
-
-impl FilterSummary {
-    /// Stored bits for each key.
-    pub fn bits_per_key(&self) -> f64 {
-        self.bytes as f64 * 8.0 / self.keys as f64
-    }
 }

@@ -21,9 +21,8 @@ use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::{Damage, Error, Result};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
-use super::block::builder::BlockBuilder;
+use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::block::cursor::BlockCursor;
-use super::builder::MAX_ENTRY_BYTES;
 use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
 use super::format::limits::KeyBytes;

@@ -24,10 +24,9 @@ use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::Guard;
 
 use super::block::Block;
-use super::filter::block::{StoredFilter, TableFilter};
-use super::filter::info::TableFilterInfo;
-use super::filter::prefix_filter::PrefixFilter;
-use super::format::file::{BlockFile, Buffer, StoredBlock};
+use super::filter::block::{PrefixFilter, StoredFilter, TableFilter};
+use super::filter::info::FilterInfo;
+use super::format::file::{BlockFile, Buffer, MOST_TAIL_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::{Index, IndexParser};
@@ -51,9 +50,6 @@ pub(crate) struct TableContext {
 /// What an open table has in memory beside [`Table`]: its file, the counters of eight threads, and what a
 /// tree knows of it. Measured, with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1450;
-
-/// The most that opening a table reads at once.
-pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
 
 /// An open table. Shared between threads.
 pub(crate) struct Table {
@@ -181,8 +177,8 @@ impl Table {
     }
 
     /// What the table says of its filter; nothing is read for it.
-    pub fn filter_info(&self) -> Option<TableFilterInfo> {
-        self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
+    pub fn filter_info(&self) -> Option<FilterInfo> {
+        self.stored_filter().and_then(|_| FilterInfo::of(&self.properties))
     }
 
     /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
@@ -286,7 +282,7 @@ impl Table {
         ];
         self.load(&index.blocks, i, tickers, || {
             let mut block = self.decode_block(index, i, fetch()?, |len| self.buffer(len))?;
-            block.add_sidecar();
+            block.add_key_heads();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
         })
@@ -305,7 +301,7 @@ impl Table {
         let bytes = self.file.uncompress(stored, buffer)?;
         let decode = || {
             let block = Block::new(bytes)?;
-            index.index.check_place(i, &block)?;
+            index.index.check_position(i, &block)?;
             Ok(block)
         };
         decode().map_err(|damage| self.file.damaged(damage, handle))

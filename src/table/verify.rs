@@ -4,12 +4,12 @@ use crate::encoding::key;
 use crate::error::{Damage, Result};
 use crate::memory::LineBuf;
 
-use super::LookupKey;
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::filter::block::TableFilter;
 use super::format::properties::names;
 use super::index::Index;
+use super::lookup::key::LookupKey;
 use super::table::Table;
 
 /// What [`SstReader::verify`](crate::table::SstReader::verify) found. Damage is an error instead.

@@ -172,7 +172,7 @@ impl Deref for KeyBuffer {
 /// A key that a walk lends until its next step, and a value of the block.
 type KeyAndValue<'k, 'v> = (&'k [u8], &'v [u8]);
 
-/// See [`Block::scan`].
+/// See [`super::Block::scan`].
 pub(crate) struct Scan<'a> {
     entries: &'a [u8],
     next: usize,

@@ -12,18 +12,19 @@
 //! without a filter.
 //!
 //! What a filter holds, whole keys, prefixes or both, the table's properties say; see
-//! [`super::prefix_filter`].
+//! [`crate::table::lookup::prefix`].
 
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 
-use crate::table::LookupKey;
+use super::prefix::PrefixExtractor;
 use crate::table::format::file::{BlockFile, Buffer};
 use crate::table::format::footer::BlockHandle;
-use crate::table::format::properties::IndexForm;
+use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::{Index, IndexParser};
+use crate::table::lookup::key::LookupKey;
 
 const ROCKSDB_FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
@@ -62,6 +63,21 @@ impl StoredFilter {
         match *self {
             StoredFilter::Full(handle, _) | StoredFilter::Partitioned(handle) => handle,
         }
+    }
+}
+
+/// A stored filter that holds prefixes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrefixFilter {
+    pub stored: StoredFilter,
+    /// How the table's writer cut them.
+    pub extractor: PrefixExtractor,
+}
+
+impl PrefixFilter {
+    /// `None` when the filter cannot be asked for prefixes.
+    pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
+        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
     }
 }
 

@@ -4,4 +4,3 @@
 pub(crate) mod block;
 pub(crate) mod info;
 pub(crate) mod prefix;
-pub(crate) mod prefix_filter;

@@ -49,6 +49,7 @@ enum Rule {
 /// What the filter of a new table holds. Bits per key are bits per hash in the filter, so prefixes
 /// that many keys share make a smaller one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FilterKeys {
     /// Whole keys: for point lookups.
     #[default]

@@ -20,6 +20,7 @@ use xxhash_rust::xxh64::xxh64;
 
 /// Which checksum a table's blocks carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChecksumKind {
     /// The field is stored as zero.
     None,

@@ -16,6 +16,7 @@ use crate::error::Damage;
 
 /// How a block's payload is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Compression {
     /// As it is.
     None,

@@ -18,10 +18,12 @@ use super::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsu
 use super::limits::most_metadata_bytes;
 use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
-use crate::table::table::MOST_TAIL_BYTES;
 
 /// From this size on a block's memory is tried before it is taken.
 const LARGE_BLOCK_BYTES: usize = 1 << 20;
+
+/// The most that opening a table reads at once.
+pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
 
 /// A table file and its footer.
 pub(crate) struct BlockFile {

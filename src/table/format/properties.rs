@@ -70,6 +70,7 @@ pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
 /// A property, decoded by what its name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PropertyValue<'a> {
     /// A number, in whichever encoding.
     Number(u64),
@@ -138,7 +139,7 @@ impl TableProperties {
 
     /// Where, in a properties block that may not verify, the sequence number lies that RocksDB
     /// overwrites at ingestion.
-    pub(crate) fn global_sequence_place(payload: &[u8]) -> Option<Range<usize>> {
+    pub(crate) fn global_sequence_range(payload: &[u8]) -> Option<Range<usize>> {
         let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
         let block = Block::new(bytes).ok()?;
         let mut scan = block.scan();
@@ -262,7 +263,7 @@ pub(crate) struct IndexForm {
 
 /// The encoding is the name's: `u32` and `u64` for these few, text for those, varint for the rest
 /// of RocksDB's. For an unknown name: text where it is printable.
-fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
+pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {
         names::INDEX_TYPE | names::EXTERNAL_VERSION => {

@@ -17,26 +17,9 @@
 use crate::stats::{FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
-use super::block::{FilterAnswer, StoredFilter, TableFilter};
-use super::prefix::PrefixExtractor;
-use crate::table::LookupKey;
-use crate::table::format::properties::TableProperties;
+use super::key::LookupKey;
+use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
-
-/// A stored filter that holds prefixes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PrefixFilter {
-    pub stored: StoredFilter,
-    /// How the table's writer cut them.
-    pub extractor: PrefixExtractor,
-}
-
-impl PrefixFilter {
-    /// `None` when the filter cannot be asked for prefixes.
-    pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
-        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
-    }
-}
 
 impl Table {
     /// `false`: the table holds no entry of any key from `lower` to before `upper` (`None`: to the
@@ -84,7 +67,7 @@ impl Table {
         true
     }
 
-    /// After step 3, when the key was found past a filter without whole keys.
+    /// Counts a key that was found past a filter without whole keys.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
         let filter = self.prefix_filter();
