@@ -1,4 +1,5 @@
-//! The contract of cache and slots, with values that know whether they are alive.
+//! The contract of cache and slots, with values that know whether they are alive. One file, since
+//! all tests use the values made at its head.
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn readers_meet_only_live_values_while_a_writer_replaces_them() {
         let cell = ArcCell::new(Arc::new(Probe::new(0)));
-        let rounds = if cfg!(miri) { 50 } else { 20_000 };
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {

@@ -80,8 +80,8 @@ mod under_loom {
     }
 }
 
-/// A value alone on its cache lines: its neighbours' writers do not take it from its readers. 128
-/// bytes, since processors fetch lines in pairs.
+/// A value alone on its cache lines: writers of neighbouring values do not slow its readers down.
+/// 128 bytes, since processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub T);
 

@@ -12,29 +12,33 @@
 //! bag 2                   x  x  x  x  |sealed 2       waits for A and B
 //! ```
 //!
-//! The global epoch moves when a bag of garbage is sealed; the bag is stamped with the epoch it
-//! ended. A thread's record holds the epoch at which it pinned, 0 while it holds no guard.
-//! [`collect`] executes the heavy barrier, reads all records and drops the bags whose stamp lies
-//! below every active epoch.
+//! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
+//! record holds the epoch at which the thread pinned, or 0 while it holds no guard. [`collect`]
+//! executes the heavy barrier, reads all records and drops the bags whose stamps lie below every
+//! active epoch.
 //!
-//! Why that is enough, for an object unlinked at U and a bag sealed with stamp e. A reader whose
-//! record shows an epoch above e took it from an increment that U happens before, so it sees U and
-//! never finds the object. A reader whose record shows e or less keeps the bag. A reader whose
-//! record still shows 0 has not passed its barrier before the collector's, so what it loads
-//! afterwards includes U. A record that shows 0 or a later epoch *again* was written with release
-//! after the reader's last access, and is read with acquire before the drop.
+//! Why that is enough, for an object unlinked at U and a bag sealed with stamp e:
 //!
-//! Cost of a pin: two plain stores to a line that no other thread writes, one load of the epoch. No
-//! lock, no full fence, no write to a shared line; the reclaiming side pays (`barrier.rs`).
+//! - A record shows an epoch above e. The reader took it from an increment that came after U, so it
+//!   sees U and never finds the object.
+//! - A record shows e or less. It keeps the bag.
+//! - A record still shows 0. The reader has not passed its barrier before the collector's, so its
+//!   later loads see U.
+//! - A record shows 0 or a later epoch *again*. It was written with release after the reader's last
+//!   access, and is read with acquire before the drop.
 //!
-//! Alternatives. `crossbeam-epoch` fences at every pin, which keeps neighbouring lookups from
-//! overlapping. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange,
-//! which is a full fence on x86; readers drop garbage themselves; batches are bounded by count, not
-//! bytes; and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
-//! a barrier for every object, this scheme one for a lookup.
+//! Cost of a pin: two plain stores to a line that no other thread writes, and one load of the
+//! epoch. No lock, no full fence, no write to a shared line. The reclaiming side pays
+//! (`barrier.rs`).
 //!
-//! A guard delays the release of everything retired after it: hold it for one lookup, not while
-//! waiting for another thread.
+//! Alternatives. `crossbeam-epoch` fences at every pin, so neighbouring lookups cannot overlap.
+//! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, a full fence on
+//! x86; its readers drop garbage themselves, its batches are bounded by count, not by bytes, and
+//! its loads are sequentially consistent, which loom cannot check. Hazard pointers need a barrier
+//! for every object, this scheme needs one for each lookup.
+//!
+//! A guard delays the release of everything that is retired after it. Hold it for one lookup, not
+//! while waiting for another thread.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -58,8 +62,8 @@ struct Domain {
 }
 
 struct Registry {
-    /// Every record ever made, also those of threads that have ended, which the next threads reuse.
-    /// As many as threads ever lived at one time, so they are never freed.
+    /// Every record ever made. New threads reuse those of ended ones, so there are only as many as
+    /// threads ever lived at one time. Never freed.
     records: Vec<&'static Record>,
     /// Indexes into `records` that no live thread owns.
     free: Vec<usize>,
@@ -150,12 +154,12 @@ impl Drop for Guard {
     }
 }
 
-/// Drops `object` when no guard that is held now is held any more. The caller has unlinked it: no
-/// guard taken later can reach it.
+/// Drops `object` when every guard that is held now is gone. The caller has unlinked the object: no
+/// later guard can reach it.
 ///
-/// `heap_bytes` is what the drop will free, `limit_bytes` how much garbage the caller lets pile up
-/// before this call collects. A collection runs destructors: with a finite limit, hold no lock that
-/// one of them could take.
+/// The drop will free `heap_bytes`. If more than `limit_bytes` of garbage have gathered, this call
+/// collects. A collection runs destructors: with a finite limit, hold no lock that one of them
+/// could take.
 pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
     let full = {
         let mut bags = lock(&DOMAIN.garbage);

@@ -1,4 +1,4 @@
-//! What runs beside what in the background, and that it changes nothing that can be read.
+//! Which compactions run at the same time, and that they change nothing that can be read.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -146,7 +146,7 @@ fn count(db: &Db, ticker: Ticker) -> u64 {
     db.stats().tickers.get(ticker)
 }
 
-/// No correctness test sees a filter that is never asked (rocksdb#9736): the counters do.
+/// A correctness test does not notice a filter that is never asked (rocksdb#9736). The counters do.
 #[test]
 fn an_absent_prefix_costs_no_read_and_is_counted() {
     for keys in [FilterKeys::Prefix, FilterKeys::Both] {

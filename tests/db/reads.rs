@@ -1,4 +1,5 @@
-//! Point lookups: how many reads they cost, and that looking up together answers as one by one.
+//! Point lookups: how many reads they cost, and that looking up many keys together answers as one
+//! by one.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The planted bugs, by the layer they are in.
+//! The planted bugs, by layer. One list, whatever its length.
 
 /// A mistake: in `file`, `old`, which stands there once, becomes `new`.
 pub struct Bug {
