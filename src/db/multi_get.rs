@@ -76,7 +76,7 @@ struct OpenLookup<'k> {
     /// Index of its answer; [`ANSWERED`] once it has one.
     to: usize,
     key: LookupKey<'k>,
-    /// The key's [`Version::head`].
+    /// The key's [`Version::head`](crate::version::Version::head).
     head: Option<u64>,
     /// Sequence number of the range deletion that covers the key in the run being searched; 0: none.
     deleted_at: SequenceNumber,

@@ -29,7 +29,7 @@ use crate::version::LEVELS;
 /// let stats = db.stats();
 /// assert_eq!(stats.tickers.get(Ticker::NumberKeysRead), 1);
 /// println!("{} bytes of filters, {:?} wrong", stats.filter_bytes(), stats.predicted_fpr());
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -77,7 +77,7 @@ pub struct Stats {
 /// for table in db.stats().damaged {
 ///     eprintln!("level {}, table {}: {}", table.level, table.number, table.error);
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -98,7 +98,7 @@ pub struct DamagedTable {
 /// for level in db.stats().levels {
 ///     println!("level {}: {} tables, {} bytes", level.level, level.files, level.file_bytes);
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -129,7 +129,7 @@ pub struct LevelStats {
 /// for file in db.stats().files {
 ///     println!("{:06}: observed {:?}", file.number, file.counts.filter.observed_fpr());
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]

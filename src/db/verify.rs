@@ -15,7 +15,7 @@ use crate::version::names;
 /// let report = db.verify()?;
 /// println!("{} tables, {} entries", report.tables, report.entries);
 /// assert!(report.strays.is_empty());
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -39,7 +39,7 @@ use crate::slice::{Slice, SlicePacker};
 /// assert_eq!(entries.next().unwrap()?.0, b"bee");
 /// assert_eq!(entries.next_back().unwrap()?.0, b"cat");
 /// assert!(entries.next().is_none());
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DbIterator {
     point: ReadPoint,

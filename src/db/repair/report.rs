@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// # maypole::Db::open(dir.path())?.put("key", "value")?;
 /// let report = maypole::Db::repair(dir.path())?;
 /// assert!(!report.changed, "nothing was wrong");
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,7 +42,7 @@ pub struct RepairReport {
 /// let report = maypole::Db::repair(dir.path())?;
 /// let is_sure = !report.losses.iter().any(|loss| loss.concerns(b"key"));
 /// # assert!(is_sure);
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -46,7 +46,7 @@ use crate::wal::{LogKind, LogWriter};
 /// let mut batch = WriteBatch::new();
 /// batch.put("key", "value");
 /// db.write_opt(batch, Durability::Sync)?;
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

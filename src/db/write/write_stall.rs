@@ -57,7 +57,7 @@ const HALVINGS: u64 = 8;
 ///     WriteStall::Delay { bytes_per_second, .. } => println!("{bytes_per_second} bytes a second"),
 ///     stall => println!("{stall}"),
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -85,7 +85,7 @@ pub enum WriteStall {
 ///
 /// let waits_for_flush = db.stats().write_stall == WriteStall::Stop(WriteStallCause::Memtables);
 /// # assert!(!waits_for_flush);
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
