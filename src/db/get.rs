@@ -22,7 +22,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Inner;
-use super::iter::cursor::unsupported_kind;
+use super::iter::visible::unsupported_kind;
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::Result;

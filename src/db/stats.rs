@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::Inner;
-use super::write::write_stall::{WriteStall, WriteStallCause, write_stall_for};
+use super::write::write_stall::{WriteStall, write_stall_for};
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
@@ -331,23 +331,6 @@ impl fmt::Display for Stats {
     }
 }
 
-impl fmt::Display for WriteStall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = |cause| match cause {
-            WriteStallCause::Memtables => "flushes",
-            WriteStallCause::Level0 => "compactions of level 0",
-            WriteStallCause::Debt => "compactions",
-        };
-        match *self {
-            WriteStall::None => write!(f, "unhindered"),
-            WriteStall::Delay { bytes_per_second, cause } => {
-                write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
-            }
-            WriteStall::Stop(cause) => write!(f, "stopped by {}", why(cause)),
-        }
-    }
-}
-
 /// A line of the table of levels.
 struct LevelLine {
     name: String,
@@ -387,7 +370,8 @@ fn percent(rate: Option<f64>) -> String {
     rate.map_or("-".into(), |rate| format!("{:.3} %", rate * 100.0))
 }
 
-fn bytes(count: u64) -> String {
+/// A size as reports print it.
+pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;

@@ -8,6 +8,7 @@ pub(crate) mod bounds;
 pub(crate) mod cursor;
 pub(crate) mod range_del;
 pub(crate) mod sources;
+pub(crate) mod visible;
 
 use std::ops::RangeBounds;
 use std::sync::Arc;

@@ -24,10 +24,12 @@
 //!
 //! What is absent: time. The caller waits.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::compaction::pick;
 use crate::compaction::pick::{Held, Shape};
+use crate::db::stats::bytes;
 use crate::version::Version;
 
 /// How many full memtables may wait for their flush.
@@ -96,6 +98,23 @@ pub enum WriteStallCause {
     Level0,
     /// All compactions: too many bytes are to be rewritten.
     Debt,
+}
+
+impl fmt::Display for WriteStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = |cause| match cause {
+            WriteStallCause::Memtables => "flushes",
+            WriteStallCause::Level0 => "compactions of level 0",
+            WriteStallCause::Debt => "compactions",
+        };
+        match *self {
+            WriteStall::None => write!(f, "unhindered"),
+            WriteStall::Delay { bytes_per_second, cause } => {
+                write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
+            }
+            WriteStall::Stop(cause) => write!(f, "stopped by {}", why(cause)),
+        }
+    }
 }
 
 /// What a stall depends on.
