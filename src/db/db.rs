@@ -37,8 +37,8 @@ use crate::slice::Slice;
 ///   give each kind of key a prefix.
 /// - **Merge operators.** Read, change and write the value.
 /// - **Comparators of the user.** Keys are in the order of their bytes: encode numbers big-endian.
-/// - **Time to live, and compaction filters.** Delete what is old, with [`Db::delete_range`] where it
-///   lies together.
+/// - **Time to live, and compaction filters.** Delete what is old, with [`Db::delete_range`] where
+///   it lies together.
 /// - **Replication, and a server.** [`Db::checkpoint`] copies the whole database.
 ///
 /// # Errors
@@ -48,8 +48,8 @@ use crate::slice::Slice;
 /// - [`Error::Io`](crate::Error::Io): the operating system refused something. After a failed write
 ///   or sync the database is read-only, unless only
 ///   [space was missing](crate::Error::is_out_of_space).
-/// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names the
-///   file and the offset. Other files stay readable.
+/// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
+///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
 /// - Methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure, and
 ///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
@@ -576,8 +576,8 @@ impl Db {
     }
 
     /// Copies table files into the database, as one write that is newer than all before. They come
-    /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own sequence
-    /// numbers must be 0, and no two of them may overlap.
+    /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own
+    /// sequence numbers must be 0, and no two of them may overlap.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -597,8 +597,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files that
-    /// overlap each other, are empty, or were not made for ingestion.
+    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files
+    /// that overlap each other, are empty, or were not made for ingestion.
     #[doc(alias = "IngestExternalFile")]
     pub fn ingest<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
         let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();

@@ -15,8 +15,8 @@ use crate::sync::pin;
 use crate::table::TableFilterInfo;
 use crate::version::LEVELS;
 
-/// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints it
-/// as a report.
+/// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints
+/// it as a report.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -44,10 +44,11 @@ pub struct Stats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
-    /// Tables that are open, for all databases that share the bound. Tables of iterators that outlived
-    /// their database do not count.
+    /// Tables that are open, for all databases that share the bound. Tables of iterators that
+    /// outlived their database do not count.
     pub open_files: usize,
-    /// The most tables open at a time, see [`Builder::max_open_files`](crate::Builder::max_open_files).
+    /// The most tables open at a time, see
+    /// [`Builder::max_open_files`](crate::Builder::max_open_files).
     pub max_open_files: usize,
     /// How often one of them had to be opened again.
     pub file_reopens: u64,
@@ -64,8 +65,8 @@ pub struct Stats {
     /// Damaged tables that compactions have met since the database was opened. They are set aside:
     /// read as before, but not compacted. Newer entries that overlap them stay above them.
     pub damaged: Vec<DamagedTable>,
-    /// The error of a flush, a compaction or a take-over of the directory that waits for space. It is
-    /// tried again. Reads go on.
+    /// The error of a flush, a compaction or a take-over of the directory that waits for space. It
+    /// is tried again. Reads go on.
     pub out_of_space: Option<Error>,
 }
 
@@ -159,9 +160,9 @@ impl Stats {
         self.levels.iter().map(|level| level.filter_bytes).sum()
     }
 
-    /// The false-positive rate to expect of all filters as they were used; `None` without filters. It
-    /// is the mean of the tables' predictions, weighted by how many absent keys each filter was asked
-    /// for, or by entries where none was asked.
+    /// The false-positive rate to expect of all filters as they were used; `None` without filters.
+    /// It is the mean of the tables' predictions, weighted by how many absent keys each filter was
+    /// asked for, or by entries where none was asked.
     pub fn predicted_fpr(&self) -> Option<f64> {
         predicted_fpr(&self.files)
     }

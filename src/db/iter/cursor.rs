@@ -9,12 +9,12 @@
 //! It shows of each key the newest version that its sequence number may see. It shows nothing where
 //! that version is a tombstone, or where a range deletion hides it ([`RangeDelAggregator`]).
 //!
-//! **Forward**, the versions of a key come newest first: the cursor stands on the entry it shows, in
-//! its block. **Backward** they come oldest first: which one to show is known only behind the key. So
-//! the cursor keeps a copy, and the merge stands before the key.
+//! **Forward**, the versions of a key come newest first: the cursor stands on the entry it shows,
+//! in its block. **Backward** they come oldest first: which one to show is known only behind the
+//! key. So the cursor keeps a copy, and the merge stands before the key.
 //!
-//! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next seek
-//! and at the end.
+//! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next
+//! seek and at the end.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ use crate::stats::Ticker;
 /// # Errors
 ///
 /// Every seek and step may fail: with [`Error::Corruption`](crate::Error::Corruption) where a block
-/// is damaged, with [`Error::Io`](crate::Error::Io) where it cannot be read. The cursor stands on no
-/// entry then, and may seek elsewhere.
+/// is damaged, with [`Error::Io`](crate::Error::Io) where it cannot be read. The cursor stands on
+/// no entry then, and may seek elsewhere.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -62,7 +62,8 @@ pub struct DbCursor {
     pub(super) bounds: Bounds,
     /// Which entries range deletions hide; `None` where there are no range deletions.
     pub(super) aggregator: Option<Box<RangeDelAggregator>>,
-    /// Whether an entry's key decides too if it is shown: there is an upper bound or a range deletion.
+    /// Whether an entry's key decides too if it is shown: there is an upper bound or a range
+    /// deletion.
     checks_keys: bool,
     pub(super) position: Position,
     /// Backward: the key shown. Else: scratch.
@@ -272,8 +273,8 @@ impl DbCursor {
         self.find_forward(hidden)
     }
 
-    /// The next entry of a cursor that went backward. The merge stands before all versions of the key
-    /// shown, so it first returns to that key.
+    /// The next entry of a cursor that went backward. The merge stands before all versions of the
+    /// key shown, so it first returns to that key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
         assert!(self.valid(), "{ON_NO_ENTRY}");

@@ -1,7 +1,7 @@
 //! [`DbIterator`]: an iterator from both ends, whose items own their bytes. It is two cursors.
 //!
 //! ```text
-//!   front ──► ant  bee  cat  dog  eel ◄── back         made when first asked; they end when they meet
+//!   front ──► ant  bee  cat  dog  eel ◄── back         each made when first asked
 //! ```
 
 pub(crate) mod bounds;

@@ -1,5 +1,5 @@
-//! Which entry a cursor shows: the newest visible version of a key, if that is a value which no range
-//! deletion hides.
+//! Which entry a cursor shows: the newest visible version of a key, if that is a value which no
+//! range deletion hides.
 //!
 //! ```text
 //!   cursor at 7, forward ──►      bee@9  bee@6  bee@2   cat@5 tombstone   cat@3   dog@1
@@ -45,8 +45,8 @@ impl DbCursor {
         Ok(())
     }
 
-    /// After a range deletion hid an entry: moves the sources that are older than it to the end of what
-    /// it hides. Whether it did so.
+    /// After a range deletion hid an entry: moves the sources that are older than it to the end of
+    /// what it hides. Whether it did so.
     #[cold]
     fn skip_deleted(&mut self, skip: Skip) -> Result<bool> {
         let Some(aggregator) = &mut self.aggregator else { return Ok(false) };

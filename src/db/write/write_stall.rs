@@ -15,12 +15,12 @@
 //! ```
 //!
 //! The delay is graded, so that writers find the speed of the background before they come to the
-//! stop: many short waits instead of a long one. Level 0 is limited because every lookup asks all its
-//! files. The *debt*, the bytes that compaction must still rewrite, is limited because it fills the
-//! disk and level 0 later.
+//! stop: many short waits instead of a long one. Level 0 is limited because every lookup asks all
+//! its files. The *debt*, the bytes that compaction must still rewrite, is limited because it fills
+//! the disk and level 0 later.
 //!
-//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its level base
-//! of 256 MiB.
+//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its level
+//! base of 256 MiB.
 //!
 //! What is absent: time. The caller waits.
 
@@ -43,8 +43,8 @@ const L0_STOP: u64 = 36;
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// What all delayed writers may write in a second, where the delay starts; and how often that halves
-/// on the way to the stop.
+/// What all delayed writers may write in a second, where the delay starts; and how often that
+/// halves on the way to the stop.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
