@@ -11,8 +11,8 @@ use std::{fmt, io};
 /// The result of every fallible public call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where. Cheap to clone, so that every later caller can be told of a failure in
-/// the background.
+/// What went wrong, and where. Cheap to clone, so that every later caller can be told of a failure
+/// in the background.
 ///
 /// ```
 /// use maypole::{Db, Error};
@@ -70,15 +70,15 @@ pub enum Error {
         /// The database directory.
         path: PathBuf,
     },
-    /// An earlier failure made the database read-only. Reads go on. Open the database again to write:
-    /// that recovers what is durable.
+    /// An earlier failure made the database read-only. Reads go on. Open the database again to
+    /// write: that recovers what is durable.
     #[error("the database is read-only after an earlier failure: {0}")]
     ReadOnly(Arc<Error>),
     /// The database was opened by [`Builder::open_read_only`](crate::Builder::open_read_only).
     #[error("the database was opened read-only")]
     OpenedReadOnly,
-    /// A flush or a compaction panicked, with this message. It is a bug, here or in a file system of
-    /// the caller. The database is read-only from then on. Open it again to go on.
+    /// A flush or a compaction panicked, with this message. It is a bug, here or in a file system
+    /// of the caller. The database is read-only from then on. Open it again to go on.
     #[error("work in the background panicked: {0}")]
     Panicked(String),
     /// The database was closed.
@@ -114,8 +114,8 @@ impl Error {
     /// Whether space was missing: on the device, in a quota, or under the limit of a file's size.
     /// Nothing is in doubt then. The same call may succeed once there is space again.
     ///
-    /// A failed sync is never of this kind, whatever its reason: the bytes may be lost, and a second
-    /// sync does not tell.
+    /// A failed sync is never of this kind, whatever its reason: the bytes may be lost, and a
+    /// second sync does not tell.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match self {

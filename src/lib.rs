@@ -1,5 +1,5 @@
-//! Maypole: an embedded key-value store, a log-structured merge tree built around its **filter block**:
-//! the small structure in every table file that lets a lookup skip the disk.
+//! Maypole: an embedded key-value store, a log-structured merge tree built around its **filter
+//! block**: the small structure in every table file that lets a lookup skip the disk.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -13,9 +13,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]. [`WriteBatch`], [`Snapshot`],
-//!   [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. Its page says what is absent on purpose.
-//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library by itself.
+//! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]. [`WriteBatch`],
+//!   [`Snapshot`], [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. Its page says what is
+//!   absent on purpose.
+//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library by
+//!   itself.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
 //! - [`fs`] is the seam to the operating system. [`fs::MemFs`] loses power on demand, for tests.
 //!

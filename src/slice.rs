@@ -37,8 +37,8 @@ unsafe impl StableBytes for Box<[u8]> {
 
 /// Owned, immutable bytes. They may share the cached block they were found in.
 ///
-/// A shared block stays in memory as long as any of its slices, even after the cache has evicted it:
-/// a 10-byte value keeps about 4 KiB. To keep a value for long, copy it with `to_vec()`.
+/// A shared block stays in memory as long as any of its slices, even after the cache has evicted
+/// it: a 10-byte value keeps about 4 KiB. To keep a value for long, copy it with `to_vec()`.
 ///
 /// ```
 /// use maypole::Slice;
@@ -103,8 +103,8 @@ struct Chunk(Box<[UnsafeCell<u8>]>);
 unsafe impl Sync for Chunk {}
 
 impl SlicePacker {
-    /// Bytes of the largest chunk. The first has a sixteenth, each next one twice as many, since many
-    /// iterators give few items.
+    /// Bytes of the largest chunk. The first has a sixteenth, each next one twice as many, since
+    /// many iterators give few items.
     const CHUNK_BYTES: usize = 4 << 10;
 
     /// A copy of `bytes`.
@@ -117,8 +117,9 @@ impl SlicePacker {
         {
             let start = UnsafeCell::raw_get(chunk.0[self.used..].as_ptr());
             self.used += length;
-            // SAFETY: `length` bytes from `start` on lie in the chunk (checked). No slice shows them,
-            // and this is the chunk's only packer, borrowed mutably: nobody else uses them now.
+            // SAFETY: `length` bytes from `start` on lie in the chunk (checked). No slice shows
+            // them, and this is the chunk's only packer, borrowed mutably: nobody else uses them
+            // now.
             unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), length) };
             return Slice { start, length, _owner: Some(Arc::<Chunk>::clone(chunk)) };
         }

@@ -37,8 +37,8 @@ use crate::slice::Slice;
 ///   give each kind of key a prefix.
 /// - **Merge operators.** Read, change and write the value.
 /// - **Comparators of the user.** Keys are in the order of their bytes: encode numbers big-endian.
-/// - **Time to live, and compaction filters.** Delete what is old, with [`Db::delete_range`] where it
-///   lies together.
+/// - **Time to live, and compaction filters.** Delete what is old, with [`Db::delete_range`] where
+///   it lies together.
 /// - **Replication, and a server.** [`Db::checkpoint`] copies the whole database.
 ///
 /// # Errors
@@ -48,8 +48,8 @@ use crate::slice::Slice;
 /// - [`Error::Io`](crate::Error::Io): the operating system refused something. After a failed write
 ///   or sync the database is read-only, unless only
 ///   [space was missing](crate::Error::is_out_of_space).
-/// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names the
-///   file and the offset. Other files stay readable.
+/// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
+///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
 /// - Methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure, and
 ///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
@@ -93,7 +93,7 @@ impl Db {
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// let db = maypole::Db::open(dir.path().join("new"))?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Db {
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// let db = maypole::Db::builder(dir.path()).memtable_bytes(4 << 20).open()?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "Options")]
     pub fn builder(path: impl AsRef<Path>) -> Builder {
@@ -125,7 +125,7 @@ impl Db {
     /// let reader = maypole::Db::open_read_only(dir.path())?;
     /// assert!(reader.contains_key("key")?);
     /// assert!(matches!(reader.put("key", "other"), Err(maypole::Error::OpenedReadOnly)));
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Db {
     /// let report = maypole::Db::repair(dir.path())?;
     /// println!("{report}");
     /// assert!(report.losses.is_empty());
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl Db {
     /// let db = maypole::Db::open(dir.path())?;
     /// db.put("key", "value")?;
     /// db.close()?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl Db {
     /// db.put("key", "value")?;
     /// assert_eq!(db.get("key")?.unwrap(), b"value");
     /// assert_eq!(db.get("absent")?, None);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -221,7 +221,7 @@ impl Db {
     /// # let db = maypole::Db::open(dir.path())?;
     /// db.put("key", "value")?;
     /// assert_eq!(db.get_with("key", |value| value.len())?, Some(5));
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -242,7 +242,7 @@ impl Db {
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// assert!(!db.contains_key("key")?);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -263,7 +263,7 @@ impl Db {
     /// let values = db.multi_get(&["a", "b"])?;
     /// assert_eq!(values[0], None);
     /// assert_eq!(values[1].as_ref().unwrap(), b"2");
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -281,7 +281,7 @@ impl Db {
     /// let snapshot = db.snapshot();
     /// db.put("key", "value")?;
     /// assert!(!snapshot.contains_key("key")?);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.inner)
@@ -299,7 +299,7 @@ impl Db {
     ///     let (key, value) = entry?;
     ///     println!("{key:?} = {value:?}");
     /// }
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> DbIterator {
         self.range::<&[u8]>(..)
@@ -314,7 +314,7 @@ impl Db {
     ///     db.put(key, "")?;
     /// }
     /// assert_eq!(db.range("b"..="cat").count(), 2);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> DbIterator {
         DbIterator::over_range(&self.inner, None, range)
@@ -328,7 +328,7 @@ impl Db {
     /// # let db = maypole::Db::open(dir.path())?;
     /// db.put("user/7/name", "Ada")?;
     /// assert_eq!(db.prefix("user/7/").count(), 1);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "prefix_iterator")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
@@ -344,7 +344,7 @@ impl Db {
     /// let mut cursor = db.cursor();
     /// cursor.seek("b")?;
     /// assert_eq!((cursor.key(), cursor.value()), (&b"bee"[..], &b"buzz"[..]));
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cursor(&self) -> DbCursor {
         DbCursor::new(&self.inner, None)
@@ -360,7 +360,7 @@ impl Db {
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// db.put("key", "value")?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -382,7 +382,7 @@ impl Db {
     /// # db.put("key", "value")?;
     /// db.delete("key")?;
     /// assert_eq!(db.get("key")?, None);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -408,7 +408,7 @@ impl Db {
     /// }
     /// db.delete_range("log/1", "log/3")?;
     /// assert_eq!(db.prefix("log/").count(), 1);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -430,7 +430,7 @@ impl Db {
     /// batch.put("new", "value");
     /// batch.delete("old");
     /// db.write(batch)?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -449,7 +449,7 @@ impl Db {
     /// let mut batch = maypole::WriteBatch::new();
     /// batch.put("account/7", "100");
     /// db.write_opt(batch, maypole::Durability::Sync)?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -470,7 +470,7 @@ impl Db {
     ///     db.put(i.to_be_bytes(), "")?;
     /// }
     /// db.persist()?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -494,7 +494,7 @@ impl Db {
     /// db.put("key", "value")?;
     /// db.flush()?;
     /// assert_eq!(db.stats().files.len(), 1);
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -512,7 +512,7 @@ impl Db {
     /// # let db = maypole::Db::open(dir.path())?;
     /// # db.put("key", "value")?;
     /// db.compact_range::<&str>(..)?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -529,7 +529,7 @@ impl Db {
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// db.wait_for_compaction()?;
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -547,7 +547,7 @@ impl Db {
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// println!("{}", db.stats());
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "statistics")]
     #[doc(alias = "tablestats")]
@@ -565,7 +565,7 @@ impl Db {
     /// db.flush()?;
     /// let report = db.verify()?;
     /// assert_eq!((report.tables, report.filter_misses), (1, 0));
-    /// # Ok::<(), maypole::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -576,8 +576,8 @@ impl Db {
     }
 
     /// Copies table files into the database, as one write that is newer than all before. They come
-    /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own sequence
-    /// numbers must be 0, and no two of them may overlap.
+    /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own
+    /// sequence numbers must be 0, and no two of them may overlap.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -587,7 +587,7 @@ impl Db {
     /// let path = dir.path().join("sorted.sst");
     /// let mut writer = SstWriter::create(&path, TableOptions::default())?;
     /// for key in ["ant", "bee", "cat"] {
-    ///     writer.put(key, "")?;
+    ///     writer.put(key.as_bytes(), b"")?;
     /// }
     /// writer.finish()?;
     /// db.ingest(&[path])?;
@@ -597,8 +597,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files that
-    /// overlap each other, are empty, or were not made for ingestion.
+    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files
+    /// that overlap each other, are empty, or were not made for ingestion.
     #[doc(alias = "IngestExternalFile")]
     pub fn ingest<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
         let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();

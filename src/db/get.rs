@@ -14,15 +14,15 @@
 //!
 //! **Why one file a level is enough.** From level 1 on the files of a level share no user key.
 //!
-//! **Range deletions.** A range deletion hides the older entries of its keys in its own source, where
-//! sequence numbers tell, and in all deeper ones. So the search stops at the first source with a
-//! visible range deletion that covers the key. A filter knows nothing of range deletions: they are
-//! asked before it.
+//! **Range deletions.** A range deletion hides the older entries of its keys in its own source,
+//! where sequence numbers tell, and in all deeper ones. So the search stops at the first source
+//! with a visible range deletion that covers the key. A filter knows nothing of range deletions:
+//! they are asked before it.
 
 use std::sync::atomic::Ordering;
 
 use super::Inner;
-use super::iter::cursor::unsupported_kind;
+use super::iter::visible::unsupported_kind;
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::Result;
@@ -167,8 +167,8 @@ fn find_in_tables<R>(
     Ok(None)
 }
 
-/// The sequence number of the newest range deletion of a file that covers the key and that the lookup
-/// may see; 0: none.
+/// The sequence number of the newest range deletion of a file that covers the key and that the
+/// lookup may see; 0: none.
 #[inline(never)]
 pub(super) fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
     file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))

@@ -51,8 +51,8 @@ impl Inner {
         ingested
     }
 
-    /// Makes the copied tables part of the tree. Empties `copied` where the MANIFEST may list them: then
-    /// none may be deleted.
+    /// Makes the copied tables part of the tree. Empties `copied` where the MANIFEST may list them:
+    /// then none may be deleted.
     fn enter(&self, copied: &mut Vec<FileMeta>) -> Result<()> {
         copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
         if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
@@ -90,7 +90,8 @@ impl Inner {
                 }
                 self.latch_unless_retried(error)
             })?;
-            // Before any compaction may drop what the files hide: readers must see the files by then.
+            // Before any compaction may drop what the files hide: readers must see the files by
+            // then.
             self.visible.store(sequence, Ordering::Release);
             Ok(())
         })?;
@@ -98,8 +99,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it. Its
-    /// global sequence number is not known yet.
+    /// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it.
+    /// Its global sequence number is not known yet.
     fn copy_in(&self, path: &Path) -> Result<FileMeta> {
         let number = self.store.new_number();
         let own = names::table_path(&self.store.dir, number);
@@ -132,8 +133,8 @@ impl Inner {
     }
 }
 
-/// The smallest and the largest internal key of a table, range deletions included, at sequence number
-/// 0; `None` where the table is empty.
+/// The smallest and the largest internal key of a table, range deletions included, at sequence
+/// number 0; `None` where the table is empty.
 pub(super) fn smallest_and_largest(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut keys = Vec::new();
     let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);

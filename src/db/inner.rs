@@ -8,8 +8,8 @@
 //!   read_state   none: ArcCell   whoever has changed `state`        publish, below
 //! ```
 //!
-//! Locks are taken in the order writer, manifest, state. While somebody waits for a device, only the
-//! writer's and the manifest's may be held.
+//! Locks are taken in the order writer, manifest, state. While somebody waits for a device, only
+//! the writer's and the manifest's may be held.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -186,8 +186,9 @@ impl Inner {
             None => self.sync_wals(),
             Some(error) => Err(error.clone()),
         };
-        // Dropping a log that is written through memory cuts its file to length. A snapshot may live
-        // on and drop it later, when another opening already reads that file. So it happens here.
+        // Dropping a log that is written through memory cuts its file to length. A snapshot may
+        // live on and drop it later, when another opening already reads that file. So it happens
+        // here.
         lock(&self.writer).wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();
         self.store.obsolete.close();

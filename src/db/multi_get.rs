@@ -35,8 +35,8 @@ const TOGETHER: usize = 64;
 const ANSWERED: usize = usize::MAX;
 
 impl Inner {
-    /// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that those
-    /// of one block come while it is in memory. (Sorting costs as much as an absent key.)
+    /// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
+    /// those of one block come while it is in memory. (Sorting costs as much as an absent key.)
     pub(super) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -76,9 +76,10 @@ struct OpenLookup<'k> {
     /// Index of its answer; [`ANSWERED`] once it has one.
     to: usize,
     key: LookupKey<'k>,
-    /// The key's [`Version::head`].
+    /// The key's [`Version::head`](crate::version::Version::head).
     head: Option<u64>,
-    /// Sequence number of the range deletion that covers the key in the run being searched; 0: none.
+    /// Sequence number of the range deletion that covers the key in the run being searched; 0:
+    /// none.
     deleted_at: SequenceNumber,
 }
 
@@ -177,7 +178,8 @@ fn find_together(
     Ok(())
 }
 
-/// Asks the filters of a run, each for all its keys together. Adds the tables to search to `searches`.
+/// Asks the filters of a run, each for all its keys together. Adds the tables to search to
+/// `searches`.
 fn ask_filters<'g>(
     run: &'g Run<Arc<TableFile>>,
     open: &[OpenLookup<'_>],

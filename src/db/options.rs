@@ -76,8 +76,8 @@ impl Builder {
         }
     }
 
-    /// The filter of new tables. Default `bloom(10)`: about 1 % of the lookups of absent keys read a
-    /// block. Changing it later is safe: old tables keep their filter until they are compacted.
+    /// The filter of new tables. Default `bloom(10)`: about 1 % of the lookups of absent keys read
+    /// a block. Changing it later is safe: old tables keep their filter until they are compacted.
     #[doc(alias = "filter_policy")]
     #[doc(alias = "bits_per_key")]
     pub fn filter(mut self, policy: FilterPolicy) -> Builder {
@@ -87,17 +87,17 @@ impl Builder {
 
     /// What the filter of a new table holds: whole keys (the default), prefixes, or both.
     ///
-    /// With prefixes, [`Db::prefix`] and ranges inside one prefix skip the tables whose filter denies
-    /// the prefix. That pays where such ranges are often empty, or where their keys are in few of the
-    /// tables that span them.
+    /// With prefixes, [`Db::prefix`] and ranges inside one prefix skip the tables whose filter
+    /// denies the prefix. That pays where such ranges are often empty, or where their keys are in
+    /// few of the tables that span them.
     ///
-    /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash for each prefix. Take it
-    ///   unless memory is short.
+    /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash for each prefix.
+    ///   Take it unless memory is short.
     /// - [`FilterKeys::Prefix`] holds prefixes only: the fewer there are, the smaller the filter. A
     ///   point lookup then skips a table only where no key of it has the same prefix.
     ///
-    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) asks no filter.
-    /// Nor do keys that have no prefix.
+    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) asks no
+    /// filter. Nor do keys that have no prefix.
     ///
     /// Changing it later is safe: each table says how its prefixes were cut.
     ///
@@ -121,9 +121,9 @@ impl Builder {
 
     /// The most bytes of the block cache. Default 64 MiB.
     ///
-    /// Data blocks, indexes **and filters** are charged to it. Give it room for all filters (bits per
-    /// key × keys / 8), for all indexes (about 1 % of the data), and for hot data. An open table is
-    /// charged about 3 KiB: where these alone exceed the capacity, nothing else is kept.
+    /// Data blocks, indexes **and filters** are charged to it. Give it room for all filters (bits
+    /// per key × keys / 8), for all indexes (about 1 % of the data), and for hot data. An open
+    /// table is charged about 3 KiB: where these alone exceed the capacity, nothing else is kept.
     pub fn block_cache_bytes(mut self, bytes: usize) -> Builder {
         self.cache = CacheChoice::Own(bytes);
         self
@@ -143,15 +143,16 @@ impl Builder {
         self
     }
 
-    /// How data blocks are compressed. Default LZ4 where the crate has the feature `lz4`, which is the
-    /// default, and none elsewhere.
+    /// How data blocks are compressed. Default LZ4 where the crate has the feature `lz4`, which is
+    /// the default, and none elsewhere.
     pub fn compression(mut self, compression: Compression) -> Builder {
         self.compression = compression;
         self
     }
 
-    /// The size at which a data block is full, in bytes before compression. Default 4096. Larger blocks
-    /// compress better and need a smaller index, but a lookup that reaches the disk reads more.
+    /// The size at which a data block is full, in bytes before compression. Default 4096. Larger
+    /// blocks compress better and need a smaller index, but a lookup that reaches the disk reads
+    /// more.
     pub fn block_bytes(mut self, bytes: usize) -> Builder {
         self.block_bytes = bytes;
         self
@@ -173,19 +174,20 @@ impl Builder {
     }
 
     /// The least target size of the first level below level 0. Default 64 MiB, four memtables. Each
-    /// deeper level may hold ten times the one above. The tree gets another level when that leaves the
-    /// first one at least this size.
+    /// deeper level may hold ten times the one above. The tree gets another level when that leaves
+    /// the first one at least this size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
         self
     }
 
-    /// How many threads may compact this database at a time. Default: one for each processor, 2 to 8.
+    /// How many threads may compact this database at a time. Default: one for each processor, 2 to
+    /// 8.
     ///
-    /// All databases of the process share one pool of threads, which grows as needed. An idle database
-    /// uses none. A flush takes one more thread, at once. Compactions of different files run beside
-    /// each other. A large one is split by key range over the idle threads.
+    /// All databases of the process share one pool of threads, which grows as needed. An idle
+    /// database uses none. A flush takes one more thread, at once. Compactions of different files
+    /// run beside each other. A large one is split by key range over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
@@ -193,18 +195,18 @@ impl Builder {
         self
     }
 
-    /// How many of its tables the database keeps open, 1 to 1048576. The others are opened when they are
-    /// read, which takes a few microseconds, and checked to be the same files.
+    /// How many of its tables the database keeps open, 1 to 1048576. The others are opened when
+    /// they are read, which takes a few microseconds, and checked to be the same files.
     ///
-    /// Default: the databases of the process that do not set this share half of the descriptors that
-    /// the process may have (its soft limit, asked at each opening). The other half is for the program,
-    /// and for logs and new tables, a handful for each database. To have more tables open, raise the
-    /// limit of the process. Lower this where the program itself needs more descriptors.
+    /// Default: the databases of the process that do not set this share half of the descriptors
+    /// that the process may have (its soft limit, asked at each opening). The other half is for the
+    /// program, and for logs and new tables, a handful for each database. To have more tables open,
+    /// raise the limit of the process. Lower this where the program itself needs more descriptors.
     ///
     /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
-    /// Iterators and cursors that outlive the database keep their tables open as well, up to a quarter
-    /// of what the process may have. Tables beyond that are opened when they are read, and an error
-    /// names a table that is gone by then.
+    /// Iterators and cursors that outlive the database keep their tables open as well, up to a
+    /// quarter of what the process may have. Tables beyond that are opened when they are read, and
+    /// an error names a table that is gone by then.
     pub fn max_open_files(mut self, files: usize) -> Builder {
         self.max_open_files = Some(files);
         self
@@ -216,7 +218,8 @@ impl Builder {
         self
     }
 
-    /// How many bytes a MANIFEST grows before it is written anew. Only tests have a reason to change it.
+    /// How many bytes a MANIFEST grows before it is written anew. Only tests have a reason to
+    /// change it.
     #[doc(hidden)]
     pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
         self.manifest_roll_bytes = bytes;
@@ -233,8 +236,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] for an empty path or an option out of its range, before anything is
-    ///   touched; and where there is no database and [`Builder::create_if_missing`] is off.
+    /// - [`Error::InvalidArgument`] for an empty path or an option out of its range, before
+    ///   anything is touched; and where there is no database and [`Builder::create_if_missing`] is
+    ///   off.
     /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
     /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
@@ -245,41 +249,42 @@ impl Builder {
         Db::open_with(self)
     }
 
-    /// Opens the database to read it only. Nothing is written, not even a lock. So it works where the
-    /// directory cannot be written, on a full disk, and while another `Db` or process has the database
-    /// open.
+    /// Opens the database to read it only. Nothing is written, not even a lock. So it works where
+    /// the directory cannot be written, on a full disk, and while another `Db` or process has the
+    /// database open.
     ///
-    /// It shows every write up to a certain one, and none after. It does not follow a writer: open it
-    /// again to see more. The entries of the logs are kept in memory. Every table keeps its file open,
-    /// whatever [`Builder::max_open_files`] says, since a writer may delete it at any time.
+    /// It shows every write up to a certain one, and none after. It does not follow a writer: open
+    /// it again to see more. The entries of the logs are kept in memory. Every table keeps its file
+    /// open, whatever [`Builder::max_open_files`] says, since a writer may delete it at any time.
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`], but never [`Error::Locked`]; and [`Error::InvalidArgument`] where there is
-    /// no database, or where the process may not open all its tables.
+    /// As [`Builder::open`], but never [`Error::Locked`]; and [`Error::InvalidArgument`] where
+    /// there is no database, or where the process may not open all its tables.
     pub fn open_read_only(mut self) -> Result<Db> {
         self.check()?;
         self.path = lasting(&*self.fs, &self.path)?;
         Db::read_with(self)
     }
 
-    /// Makes a database of what is left in the directory, where it does not open any more: `CURRENT` or
-    /// the MANIFEST are lost or damaged, tables or logs are damaged or missing. Reads every byte. Changes
-    /// nothing where nothing is wrong.
+    /// Makes a database of what is left in the directory, where it does not open any more:
+    /// `CURRENT` or the MANIFEST are lost or damaged, tables or logs are damaged or missing. Reads
+    /// every byte. Changes nothing where nothing is wrong.
     ///
-    /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be read of
-    ///   them.
-    /// - Else all tables and logs are merged into new tables, except tables that a readable part of a
-    ///   MANIFEST removed. That takes as much space again. Deleted keys may be there again, from a table
-    ///   that a crash left over.
-    /// - The logs are kept up to the first damage, so that no write comes back without those before it.
-    ///   See [`Builder::salvage_logs`].
+    /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
+    ///   read of them.
+    /// - Else all tables and logs are merged into new tables, except tables that a readable part of
+    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be there again, from
+    ///   a table that a crash left over.
+    /// - The logs are kept up to the first damage, so that no write comes back without those before
+    ///   it. See [`Builder::salvage_logs`].
     ///
-    /// Nothing is deleted. Files that are no longer part of the database are in its subdirectory `lost`
-    /// afterwards: remove them when the result is good. An interrupted repair can be started again.
+    /// Nothing is deleted. Files that are no longer part of the database are in its subdirectory
+    /// `lost` afterwards: remove them when the result is good. An interrupted repair can be started
+    /// again.
     ///
-    /// The report says what was wrong, which keys may be missing or have an older value, and what was
-    /// moved.
+    /// The report says what was wrong, which keys may be missing or have an older value, and what
+    /// was moved.
     ///
     /// # Errors
     ///
@@ -293,8 +298,8 @@ impl Builder {
         super::repair::repair(&self)
     }
 
-    /// Whether [`Builder::repair`] also keeps writes that stand behind damage in a log. Their writer had
-    /// seen the writes that are lost. Default false.
+    /// Whether [`Builder::repair`] also keeps writes that stand behind damage in a log. Their
+    /// writer had seen the writes that are lost. Default false.
     pub fn salvage_logs(mut self, salvage: bool) -> Builder {
         self.salvage_logs = salvage;
         self
@@ -320,7 +325,8 @@ impl Builder {
     }
 }
 
-/// Makes a path of the caller absolute: the process may change its directory while the path is in use.
+/// Makes a path of the caller absolute: the process may change its directory while the path is in
+/// use.
 pub(crate) fn lasting(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Err(Error::InvalidArgument(

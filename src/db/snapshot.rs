@@ -29,7 +29,7 @@ use crate::sync::lock;
 /// db.put("key", "new")?;
 /// assert_eq!(snapshot.get("key")?.unwrap(), b"old");
 /// assert_eq!(snapshot.iter().count(), 1);
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Snapshot {
     inner: Arc<Inner>,

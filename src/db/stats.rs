@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::Inner;
-use super::write::write_stall::{WriteStall, WriteStallCause, write_stall_for};
+use super::write::write_stall::{WriteStall, write_stall_for};
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
@@ -15,8 +15,8 @@ use crate::sync::pin;
 use crate::table::FilterInfo;
 use crate::version::LEVELS;
 
-/// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints it
-/// as a report.
+/// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints
+/// it as a report.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -29,7 +29,7 @@ use crate::version::LEVELS;
 /// let stats = db.stats();
 /// assert_eq!(stats.tickers.get(Ticker::NumberKeysRead), 1);
 /// println!("{} bytes of filters, {:?} wrong", stats.filter_bytes(), stats.predicted_fpr());
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -44,10 +44,11 @@ pub struct Stats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
-    /// Tables that are open, for all databases that share the bound. Tables of iterators that outlived
-    /// their database do not count.
+    /// Tables that are open, for all databases that share the bound. Tables of iterators that
+    /// outlived their database do not count.
     pub open_files: usize,
-    /// The most tables open at a time, see [`Builder::max_open_files`](crate::Builder::max_open_files).
+    /// The most tables open at a time, see
+    /// [`Builder::max_open_files`](crate::Builder::max_open_files).
     pub max_open_files: usize,
     /// How often one of them had to be opened again.
     pub file_reopens: u64,
@@ -64,8 +65,8 @@ pub struct Stats {
     /// Damaged tables that compactions have met since the database was opened. They are set aside:
     /// read as before, but not compacted. Newer entries that overlap them stay above them.
     pub damaged: Vec<DamagedTable>,
-    /// The error of a flush, a compaction or a take-over of the directory that waits for space. It is
-    /// tried again. Reads go on.
+    /// The error of a flush, a compaction or a take-over of the directory that waits for space. It
+    /// is tried again. Reads go on.
     pub out_of_space: Option<Error>,
 }
 
@@ -77,7 +78,7 @@ pub struct Stats {
 /// for table in db.stats().damaged {
 ///     eprintln!("level {}, table {}: {}", table.level, table.number, table.error);
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -98,7 +99,7 @@ pub struct DamagedTable {
 /// for level in db.stats().levels {
 ///     println!("level {}: {} tables, {} bytes", level.level, level.files, level.file_bytes);
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -129,7 +130,7 @@ pub struct LevelStats {
 /// for file in db.stats().files {
 ///     println!("{:06}: observed {:?}", file.number, file.counts.filter.observed_fpr());
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -159,9 +160,9 @@ impl Stats {
         self.levels.iter().map(|level| level.filter_bytes).sum()
     }
 
-    /// The false-positive rate to expect of all filters as they were used; `None` without filters. It
-    /// is the mean of the tables' predictions, weighted by how many absent keys each filter was asked
-    /// for, or by entries where none was asked.
+    /// The false-positive rate to expect of all filters as they were used; `None` without filters.
+    /// It is the mean of the tables' predictions, weighted by how many absent keys each filter was
+    /// asked for, or by entries where none was asked.
     pub fn predicted_fpr(&self) -> Option<f64> {
         predicted_fpr(&self.files)
     }
@@ -331,23 +332,6 @@ impl fmt::Display for Stats {
     }
 }
 
-impl fmt::Display for WriteStall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = |cause| match cause {
-            WriteStallCause::Memtables => "flushes",
-            WriteStallCause::Level0 => "compactions of level 0",
-            WriteStallCause::Debt => "compactions",
-        };
-        match *self {
-            WriteStall::None => write!(f, "unhindered"),
-            WriteStall::Delay { bytes_per_second, cause } => {
-                write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
-            }
-            WriteStall::Stop(cause) => write!(f, "stopped by {}", why(cause)),
-        }
-    }
-}
-
 /// A line of the table of levels.
 struct LevelLine {
     name: String,
@@ -387,7 +371,8 @@ fn percent(rate: Option<f64>) -> String {
     rate.map_or("-".into(), |rate| format!("{:.3} %", rate * 100.0))
 }
 
-fn bytes(count: u64) -> String {
+/// A size as reports print it.
+pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;

@@ -15,7 +15,7 @@ use crate::version::names;
 /// let report = db.verify()?;
 /// println!("{} tables, {} entries", report.tables, report.entries);
 /// assert!(report.strays.is_empty());
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,7 +33,8 @@ pub struct VerifyReport {
     /// Entries that are in logs and in no table yet, range deletions included. They were checked at
     /// opening.
     pub log_entries: usize,
-    /// Files that look like a database's by their names, but are not this one's. They are left alone.
+    /// Files that look like a database's by their names, but are not this one's. They are left
+    /// alone.
     pub strays: Vec<String>,
 }
 
@@ -43,8 +44,8 @@ impl Inner {
         let read_state = self.read_state.load_arc(&pin());
         let mut report = VerifyReport::default();
         for (level, file) in read_state.version.files() {
-            // Opened anew: another file may have the name by now. Not so where the database was opened
-            // read-only: a writer may lawfully have removed the name.
+            // Opened anew: another file may have the name by now. Not so where the database was
+            // opened read-only: a writer may lawfully have removed the name.
             let checked = match self.store.keeps_tables_open {
                 true => file.table.verify()?,
                 false => self.store.open(file.meta.clone(), level)?.table.verify()?,

@@ -63,8 +63,8 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // The tree has changed: nothing is due any more. While the tree is reserved, something
-                // may still be due.
+                // The tree has changed: nothing is due any more. While the tree is reserved,
+                // something may still be due.
                 if !state.tree_reserved {
                     state.work.compactions.succeeded();
                 }

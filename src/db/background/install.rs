@@ -7,9 +7,9 @@
 //! Every change takes this way. A crash between two steps leaves files that no MANIFEST lists; the
 //! next opening deletes them.
 //!
-//! **When [`Inner::install`] fails** for want of space, the change is not recorded: its tables may be
-//! deleted, and it may be tried again. After any other error the MANIFEST may list its tables. So
-//! **none of them may be deleted**, and the database must become read-only.
+//! **When [`Inner::install`] fails** for want of space, the change is not recorded: its tables may
+//! be deleted, and it may be tried again. After any other error the MANIFEST may list its tables.
+//! So **none of them may be deleted**, and the database must become read-only.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use crate::error::{Error, Result};
 use crate::sync::{drain, lock};
 use crate::version::{TableFile, TableStore, Version, VersionEdit};
 
-/// How long a replaced read state waits for running lookups. After that it stays in memory until the
-/// next one is replaced.
+/// How long a replaced read state waits for running lookups. After that it stays in memory until
+/// the next one is replaced.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {
-    /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit` adds.
-    /// `also` changes the rest of the state in the same step. For errors see the head of this file.
+    /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit`
+    /// adds. `also` changes the rest of the state in the same step. For errors see the head of this
+    /// file.
     pub(crate) fn install(
         &self,
         edit: VersionEdit,
@@ -60,8 +61,8 @@ impl Inner {
         Ok(())
     }
 
-    /// As [`Inner::install`], for tables that were written for this change. They are deleted where the
-    /// change is certainly not recorded.
+    /// As [`Inner::install`], for tables that were written for this change. They are deleted where
+    /// the change is certainly not recorded.
     pub(super) fn install_outputs(
         &self,
         level: usize,
@@ -76,8 +77,8 @@ impl Inner {
         })
     }
 
-    /// Enters WALs into the MANIFEST, each as its number and its durable bytes. From now on a WAL that is
-    /// missing or shorter is noticed.
+    /// Enters WALs into the MANIFEST, each as its number and its durable bytes. From now on a WAL
+    /// that is missing or shorter is noticed.
     pub(crate) fn enter_durable_wals(&self, wals: Vec<(u64, u64)>) -> Result<()> {
         let manifest = lock(&self.manifest);
         let version = Arc::clone(&self.lock_state().version);
@@ -92,7 +93,8 @@ impl Inner {
         }
     }
 
-    /// Appends `edit`, which makes the tree `version`, and syncs. Answers the MANIFEST, still locked.
+    /// Appends `edit`, which makes the tree `version`, and syncs. Answers the MANIFEST, still
+    /// locked.
     fn record<'a>(
         &self,
         mut manifest: ManifestGuard<'a>,

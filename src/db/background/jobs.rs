@@ -7,13 +7,13 @@
 //!                                                              ─► panicked     ─► latched
 //! ```
 //!
-//! **No space.** The job leaves everything as it was, and nothing is latched. Readers go on. Writers go
-//! on until they would have to wait for the job: then they get its error. While the job waits, no
-//! other of its kind starts. A caller of [`Inner::wait_until`] makes it try again at once, and gets
-//! the error if that attempt fails too.
+//! **No space.** The job leaves everything as it was, and nothing is latched. Readers go on.
+//! Writers go on until they would have to wait for the job: then they get its error. While the job
+//! waits, no other of its kind starts. A caller of [`Inner::wait_until`] makes it try again at
+//! once, and gets the error if that attempt fails too.
 //!
-//! **Closing** waits until no job is left. A job may itself drop the last `Db` (a file system may hold
-//! one): then the last job to end closes the database.
+//! **Closing** waits until no job is left. A job may itself drop the last `Db` (a file system may
+//! hold one): then the last job to end closes the database.
 //!
 //! What is absent: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
 
@@ -53,8 +53,8 @@ pub(crate) struct Work {
 pub(crate) struct Attempts {
     /// How many were started.
     started: u64,
-    /// The newest attempt that found no space or no thread, and its error. `None` once a later one has
-    /// succeeded.
+    /// The newest attempt that found no space or no thread, and its error. `None` once a later one
+    /// has succeeded.
     failed: Option<(u64, Error)>,
     /// The last wait.
     waited: Duration,

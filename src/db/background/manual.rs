@@ -1,5 +1,5 @@
-//! Work that a caller waits for: `wait_for_compaction`, `compact_range`, and whatever needs the tree
-//! for itself.
+//! Work that a caller waits for: `wait_for_compaction`, `compact_range`, and whatever needs the
+//! tree for itself.
 
 use std::sync::atomic::Ordering;
 
@@ -25,8 +25,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits for the flushes and compactions that run, then runs `work`. Nothing else changes the tree
-    /// meanwhile.
+    /// Waits for the flushes and compactions that run, then runs `work`. Nothing else changes the
+    /// tree meanwhile.
     pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.wait_until(Awaited::Flushes, |state| !state.tree_reserved)?.tree_reserved = true;
         let result = self
@@ -81,8 +81,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// The next step in `level`. Files from number `first_new` on are outputs of the steps before, or
-    /// newer than the whole compaction.
+    /// The next step in `level`. Files from number `first_new` on are outputs of the steps before,
+    /// or newer than the whole compaction.
     fn plan_of_level(
         &self,
         state: &TreeState,

@@ -2,13 +2,13 @@
 //! there are none.
 //!
 //! ```text
-//!   run(job) ─► an idle thread takes it ─► the thread waits for the next ─► nothing came: it leaves
+//!   run(job) ─► an idle thread takes it ─► it waits for the next ─► none came: it leaves
 //!           └─► none is idle: a new thread
 //! ```
 //!
 //! A job never waits for another one to end: a database whose device stalls holds up no other one.
-//! Each database limits its jobs itself. Flushes have a pool of their own, so that they do not queue
-//! behind compactions even where the system refuses another thread.
+//! Each database limits its jobs itself. Flushes have a pool of their own, so that they do not
+//! queue behind compactions even where the system refuses another thread.
 //!
 //! What is absent: a bound on threads, priorities, results.
 

@@ -9,12 +9,12 @@
 //! It shows of each key the newest version that its sequence number may see. It shows nothing where
 //! that version is a tombstone, or where a range deletion hides it ([`RangeDelAggregator`]).
 //!
-//! **Forward**, the versions of a key come newest first: the cursor stands on the entry it shows, in
-//! its block. **Backward** they come oldest first: which one to show is known only behind the key. So
-//! the cursor keeps a copy, and the merge stands before the key.
+//! **Forward**, the versions of a key come newest first: the cursor stands on the entry it shows,
+//! in its block. **Backward** they come oldest first: which one to show is known only behind the
+//! key. So the cursor keeps a copy, and the merge stands before the key.
 //!
-//! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next seek
-//! and at the end.
+//! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next
+//! seek and at the end.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::db::Inner;
 use crate::db::read_state::ReadPoint;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber, seek_key, user_key};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::Ticker;
 
@@ -35,13 +35,14 @@ use crate::stats::Ticker;
 ///
 /// It stands on an entry, or on none: before the first seek, past either end, and after an error.
 ///
-/// A cursor goes on when the database is closed. One made afterwards answers [`Error::Closed`] to
-/// every seek.
+/// A cursor goes on when the database is closed. One made afterwards answers
+/// [`Error::Closed`](crate::Error::Closed) to every seek.
 ///
 /// # Errors
 ///
-/// Every seek and step may fail: with [`Error::Corruption`] where a block is damaged, with
-/// [`Error::Io`] where it cannot be read. The cursor stands on no entry then, and may seek elsewhere.
+/// Every seek and step may fail: with [`Error::Corruption`](crate::Error::Corruption) where a block
+/// is damaged, with [`Error::Io`](crate::Error::Io) where it cannot be read. The cursor stands on
+/// no entry then, and may seek elsewhere.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -56,18 +57,19 @@ use crate::stats::Ticker;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DbCursor {
-    merged: MergingCursor<Source>,
-    point: ReadPoint,
-    bounds: Bounds,
+    pub(super) merged: MergingCursor<Source>,
+    pub(super) point: ReadPoint,
+    pub(super) bounds: Bounds,
     /// Which entries range deletions hide; `None` where there are no range deletions.
-    aggregator: Option<Box<RangeDelAggregator>>,
-    /// Whether an entry's key decides too if it is shown: there is an upper bound or a range deletion.
+    pub(super) aggregator: Option<Box<RangeDelAggregator>>,
+    /// Whether an entry's key decides too if it is shown: there is an upper bound or a range
+    /// deletion.
     checks_keys: bool,
-    position: Position,
+    pub(super) position: Position,
     /// Backward: the key shown. Else: scratch.
-    key: Vec<u8>,
+    pub(super) key: Vec<u8>,
     /// Backward: the value shown.
-    value: Slice,
+    pub(super) value: Slice,
     /// Steps that no ticker counts yet.
     steps_forward: u64,
     steps_backward: u64,
@@ -84,7 +86,7 @@ impl std::fmt::Debug for DbCursor {
 
 /// Where a cursor stands, and in which direction it came there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Position {
+pub(super) enum Position {
     NoEntry,
     /// On the entry that the merge stands on.
     Forward,
@@ -271,8 +273,8 @@ impl DbCursor {
         self.find_forward(hidden)
     }
 
-    /// The next entry of a cursor that went backward. The merge stands before all versions of the key
-    /// shown, so it first returns to that key.
+    /// The next entry of a cursor that went backward. The merge stands before all versions of the
+    /// key shown, so it first returns to that key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
         assert!(self.valid(), "{ON_NO_ENTRY}");
@@ -298,92 +300,6 @@ impl DbCursor {
             Position::NoEntry => on_no_entry(),
         }
     }
-
-    /// Moves forward from the merge's entry to the first one to show. `hidden`: a newer version was
-    /// shown or is a tombstone, so this entry and the next ones of its user key are not shown.
-    #[inline(never)]
-    fn find_forward(&mut self, mut hidden: bool) -> Result<()> {
-        self.position = Position::NoEntry;
-        while self.merged.valid() {
-            let internal_key = self.merged.key();
-            if self.bounds.is_past(user_key(internal_key)) {
-                return Ok(());
-            }
-            if !hidden && key::sequence(internal_key) <= self.point.sequence {
-                if kind(internal_key)? == EntryKind::Value {
-                    if !is_deleted(&mut self.aggregator, internal_key) {
-                        self.position = Position::Forward;
-                        return Ok(());
-                    }
-                    if self.skip_deleted(Skip::Forward)? {
-                        continue;
-                    }
-                }
-                hidden = true;
-            }
-            hidden &= match self.merged.step() {
-                Some(step) => step.repeats,
-                None => next_by_copy(&mut self.merged, &mut self.key)?,
-            };
-        }
-        Ok(())
-    }
-
-    /// After a range deletion hid an entry: moves the sources that are older than it to the end of what
-    /// it hides. Whether it did so.
-    #[cold]
-    fn skip_deleted(&mut self, skip: Skip) -> Result<bool> {
-        let Some(aggregator) = &mut self.aggregator else { return Ok(false) };
-        let Some((begin, end, deleted_at)) = aggregator.stretch_to_skip() else {
-            return Ok(false);
-        };
-        let user_key = match skip {
-            Skip::Forward => end,
-            Skip::Backward => begin,
-        };
-        let target = key::internal_key(user_key, key::MAX_SEQUENCE, key::SEEK_KIND);
-        self.merged.skip(&target, |source| source.is_older_than(deleted_at))?;
-        Ok(true)
-    }
-
-    /// Moves backward from the merge's entry to the first one to show.
-    fn find_backward(&mut self) -> Result<()> {
-        self.position = Position::NoEntry;
-        // Whether `key` and `value` hold the newest visible version met so far of the current key.
-        let mut found = false;
-        while self.merged.valid() {
-            let internal_key = self.merged.key();
-            let key = user_key(internal_key);
-            if found && key != self.key {
-                break;
-            }
-            if self.bounds.is_before(key) {
-                break;
-            }
-            if key::sequence(internal_key) <= self.point.sequence {
-                match kind(internal_key)? {
-                    EntryKind::Value if !is_deleted(&mut self.aggregator, internal_key) => {
-                        found = true;
-                        self.key.clear();
-                        self.key.extend_from_slice(key);
-                        self.value = self.merged.value_slice();
-                    }
-                    EntryKind::Value => {
-                        found = false;
-                        if self.skip_deleted(Skip::Backward)? {
-                            continue;
-                        }
-                    }
-                    _ => found = false,
-                }
-            }
-            self.merged.prev()?;
-        }
-        if found {
-            self.position = Position::Backward;
-        }
-        Ok(())
-    }
 }
 
 impl Drop for DbCursor {
@@ -392,39 +308,9 @@ impl Drop for DbCursor {
     }
 }
 
-/// Which end of a deleted stretch to skip to.
-#[derive(Debug, Clone, Copy)]
-enum Skip {
-    Forward,
-    Backward,
-}
-
-/// Whether a range deletion hides the entry.
-#[inline]
-fn is_deleted(aggregator: &mut Option<Box<RangeDelAggregator>>, internal_key: &[u8]) -> bool {
-    let aggregator = aggregator.as_mut();
-    aggregator.is_some_and(|aggregator| {
-        aggregator.hides(user_key(internal_key), key::sequence(internal_key))
-    })
-}
-
 const ON_NO_ENTRY: &str = "the cursor stands on no entry";
 
 #[cold]
 fn on_no_entry() -> ! {
     panic!("{ON_NO_ENTRY}")
-}
-
-#[inline]
-fn kind(internal_key: &[u8]) -> Result<EntryKind> {
-    let byte = key::kind_byte(internal_key);
-    EntryKind::from_byte(byte).ok_or_else(|| unsupported_kind(byte))
-}
-
-/// The error of an entry whose kind only RocksDB knows.
-#[cold]
-pub(crate) fn unsupported_kind(byte: u8) -> Error {
-    Error::InvalidArgument(format!(
-        "an entry of type {byte}: merge operands, blobs and wide columns are not supported"
-    ))
 }

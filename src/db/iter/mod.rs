@@ -1,13 +1,14 @@
 //! [`DbIterator`]: an iterator from both ends, whose items own their bytes. It is two cursors.
 //!
 //! ```text
-//!   front ──► ant  bee  cat  dog  eel ◄── back         made when first asked; they end when they meet
+//!   front ──► ant  bee  cat  dog  eel ◄── back         each made when first asked
 //! ```
 
 pub(crate) mod bounds;
 pub(crate) mod cursor;
 pub(crate) mod range_del;
 pub(crate) mod sources;
+pub(crate) mod visible;
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use crate::slice::{Slice, SlicePacker};
 /// assert_eq!(entries.next().unwrap()?.0, b"bee");
 /// assert_eq!(entries.next_back().unwrap()?.0, b"cat");
 /// assert!(entries.next().is_none());
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DbIterator {
     point: ReadPoint,

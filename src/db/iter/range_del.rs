@@ -1,22 +1,22 @@
 //! [`RangeDelAggregator`]: which entries of a cursor range deletions hide.
 //!
-//! A cursor meets the entries of all sources in one order, so it must know the range deletions of all
-//! of them. An entry is hidden when any source has a range deletion that is newer, covers its key, and
-//! is visible to the cursor. That includes sources that the cursor does not read, because their filter
-//! says that they hold no entry for it.
+//! A cursor meets the entries of all sources in one order, so it must know the range deletions of
+//! all of them. An entry is hidden when any source has a range deletion that is newer, covers its
+//! key, and is visible to the cursor. That includes sources that the cursor does not read, because
+//! their filter says that they hold no entry for it.
 //!
 //! ```text
 //!   memtables, files of level 0     each is asked
-//!   levels 1 and up                 their files are disjoint: the file whose range has the key is asked
+//!   levels 1 and up                 disjoint files: the one whose range has the key is asked
 //!
 //!   memtable     ───────[■■■■■■■■ 9 ■■■■■■■■)──────────
 //!   level 1      ──[■■■ 5 ■■■)───────[■■■■■ 4 ■■■■■)───
 //!   stretch             |    |       |      |      |         one answer holds up to the next bound
 //! ```
 //!
-//! The answer holds for a stretch of keys: the common part of the fragments of all sources. It is kept
-//! until the cursor leaves the stretch, so most entries cost two comparisons of keys. Once many
-//! entries of a stretch were hidden, the sources older than the range deletion skip the rest.
+//! The answer holds for a stretch of keys: the common part of the fragments of all sources. It is
+//! kept until the cursor leaves the stretch, so most entries cost two comparisons of keys. Once
+//! many entries of a stretch were hidden, the sources older than the range deletion skip the rest.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub(crate) struct RangeDelAggregator {
     /// The range deletions of the memtables.
     memtables: Vec<Arc<RangeTombstones>>,
     version: Arc<Version>,
-    /// The stretch around the last key asked. From `start` to before `end` (`None`: to the last key),
-    /// entries older than `deleted_at` are hidden.
+    /// The stretch around the last key asked. From `start` to before `end` (`None`: to the last
+    /// key), entries older than `deleted_at` are hidden.
     start: Vec<u8>,
     end: Option<Vec<u8>>,
     deleted_at: SequenceNumber,
@@ -41,7 +41,8 @@ pub(crate) struct RangeDelAggregator {
     hidden: usize,
 }
 
-/// Hidden entries that are passed one by one. A skip to the end of the stretch costs more than that.
+/// Hidden entries that are passed one by one. A skip to the end of the stretch costs more than
+/// that.
 const SKIP_AFTER: usize = 16;
 
 impl RangeDelAggregator {
@@ -82,8 +83,9 @@ impl RangeDelAggregator {
         hides
     }
 
-    /// After an entry was hidden: the stretch, when it is time to skip the rest of it, which is once a
-    /// stretch. Its first user key, its end, and the sequence number below which entries are hidden.
+    /// After an entry was hidden: the stretch, when it is time to skip the rest of it, which is
+    /// once a stretch. Its first user key, its end, and the sequence number below which entries are
+    /// hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
         if self.hidden != SKIP_AFTER {
             return None;

@@ -1,7 +1,7 @@
 //! What a directory holds, and its tables opened.
 //!
 //! ```text
-//!   CURRENT ─► MANIFEST ─► open the tables it lists, each compared with what the MANIFEST says of it
+//!   CURRENT ─► MANIFEST ─► open the tables it lists, compare each with what it says of them
 //! ```
 //!
 //! The replay of the WALs comes next: [`super::recover`].
@@ -49,8 +49,9 @@ impl Directory {
         Ok(Directory { recovered, files })
     }
 
-    /// Refuses a directory with tables and without `CURRENT`: it was a database, and a new one would
-    /// delete its tables. A directory without tables is new, or a crash cut its creation short.
+    /// Refuses a directory with tables and without `CURRENT`: it was a database, and a new one
+    /// would delete its tables. A directory without tables is new, or a crash cut its creation
+    /// short.
     pub fn refuse_lost_current(&self, dir: &Path) -> Result<()> {
         let is_table = |kind| matches!(kind, names::FileKind::Table(_));
         if self.recovered.is_some() || !self.files.iter().any(|&(_, kind)| is_table(kind)) {
@@ -143,8 +144,8 @@ mod tests {
     use crate::version::{Manifest, ROLL_AFTER_BYTES};
     use crate::{Db, fs};
 
-    /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write, since a
-    /// lookup asks one file of a level. Now it is refused, by name.
+    /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write,
+    /// since a lookup asks one file of a level. Now it is refused, by name.
     #[test]
     fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());

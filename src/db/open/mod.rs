@@ -1,4 +1,5 @@
-//! Opening a database: from the files that a clean close or a crash left to a tree and its memtables.
+//! Opening a database: from the files that a clean close or a crash left to a tree and its
+//! memtables.
 //!
 //! ```text
 //!   directory.rs    CURRENT, MANIFEST, tables

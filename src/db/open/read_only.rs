@@ -7,13 +7,13 @@
 //! ```
 //!
 //! A writer goes on meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies a
-//! record into its log piece by piece, so that a reader may meet half of one with a whole one behind
-//! it. None of this is damage. So after any obstacle everything is read again from `CURRENT` on. An
-//! obstacle is believed when it stays the same while the MANIFEST does.
+//! record into its log piece by piece, so that a reader may meet half of one with a whole one
+//! behind it. None of this is damage. So after any obstacle everything is read again from `CURRENT`
+//! on. An obstacle is believed when it stays the same while the MANIFEST does.
 //!
-//! **Why the result is one state of the database.** The WALs must continue the sequence numbers of the
-//! MANIFEST without a gap. So all writes up to the last one found are in the tables or in the WALs that
-//! were read, whatever the writer has deleted since.
+//! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
+//! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
+//! WALs that were read, whatever the writer has deleted since.
 
 use std::thread;
 use std::time::Duration;
@@ -52,8 +52,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
-            // Lawful where a power loss took the end of a log. But beside a writer, a log may have been
-            // deleted since the directory was listed.
+            // Lawful where a power loss took the end of a log. But beside a writer, a log may have
+            // been deleted since the directory was listed.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if may_pass(&error) => (error.to_string(), Err(error)),
             Err(error) => return Err(error),

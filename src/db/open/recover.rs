@@ -5,9 +5,9 @@
 //!         sequence numbers follow each other, within a WAL and from one to the next
 //! ```
 //!
-//! WALs are replayed in order of their numbers. What stands behind a torn record in its WAL is dropped,
-//! and so is everything from a gap in the sequence numbers on: a power loss may take whatever was not
-//! synced. Three things prove damage instead, and are errors that name the file:
+//! WALs are replayed in order of their numbers. What stands behind a torn record in its WAL is
+//! dropped, and so is everything from a gap in the sequence numbers on: a power loss may take
+//! whatever was not synced. Three things prove damage instead, and are errors that name the file:
 //!
 //! - a synced record behind the gap,
 //! - a WAL that the MANIFEST calls synced, and that is missing,
@@ -31,12 +31,12 @@ use crate::memtable::{Memtable, MemtableWriter};
 use crate::version::{Recovered, TableStore, Version, VersionEdit, names};
 use crate::wal::{LogKind, LogReader};
 
-/// Replayed writes go to memtables of at least this size, even where those of the database are smaller:
-/// a long log must not become many small tables.
+/// Replayed writes go to memtables of at least this size, even where those of the database are
+/// smaller: a long log must not become many small tables.
 const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
-/// Up to so many bytes of replayed records go to a new WAL rather than to a table: a database that is
-/// often opened for a few writes does not get a table each time.
+/// Up to so many bytes of replayed records go to a new WAL rather than to a table: a database that
+/// is often opened for a few writes does not get a table each time.
 const MOST_REWRITTEN_BYTES: usize = 1 << 20;
 
 /// What the tables and the WALs of a directory hold together.
@@ -45,8 +45,8 @@ pub(crate) struct Replayed {
     /// Every write up to this one is in tables of `version`.
     pub flushed_sequence: SequenceNumber,
     pub last_sequence: SequenceNumber,
-    /// Full memtables that did not become tables, oldest first: the opening is read-only, or there was
-    /// no space.
+    /// Full memtables that did not become tables, oldest first: the opening is read-only, or there
+    /// was no space.
     pub full: Vec<Arc<Memtable>>,
     pub memtable: Arc<Memtable>,
     pub writer: MemtableWriter,
@@ -111,8 +111,8 @@ pub(crate) struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Opens the tables and replays the WALs. `flushes`: full memtables become tables; else all stay in
-    /// memory.
+    /// Opens the tables and replays the WALs. `flushes`: full memtables become tables; else all
+    /// stay in memory.
     pub fn run(
         store: &'a TableStore,
         options: &'a Builder,
@@ -204,8 +204,8 @@ impl<'a> Replay<'a> {
                 self.memtable_is_full()?;
             }
         }
-        // The log may end in a torn record. Where that one was acknowledged, the next log has a gap in
-        // front.
+        // The log may end in a torn record. Where that one was acknowledged, the next log has a gap
+        // in front.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
             return Err(Error::Corruption {
@@ -222,8 +222,8 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// Tells a lost tail from damage. A log is synced only after all before it: behind a lawful gap no
-    /// log has a synced byte.
+    /// Tells a lost tail from damage. A log is synced only after all before it: behind a lawful gap
+    /// no log has a synced byte.
     fn check_gap(
         &mut self,
         gap: Gap,

@@ -8,12 +8,13 @@
 //!        ─► delete what nobody lists
 //! ```
 //!
-//! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new MANIFEST,
-//! the old MANIFEST and the old WALs count: it lists neither the new tables nor the recovered WAL. From
-//! then on the old WALs are obsolete, with whatever torn tails and gaps they end in.
+//! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new
+//! MANIFEST, the old MANIFEST and the old WALs count: it lists neither the new tables nor the
+//! recovered WAL. From then on the old WALs are obsolete, with whatever torn tails and gaps they
+//! end in.
 //!
-//! **Without space** for this the database opens all the same, for reading: the entries of the WALs are
-//! in memory. [`Inner::ensure_taken_over`] tries again at each write.
+//! **Without space** for this the database opens all the same, for reading: the entries of the WALs
+//! are in memory. [`Inner::ensure_taken_over`] tries again at each write.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -218,8 +219,8 @@ fn start_logs(
     Ok(TakenOver { wal, wal_number, manifest, progress })
 }
 
-/// The durable WAL that holds the records of `origin`: its number and its bytes; `None` where there are
-/// no records. Its name becomes durable with the MANIFEST that lists it.
+/// The durable WAL that holds the records of `origin`: its number and its bytes; `None` where there
+/// are no records. Its name becomes durable with the MANIFEST that lists it.
 fn recovered_wal(
     store: &TableStore,
     origin: &Origin,
@@ -237,8 +238,8 @@ fn recovered_wal(
     Ok(Some((number, wal.synced_to())))
 }
 
-/// Deletes what a crash left behind: files of this database that the new MANIFEST does not list. What
-/// cannot be deleted stays until the next opening.
+/// Deletes what a crash left behind: files of this database that the new MANIFEST does not list.
+/// What cannot be deleted stays until the next opening.
 fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manifest: u64) {
     let listed: HashSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
     let most = store.next_file.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The end of a repair: the new tree replaces the old one, and nothing is lost if that is cut short.
+//! The end of a repair: the new tree replaces the old one, and nothing is lost if that is cut
+//! short.
 //!
 //! ```text
 //!   new tables get their names                          they repeat what old ones hold
@@ -31,7 +32,8 @@ impl Repair<'_> {
         self.name_new_tables()?;
         let oldest_wal = self.store.new_number();
         let manifest_number = self.store.new_number();
-        // Durable before the new MANIFEST: from then on an opening may delete what that does not list.
+        // Durable before the new MANIFEST: from then on an opening may delete what that does not
+        // list.
         let replaced = self.link_replaced_files()?;
 
         let edit = VersionEdit {

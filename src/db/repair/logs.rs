@@ -5,11 +5,11 @@
 //!          └──────── kept ────────────────┘           └── left out ──────┘
 //! ```
 //!
-//! A prefix of the writes is kept, as in a recovery: whoever wrote behind a hole had seen the missing
-//! writes. With `salvage_logs` writes behind a hole are kept too.
+//! A prefix of the writes is kept, as in a recovery: whoever wrote behind a hole had seen the
+//! missing writes. With `salvage_logs` writes behind a hole are kept too.
 //!
-//! A log that does not continue the ones before it is left out, but a later one may continue them: an
-//! earlier recovery started it where those were torn, and a crash left the torn ones over.
+//! A log that does not continue the ones before it is left out, but a later one may continue them:
+//! an earlier recovery started it where those were torn, and a crash left the torn ones over.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -47,8 +47,9 @@ struct Writes {
 }
 
 impl Repair<'_> {
-    /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must be there, each with
-    /// its synced bytes; `None` where no MANIFEST tells. `last`: the write before theirs, if known.
+    /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must be there, each
+    /// with its synced bytes; `None` where no MANIFEST tells. `last`: the write before theirs, if
+    /// known.
     pub(super) fn logs(
         &mut self,
         numbers: &[u64],

@@ -49,8 +49,8 @@ impl Parts {
 }
 
 impl Recovered {
-    /// Whether the MANIFEST lost its end, which looks like a torn tail: files that it lists are missing,
-    /// and there are tables that it does not know.
+    /// Whether the MANIFEST lost its end, which looks like a torn tail: files that it lists are
+    /// missing, and there are tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
         let tables: BTreeSet<u64> = kinds
             .iter()
@@ -90,8 +90,8 @@ pub(super) fn read(
         }
         Err(error) => return Err(error),
     };
-    // The MANIFEST in force, or a newer one: it was whole before `CURRENT` would have named it. Without
-    // `CURRENT`, the newest. An older one tells a tree of the past.
+    // The MANIFEST in force, or a newer one: it was whole before `CURRENT` would have named it.
+    // Without `CURRENT`, the newest. An older one tells a tree of the past.
     let least = named.or(numbers.last().copied()).unwrap_or(0);
     if named.is_some_and(|named| !numbers.contains(&named)) {
         problems.push(format!("{}: no such file", dir.join(names::manifest_name(least)).display()));

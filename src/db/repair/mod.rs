@@ -11,15 +11,15 @@
 //!      ─► the new tree replaces the old one (install.rs)
 //! ```
 //!
-//! **Why all tables are merged** where no MANIFEST tells the tree. A lookup takes the first table that
-//! has the key, so it must know which of two tables is newer *for each key*. Sequence numbers of whole
-//! tables do not tell: a table of level 6 may hold a newer write than a table of level 1, of another
-//! key. Only each entry's own number tells, and a merge looks at these. It reads and writes all data
-//! once.
+//! **Why all tables are merged** where no MANIFEST tells the tree. A lookup takes the first table
+//! that has the key, so it must know which of two tables is newer *for each key*. Sequence numbers
+//! of whole tables do not tell: a table of level 6 may hold a newer write than a table of level 1,
+//! of another key. Only each entry's own number tells, and a merge looks at these. It reads and
+//! writes all data once.
 //!
-//! **Nothing is deleted.** Whatever is left out or replaced is in `lost/` afterwards. A crash at any
-//! point leaves a directory that can be repaired again: before the new MANIFEST is in force the old
-//! files have their names, and new tables only repeat them.
+//! **Nothing is deleted.** Whatever is left out or replaced is in `lost/` afterwards. A crash at
+//! any point leaves a directory that can be repaired again: before the new MANIFEST is in force the
+//! old files have their names, and new tables only repeat them.
 
 mod install;
 mod logs;
@@ -159,8 +159,8 @@ fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// As [`is_damage`], of a table. Its footer has no checksum, so an unsupported feature may be damage. A
-/// log's header has one: there an unsupported feature is what a newer version wrote.
+/// As [`is_damage`], of a table. Its footer has no checksum, so an unsupported feature may be
+/// damage. A log's header has one: there an unsupported feature is what a newer version wrote.
 fn is_table_damage(error: &Error) -> bool {
     is_damage(error) || matches!(error, Error::Unsupported { .. })
 }

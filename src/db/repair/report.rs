@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// # maypole::Db::open(dir.path())?.put("key", "value")?;
 /// let report = maypole::Db::repair(dir.path())?;
 /// assert!(!report.changed, "nothing was wrong");
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,8 +22,8 @@ pub struct RepairReport {
     pub tables: usize,
     /// Entries and range deletions in them, old versions included.
     pub entries: u64,
-    /// Whether deleted keys may be there again. No MANIFEST told which tables were obsolete, so obsolete
-    /// tables that a crash left over may count.
+    /// Whether deleted keys may be there again. No MANIFEST told which tables were obsolete, so
+    /// obsolete tables that a crash left over may count.
     pub deleted_keys_may_return: bool,
     /// What was wrong and what was done about it, one line each.
     pub problems: Vec<String>,
@@ -33,8 +33,8 @@ pub struct RepairReport {
     pub moved: Vec<PathBuf>,
 }
 
-/// A part of the database that could not be read. Its keys may be missing, have an older value, or be
-/// there again though they were deleted.
+/// A part of the database that could not be read. Its keys may be missing, have an older value, or
+/// be there again though they were deleted.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -42,7 +42,7 @@ pub struct RepairReport {
 /// let report = maypole::Db::repair(dir.path())?;
 /// let is_sure = !report.losses.iter().any(|loss| loss.concerns(b"key"));
 /// # assert!(is_sure);
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

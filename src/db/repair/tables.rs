@@ -68,8 +68,8 @@ impl Repair<'_> {
         Ok(file)
     }
 
-    /// Finds the table that `meta` describes under the name of another one. Answers that name, and the
-    /// table with a new number.
+    /// Finds the table that `meta` describes under the name of another one. Answers that name, and
+    /// the table with a new number.
     fn find_elsewhere(
         &self,
         number: u64,
@@ -175,8 +175,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A global sequence number that is lost: one after the writes of all tables with lower file numbers,
-    /// which are older.
+    /// A global sequence number that is lost: one after the writes of all tables with lower file
+    /// numbers, which are older.
     fn guess(&self, number: u64) -> SequenceNumber {
         let before = self.newest.iter().take_while(|&&(other, _)| other < number);
         before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
@@ -236,7 +236,8 @@ impl Repair<'_> {
             if !self.report.problems.contains(&why) {
                 self.report.problems.push(why);
             }
-            // The hole may have held newer versions of the key behind it, but none of the key before it.
+            // The hole may have held newer versions of the key behind it, but none of the key
+            // before it.
             let from = after.map_or(keys.0.clone(), Bound::Excluded);
             let to = before.map_or(keys.1.clone(), Bound::Included);
             self.lose(number, offset, bytes, (from, to), "a part of a table");
@@ -278,8 +279,8 @@ impl Repair<'_> {
         Ok((if is_empty { None } else { Some(table.finish()?) }, holes))
     }
 
-    /// Merges all tables into new ones of the last level. That is right whatever the levels were, since
-    /// each entry has its sequence number.
+    /// Merges all tables into new ones of the last level. That is right whatever the levels were,
+    /// since each entry has its sequence number.
     pub(super) fn merge_all(&mut self) -> Result<()> {
         let inputs = std::mem::take(&mut self.tree);
         let edit = VersionEdit {

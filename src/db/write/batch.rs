@@ -69,8 +69,8 @@ impl WriteBatch {
         self.push(EntryKind::Deletion, key.as_ref(), None);
     }
 
-    /// Adds the removal of all keys from `start` (inclusive) to `end` (exclusive). It takes one entry,
-    /// however many keys there are.
+    /// Adds the removal of all keys from `start` (inclusive) to `end` (exclusive). It takes one
+    /// entry, however many keys there are.
     ///
     /// An empty range, where `end` is `start`, adds nothing. Where `end` is before `start`,
     /// [`Db::write`](crate::Db::write) refuses the batch.

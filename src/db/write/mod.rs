@@ -12,11 +12,12 @@
 //! ```
 //!
 //! **A record that finds no space** is an error of its callers and of nobody else: the log ends
-//! before it, and the next write starts another log. Any other failure makes the database read-only.
+//! before it, and the next write starts another log. Any other failure makes the database
+//! read-only.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new pair. The old
-//! WAL may not be synced yet: a later synced write syncs it first, so that what is durable never has
-//! a gap. Recovery checks that sequence numbers follow each other.
+//! WAL may not be synced yet: a later synced write syncs it first, so that what is durable never
+//! has a gap. Recovery checks that sequence numbers follow each other.
 
 pub(crate) mod batch;
 pub(crate) mod write_stall;
@@ -46,7 +47,7 @@ use crate::wal::{LogKind, LogWriter};
 /// let mut batch = WriteBatch::new();
 /// batch.put("key", "value");
 /// db.write_opt(batch, Durability::Sync)?;
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -196,8 +197,8 @@ impl Inner {
                         WriteStallCause::Debt => Ticker::StallDebtStops,
                     };
                     self.stalled(ticker, || {
-                        // Every change of the state wakes it. The timeout only guards against a stop
-                        // that nobody lifts.
+                        // Every change of the state wakes it. The timeout only guards against a
+                        // stop that nobody lifts.
                         let wait = self.changed.wait_timeout(state, STOP_PATIENCE);
                         drop(wait.unwrap_or_else(PoisonError::into_inner));
                     });

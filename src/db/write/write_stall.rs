@@ -15,19 +15,21 @@
 //! ```
 //!
 //! The delay is graded, so that writers find the speed of the background before they come to the
-//! stop: many short waits instead of a long one. Level 0 is limited because every lookup asks all its
-//! files. The *debt*, the bytes that compaction must still rewrite, is limited because it fills the
-//! disk and level 0 later.
+//! stop: many short waits instead of a long one. Level 0 is limited because every lookup asks all
+//! its files. The *debt*, the bytes that compaction must still rewrite, is limited because it fills
+//! the disk and level 0 later.
 //!
-//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its level base
-//! of 256 MiB.
+//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its level
+//! base of 256 MiB.
 //!
 //! What is absent: time. The caller waits.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::compaction;
 use crate::compaction::{TreeShape, Unavailable};
+use crate::db::stats::bytes;
 use crate::version::Version;
 
 /// How many full memtables may wait for their flush.
@@ -41,8 +43,8 @@ const L0_STOP: u64 = 36;
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// What all delayed writers may write in a second, where the delay starts; and how often that halves
-/// on the way to the stop.
+/// What all delayed writers may write in a second, where the delay starts; and how often that
+/// halves on the way to the stop.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
@@ -57,7 +59,7 @@ const HALVINGS: u64 = 8;
 ///     WriteStall::Delay { bytes_per_second, .. } => println!("{bytes_per_second} bytes a second"),
 ///     stall => println!("{stall}"),
 /// }
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -85,7 +87,7 @@ pub enum WriteStall {
 ///
 /// let waits_for_flush = db.stats().write_stall == WriteStall::Stop(WriteStallCause::Memtables);
 /// # assert!(!waits_for_flush);
-/// # Ok::<(), maypole::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -96,6 +98,23 @@ pub enum WriteStallCause {
     Level0,
     /// All compactions: too many bytes are to be rewritten.
     Debt,
+}
+
+impl fmt::Display for WriteStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = |cause| match cause {
+            WriteStallCause::Memtables => "flushes",
+            WriteStallCause::Level0 => "compactions of level 0",
+            WriteStallCause::Debt => "compactions",
+        };
+        match *self {
+            WriteStall::None => write!(f, "unhindered"),
+            WriteStall::Delay { bytes_per_second, cause } => {
+                write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
+            }
+            WriteStall::Stop(cause) => write!(f, "stopped by {}", why(cause)),
+        }
+    }
 }
 
 /// What a stall depends on.
