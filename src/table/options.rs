@@ -10,6 +10,13 @@ use super::filter::prefix::FilterKeys;
 use super::format::compression::Compression;
 
 /// How a table is written. RocksDB reads every choice.
+///
+/// ```
+/// use maypole::TableOptions;
+///
+/// let options = TableOptions { block_bytes: 16 << 10, ..TableOptions::default() };
+/// assert_eq!(options.restart_interval, 16);
+/// ```
 #[derive(Debug, Clone)]
 pub struct TableOptions {
     /// Uncompressed bytes at which a data block ends, default 4096. A lookup reads one block:
@@ -49,6 +56,17 @@ pub(crate) enum Dialect {
 }
 
 /// What a finished table is.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::{SstWriter, TableOptions};
+///
+/// let mut writer = SstWriter::create(dir.path().join("fruit.sst"), TableOptions::default())?;
+/// writer.put(b"apple", b"red")?;
+/// let summary = writer.finish()?;
+/// assert_eq!((summary.entries, summary.data_blocks), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct TableSummary {
     /// Bytes of the file.

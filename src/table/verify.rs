@@ -13,6 +13,17 @@ use super::lookup::key::LookupKey;
 use super::table::Table;
 
 /// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let check = maypole::SstReader::open(&path)?.verify()?;
+/// assert_eq!((check.entries, check.filter_misses), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableCheck {
     /// Entries read, range deletions not counted.
