@@ -15,7 +15,7 @@
 //! A part that cannot be understood is printed as bytes, with the reason, and the next part follows.
 //!
 //! The formats are read here field by field, for a reader of the output. Whoever wants an answer from a
-//! file uses [`crate::SstReader`] or a database: those check everything, this shows everything.
+//! file uses [`crate::table::SstReader`] or a database: those check everything, this shows everything.
 
 mod block;
 mod dump;
@@ -44,7 +44,8 @@ use dump::Dump;
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("fruit.sst");
-/// use maypole::{AnnotatedFile, SstWriter, TableOptions};
+/// use maypole::AnnotatedFile;
+/// use maypole::table::{SstWriter, TableOptions};
 ///
 /// let mut writer = SstWriter::create(&path, TableOptions::default())?;
 /// writer.put(b"apple", b"red")?;

@@ -2,7 +2,7 @@
 //!
 //! The library's comparisons are calls of `memcmp`, made for long strings. Keys differ early and
 //! prefixes are short: there the call costs more than the comparison. Each function here gives the
-//! library's answer; those without a call are for the places where that was measured to matter.
+//! library's answer; those without a call are used where that was measured to matter.
 
 use std::cmp::Ordering;
 

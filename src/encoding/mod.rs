@@ -1,4 +1,4 @@
-//! How numbers and keys become bytes, and keys become hashes.
+//! How numbers and keys become bytes, how bytes are compared, and how keys become hashes.
 
 pub(crate) mod bytes;
 pub(crate) mod coding;

@@ -1,13 +1,13 @@
-//! The parsed index: which data block may hold a key.
+//! The parsed index: which data block can hold a key.
 //!
-//! An index entry is a separator and a block handle. The separator is at or after the last key of
-//! its block and before the first key of the next one, so a key lies in the block of the first
-//! separator that is not before it, or nowhere.
+//! An index entry is a separator and a block handle. A separator is at or after the last key of its
+//! block, and before the first key of the next block. So a key lies in the block of the first separator
+//! at or after it, or nowhere.
 //!
 //! ```text
 //! stored     shared | non_shared | [value_len] | key suffix | handle | [first key of the block]
 //! handle     shared == 0 or full form: varint64 offset, varint64 size
-//!            delta form, shared > 0:   zigzag varint of size - previous size; the block begins
+//!            delta form, shared > 0:   zigzag varint of size - previous size; the block starts
 //!                                      where the previous one's trailer ends
 //! parsed     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
 //!            keys     the separators' user keys back to back; ends[i] is where the i-th ends
@@ -15,14 +15,14 @@
 //!            blocks   [offset, size]
 //! ```
 //!
-//! The heads are searched as plain integers, in one array: several times faster than decoding
-//! stored entries, and most separators differ in their heads. Equal heads are settled by the keys.
+//! The heads are searched as plain integers in one array. That is several times faster than decoding
+//! stored entries, and most separators differ in their heads. Keys decide where heads are equal.
 //!
-//! A user-key separator stands behind every version of its key. That is what an internal key with
-//! trailer 0 does, so both forms are searched alike.
+//! A separator that is a user key stands behind every version of that key, as an internal key with
+//! trailer 0 does. So both forms are searched alike.
 //!
-//! A two-level index is flattened when it is read: its upper level exists to keep memory small for
-//! very large tables, and costs every lookup a search.
+//! A two-level index is read into one level. Its upper level saves memory in very large tables, and
+//! would cost every lookup a second search.
 
 pub(super) mod builder;
 
@@ -101,7 +101,7 @@ impl IndexParser {
                     format_args!("{} bytes at {}", handle.bytes, handle.offset),
                 ));
             }
-            // So a block is named once, and a table has no more blocks than it has room for.
+            // So no block is named twice, and the file bounds the number of blocks.
             let behind = self.handles.last().map_or(0, |last| last.end().unwrap_or(u64::MAX));
             if handle.offset < behind {
                 return Err(Damage::new(
@@ -154,7 +154,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// The handles read so far: of a two-level index's upper level, its lower blocks.
+    /// The handles read so far. Those of an upper level lead to index blocks.
     pub fn handles(&self) -> &[BlockHandle] {
         &self.handles
     }
@@ -172,7 +172,7 @@ impl IndexParser {
             handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
         };
         if let Some(last) = index.len().checked_sub(1) {
-            // The keys are sorted: what the first and the last share, all share.
+            // The keys are sorted, so all share what the first and the last share.
             let (first, last) = (index.user_key(0), index.user_key(last));
             let common = common_prefix_len(first, last);
             index.common_prefix = first[..common].to_vec();
@@ -191,7 +191,7 @@ fn unzigzag(value: u64) -> i64 {
 
 /// A parsed index. Entry `i` leads to the table's `i`-th data block.
 pub(crate) struct Index {
-    /// What all user keys of the separators begin with.
+    /// The common prefix of all separators' user keys.
     common_prefix: Vec<u8>,
     heads: Vec<u64>,
     keys: Vec<u8>,
@@ -257,9 +257,9 @@ impl Index {
         low
     }
 
-    /// Refuses a block that begins with a key of another one. Its checksum does not know where it
-    /// belongs: a sound block in the place of another, as a misdirected write leaves it, would hide
-    /// the keys of that one.
+    /// Refuses a block whose first key belongs to another block. A checksum does not say where a block
+    /// belongs: after a misdirected write a sound block may stand where another should, and would hide
+    /// that one's keys.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
@@ -273,14 +273,14 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether entries of a user key that were sought in block `i`, and not found up to its end, may
-    /// begin the next block: its separator is a version of this very key. A separator without a
-    /// version stands behind all of them.
+    /// Whether the next block may go on with entries of `user_key`, if block `i` ends before the
+    /// entry sought: the separator of block `i` is then a version of this key. A separator without a
+    /// trailer stands behind all versions.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         !self.trailers.is_empty() && self.user_key(i) == user_key
     }
 
-    /// Whether separator `i` stands before the target: what [`Index::find`] is to know of all.
+    /// Whether separator `i` stands before the target. The oracle of [`Index::find`].
     #[cfg(any(test, fuzzing))]
     pub fn is_before(&self, i: usize, user_key: &[u8], trailer: u64) -> bool {
         // A separator with a larger trailer stands before the target.

@@ -1,25 +1,22 @@
 //! SSTables: sorted, immutable files in RocksDB's BlockBasedTable format, filter block included.
 //!
 //! ```text
-//! format      handles, trailers, footer          checksum, compression   what guards and packs blocks
-//! block       sorted entries, both ways          block_search            one key in a block
-//! block_builder   writes them                    bytes                   a block's memory
-//! sidecar     where in a cached block a key can be
-//! index       which data block holds a key       filter_block            which filter a table holds
-//! properties  what a table says of itself        file                    one pread a block, counted
-//! range_del   the ranges a table deletes         limits                  what a file may ask of its reader
+//! table     Table: an open table, its parts, loaded when they are needed
+//! lookup/   one key, many keys, and the keys of a prefix in one table
+//! cursor    TableCursor: walks a table both ways
+//! builder   TableBuilder: writes a table from sorted keys
+//! options   what to write, and what was written
+//! index     which data block can hold a key
+//! range_del the ranges of keys that a table deletes
+//! open      what opening a table reads and refuses       verify    a check of the whole file
+//! salvage   what can still be read of a damaged table    sst/      single tables, without a database
 //!
-//! reader      Table: its parts, loaded at need   open, verify            the first look, and all of it
-//! lookup      point lookups, step by step
-//! cursor      TableCursor: both ways             info                    the filter, as told
-//! builder     TableBuilder, from sorted keys     options                 what to write, what was written
-//! prefix      where a key's prefix ends          prefix_filter           asking a filter for prefixes
-//! sst         SstWriter, SstReader: tables without a database
-//! salvage     what can be read of a damaged one
+//! block/    blocks of sorted entries     format/  everything else in the file
+//! filter/   the filter of a table
 //! ```
 //!
-//! Absent on purpose: levels, versions of a tree, what a kind of entry means. A lookup answers with
-//! the newest entry at or before a sequence number, whatever its kind byte.
+//! A table knows no levels and no versions of a tree. It gives the kind of an entry no meaning: a lookup
+//! answers with the newest entry at or before a sequence number, whatever its kind byte.
 
 pub(crate) mod block;
 mod builder;

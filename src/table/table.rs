@@ -7,9 +7,8 @@
 //! ```
 //!
 //! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide entries
-//! of this table and of others, so they are asked beside the filter, not behind it: see
-//! [`Table::ranges`]. An evicted part is loaded again at its next use. Point lookups are in
-//! [`super::lookup`].
+//! of this table and of others, so a lookup asks them whatever the filter says ([`Table::ranges`]).
+//! An evicted part is loaded again at its next use. Lookups are in [`super::lookup`].
 
 use std::sync::Arc;
 
@@ -42,13 +41,12 @@ pub(crate) struct TableContext {
     pub pin_metadata: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub assigned_sequence: Option<SequenceNumber>,
-    /// Bytes at the end of the file that opening will read, where that is known; else 0. They are read at
-    /// once.
+    /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
 }
 
-/// What an open table has in memory beside [`Table`]: its file, the counters of eight threads, and what a
-/// tree knows of it. Measured, with keys of 20 bytes.
+/// Memory of an open table beside [`Table`]: its file, the counters of eight threads, its entry in
+/// the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1450;
 
 /// An open table. Shared between threads.
@@ -144,7 +142,7 @@ impl Table {
         &self.properties
     }
 
-    /// Names and places of the metadata blocks.
+    /// Names and handles of the metadata blocks.
     pub fn metaindex(&self) -> &[(String, BlockHandle)] {
         &self.metaindex
     }
@@ -153,7 +151,7 @@ impl Table {
         self.metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
     }
 
-    /// Bytes at the end of the file that opening it reads; 0 where they hold much else.
+    /// Bytes at the end of the file that opening reads; 0 if they are more than is read at once.
     pub fn tail_bytes(&self) -> u64 {
         let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
         let read =
@@ -167,7 +165,7 @@ impl Table {
         self.file.file_counters()
     }
 
-    /// Memory of `len` bytes, whatever they hold, for a block that the cache will keep.
+    /// A buffer of `len` bytes with any content, for a block that the cache will keep.
     pub fn buffer(&self, len: usize) -> LineBuf {
         self.cache.buffer(len)
     }
@@ -176,7 +174,7 @@ impl Table {
         &self.file
     }
 
-    /// What the table says of its filter; nothing is read for it.
+    /// What the properties say of the filter; nothing is read.
     pub fn filter_info(&self) -> Option<FilterInfo> {
         self.stored_filter().and_then(|_| FilterInfo::of(&self.properties))
     }
@@ -187,8 +185,7 @@ impl Table {
         self.ranges.as_ref()
     }
 
-    /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
-    /// nothing here.
+    /// Refuses a table that was not written for ingestion: its sequence numbers are another tree's.
     pub fn check_external(&self) -> Result<()> {
         match self.properties.raw(names::EXTERNAL_VERSION) {
             Some(_) => Ok(()),
@@ -200,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Whether it was ingested, and nothing says with which sequence number.
+    /// Whether the table is for ingestion and its sequence number is unknown.
     pub fn needs_sequence(&self) -> bool {
         self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.overlay.is_none()
     }
@@ -250,7 +247,7 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.buffer(len);
-        // Before the lock of the load: its trip to memory and the slot's go together.
+        // Before the load takes its lock: this trip to memory and the one to the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }
@@ -317,7 +314,7 @@ impl Table {
         self.load(&self.filter, 0, tickers, || {
             let buffer = |len| self.buffer(len);
             let filter = match TableFilter::read(&self.file, stored, self.index_form, buffer) {
-                // Kept, so that not every lookup reads the damaged bytes again.
+                // Cached as well, so that lookups do not read the damaged bytes again and again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted(),
                 other => other?,
             };

@@ -51,8 +51,7 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// The sizes of key and value, and of the block, must stay below 2^32; the table builder sees
-    /// to it.
+    /// Adds an entry. The table builder keeps key, value and block below 2^32 bytes.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         let mut shared = 0;
         if self.since_restart == self.restart_interval {

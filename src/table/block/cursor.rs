@@ -1,11 +1,10 @@
 //! [`BlockCursor`]: walks the internal keys of a data block, both ways.
 //!
-//! Entries can only be read forwards, each key with the help of the one before. So a way back goes
-//! to the restart point before, and forwards from there.
+//! Entries can only be read forwards, since each key needs the one before it. So a step back goes to
+//! the restart point before, and forwards from there.
 //!
-//! [`BlockCursor::step`] is what a scan consists of: a check of every length, the copy of a suffix,
-//! and no way to report. Where it finds an end or damage it does not move, and
-//! [`BlockCursor::next`] says which.
+//! A scan consists of [`BlockCursor::step`]: it checks every length, copies a suffix, and cannot report
+//! an error. At an end or at damage it does not move, and [`BlockCursor::next`] says which it is.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -22,7 +21,7 @@ use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::key_heads::Candidate;
 use super::pinned::{PinnedBlock, PinsBlock};
 
-/// The longest head of an entry that [`BlockCursor::step`] reads, and a short suffix.
+/// What [`BlockCursor::step`] reads at once: the longest short head and a short suffix.
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 
 /// Walks the internal keys of a data block, both ways. Stands on an entry or on none.
@@ -31,12 +30,12 @@ const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 /// no file.
 pub(crate) struct BlockCursor<B> {
     block: PinnedBlock<B>,
-    /// In a file whose sequence numbers were assigned at ingestion: the number every key gets.
+    /// For an ingested file: the sequence number that every key gets.
     overlay: Option<SequenceNumber>,
     valid: bool,
-    /// Where the entry it stands on begins.
+    /// Where the current entry starts.
     offset: usize,
-    /// Where the next one begins, which is where its value ends.
+    /// Where the next entry starts and the current value ends.
     next: usize,
     value_start: usize,
     /// The stored internal key. Later keys share its bytes, so the overlay is not applied here.
@@ -71,7 +70,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.block.handle()
     }
 
-    /// Where the next entry begins.
+    /// Where the next entry starts.
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.next
@@ -151,11 +150,11 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Before the entry at `candidate`. `false` when its key cannot be told from there.
+    /// Goes before the candidate. `false` if its key cannot be known from the key heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         let Some(key_heads) = self.block.key_heads() else { return Ok(false) };
         if candidate.offset > self.entries_bytes() {
-            // The block was loaded anew since it named the candidate, from a file that has changed.
+            // The block has been read again since, from a file that has changed.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
@@ -165,7 +164,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
-    /// Before the last restart point whose key is before the target; an entry sought lies after it.
+    /// Goes before the last restart point whose key is before the target: the target lies behind it.
     fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count());
         while high - low > 1 {
@@ -200,8 +199,8 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds the whole trailer. To see a repeated user key is nearly free here: where blocks
-    /// share what they can, the first byte not shared differs.
+    /// that holds the whole trailer. Seeing a repeated user key costs nearly nothing: writers share
+    /// all they can, so the first byte of the suffix differs.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -234,7 +233,7 @@ impl<B: PinsBlock> BlockCursor<B> {
             && key_end[..user_suffix_bytes] == suffix[..user_suffix_bytes];
         *key_end = *suffix;
         self.stored_key.set_length(key_bytes);
-        // From the block: a load from bytes that were just stored, by other moves, would wait.
+        // Read from the block: a load from bytes that were just stored would wait for the stores.
         let trailer = fixed64(&suffix[user_suffix_bytes..suffix_bytes]);
         let end = self.next + entry_bytes;
         Some(Step { repeats, trailer: self.stand_on(end - value_bytes..end, trailer) })
@@ -262,7 +261,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Some(Step { repeats, trailer: self.stand_on(entry.value, trailer) })
     }
 
-    /// On the next entry, whose key is stored; the trailer it is seen with.
+    /// Moves to the next entry, whose key is already stored. Answers the trailer it is seen with.
     #[inline(always)]
     fn stand_on(&mut self, value: Range<usize>, trailer: u64) -> u64 {
         self.offset = self.next;
@@ -275,10 +274,10 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// A step from the last entry of the block to the first one of `block`, which follows it.
-    /// Otherwise it did not move, and `block` comes back.
+    /// A step from the last entry of the block to the first one of the next block. If it did not move,
+    /// `block` comes back.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
-        // A first key shares nothing. So the last one can stay, to be compared with.
+        // A first key shares nothing, so the last key can stay for the comparison.
         let block = PinnedBlock::new(block);
         if self.next != self.entries_bytes() || block.entries().first() != Some(&0) {
             return Err(block.into_handle());
@@ -290,7 +289,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         })
     }
 
-    /// Where there is no step: the end, or damage, of which this is the evidence.
+    /// Why there is no step: the end, or damage, which is reported.
     #[cold]
     fn stop(&mut self) -> Result<(), Damage> {
         self.valid = false;
@@ -303,7 +302,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         check_internal(&self.stored_key, at)
     }
 
-    /// Makes the shown key; its trailer.
+    /// Makes the shown key, and answers its trailer.
     #[inline(never)]
     fn show(&mut self, sequence: SequenceNumber) -> u64 {
         self.shown_key.clear();
@@ -312,13 +311,12 @@ impl<B: PinsBlock> BlockCursor<B> {
         trailer
     }
 
-    /// Entries can only be read forwards: goes back to the restart point before, and forwards from
-    /// there.
+    /// To the entry before, by way of the restart point before it.
     pub fn prev(&mut self) -> Result<(), Damage> {
         self.last_before(self.offset)
     }
 
-    /// To the last entry that begins before `limit`.
+    /// To the last entry that starts before `limit`.
     fn last_before(&mut self, limit: usize) -> Result<(), Damage> {
         self.valid = false;
         let (mut low, mut high) = (0, self.block.restart_count());
@@ -348,7 +346,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Where the stored key `stored`, seen with the overlay, stands to the target.
+    /// Compares a stored key, seen with the overlay, to the target.
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
         key::user_key(stored).cmp(user_key).then_with(|| {
             let stored_trailer = match self.overlay {

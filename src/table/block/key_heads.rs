@@ -1,27 +1,25 @@
-//! [`KeyHeads`]: where in a resident data block a key can be, from one contiguous piece of memory.
+//! [`KeyHeads`]: the first bytes of a block's keys, side by side, and where each entry is.
 //!
-//! A plain search of a block reads a dozen scattered cache lines, each after the one before has
-//! answered. A sidecar is made when a block enters the cache; the file knows nothing of it. It lies
-//! beside the block's own header, so that one trip to memory fetches it, and names the one entry
-//! worth reading: the second trip. An absent key mostly needs none.
+//! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads make
+//! that two trips to memory: one for the heads, which lie beside the block's own header, and one for
+//! the only entry worth reading. An absent key mostly needs no second trip. Heads are made when a block
+//! enters the cache; the file knows nothing of them.
 //!
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
-//!             that orders as they do; a shorter key is padded with zeros. Up to a multiple of 16,
-//!             with the maximum. (Signed, since the oldest vector instructions compare so.)
-//! offset[n]   u16, in blocks above 64 KiB u32: where each entry begins
-//! prefix      what all user keys of the block begin with
+//!             in the order of the keys; a shorter key is padded with zeros. The row is filled up to
+//!             a multiple of 16 with the maximum. (Signed, as the oldest vector instructions compare.)
+//! offset[n]   u16, in blocks above 64 KiB u32: where each entry starts
+//! prefix      the common prefix of all user keys
 //! ```
 //!
-//! Up to [`INLINE_BYTES`] bytes stand in the sidecar itself; more in a box, a trip of its own.
+//! Up to [`INLINE_BYTES`] bytes stand in the struct itself. More are in a box, a trip of its own.
 //!
-//! Invariant: every user key of the block begins with the prefix, and the heads ascend. A block
-//! whose entries do not decode, or do not ascend in their heads, gets no sidecar, and the plain
-//! search says what is wrong with it.
+//! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block whose
+//! entries do not decode, or whose heads do not ascend, gets none; the plain search finds the damage.
 //!
-//! What a head decides: entries with a smaller head are before the target, those with a larger one
-//! behind it. Equal heads decide nothing: there the entries themselves are compared, from the first
-//! of them on ([`super::search`]).
+//! Entries with a smaller head are before the target, entries with a larger head behind it. Equal heads
+//! decide nothing: from the first of them on, the entries themselves are compared ([`super::search`]).
 
 use std::ops::Range;
 
@@ -34,17 +32,17 @@ use super::entry::{Entry, KeyBuffer};
 /// Heads that are compared together: a cache line.
 const LANES: usize = 16;
 
-/// Longer rows of heads are halved until they are this short.
+/// A longer row of heads is halved until it is this short.
 const LINEAR_HEADS: usize = 128;
 
 /// Enough for 32 entries and a prefix of 32 bytes, or 48 entries without one: a 4 KiB block of
 /// entries of 85 bytes and more.
 const INLINE_BYTES: usize = 288;
 
-/// Entries of which the first walk notes where they lie: those of a block of the usual size.
+/// The first walk notes so many offsets: those of a block of the usual size.
 const NOTED_OFFSETS: usize = 64;
 
-/// Blocks whose offsets fit into 16 bits.
+/// Offsets of blocks up to this size fit into 16 bits.
 const NARROW_BLOCK_BYTES: usize = 1 << 16;
 
 /// See the module.
@@ -63,16 +61,17 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// Where the heads are equal: how many bytes the target has in common with the entry's user
-    /// key, if that is so long; the target may have more. `None`: the entry's user key is larger.
+    /// Where the heads are equal: so many bytes are common to the target and the entry's user key, if
+    /// that key is so long. `None`: the entry's user key is larger.
     pub same_bytes: Option<usize>,
 }
 
 impl KeyHeads {
-    /// A sidecar for a block of internal keys. `None` when the block allows none, or is empty.
+    /// The heads of a block of internal keys, whose entries are the first `entries_bytes`. `None` for a
+    /// block that is empty, damaged or out of order.
     ///
-    /// Part of every miss. So nothing is copied or allocated on the way, the block is walked twice
-    /// instead: the size of the rows is known when they are filled.
+    /// Every cache miss does this. So the block is walked twice: the first walk finds the size of the
+    /// rows, and nothing has to be copied or allocated twice.
     pub fn of(block: &[u8], entries_bytes: usize) -> Option<KeyHeads> {
         let mut offsets = [0; NOTED_OFFSETS];
         let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut offsets)?;
@@ -116,7 +115,7 @@ impl KeyHeads {
         ascending.then_some(KeyHeads { entries, prefix_bytes, offset_bytes, inline, boxed })
     }
 
-    /// Bytes of memory behind the sidecar, itself excluded.
+    /// Bytes of memory behind the heads, themselves excluded.
     pub fn heap_bytes(&self) -> usize {
         self.boxed.len()
     }
@@ -145,8 +144,7 @@ impl KeyHeads {
         Some(Candidate { offset, head, same_bytes })
     }
 
-    /// What the user key at `place` begins with, into `key`: as much of it as the sidecar knows.
-    /// Zeros follow a user key that is shorter.
+    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user key.
     pub fn key_start(&self, candidate: Candidate, key: &mut KeyBuffer) {
         key.clear();
         key.extend_from_slice(self.parts().2);
@@ -164,20 +162,20 @@ impl KeyHeads {
     }
 }
 
-/// What makes the order of unsigned numbers that of signed ones.
+/// Flipped, it makes the order of unsigned numbers that of signed ones.
 const SIGN: u32 = 1 << 31;
 
-/// What the rows of a sidecar are made of.
+/// What the first walk over a block finds.
 struct FirstWalk {
     /// At least one.
     entries: usize,
-    /// Where the common prefix of all user keys lies: it is the front of the first one.
+    /// The common prefix of all user keys: the front of the first one.
     prefix: Range<usize>,
 }
 
 impl FirstWalk {
-    /// Notes where the first entries lie. `None`: there are no entries, or they do not decode as internal
-    /// keys.
+    /// Notes the offsets of the first entries. `None`: there are no entries, or they do not decode as
+    /// internal keys.
     fn over(entries: &[u8], offsets: &mut [u32; NOTED_OFFSETS]) -> Option<FirstWalk> {
         let (mut count, mut offset, mut key_bytes) = (0, 0, 0);
         let mut prefix = 0..0;
@@ -207,9 +205,9 @@ impl FirstWalk {
     }
 }
 
-/// Fills the rows of heads and offsets, each as long as the block has entries; its [`FirstWalk`] is known,
-/// so every entry decodes, and all keys have the prefix. `noted` says where all entries lie, or nothing:
-/// entries that need not be walked to are decoded beside each other. `false`: the heads do not ascend.
+/// Fills the rows of heads and offsets, an item for each entry. After the [`FirstWalk`] every entry
+/// decodes and every key has the prefix. `noted` holds the offsets of all entries, or none. With them the
+/// processor decodes several entries at once. `false`: the heads do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are

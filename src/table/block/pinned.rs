@@ -1,7 +1,7 @@
 //! [`PinnedBlock`]: a block that a cursor keeps, with the address of its entries beside it.
 //!
-//! A step of a scan asks for the entries each time. From the handle that keeps the block they are
-//! three loads and two checks away: a fifth of what the step costs.
+//! Every step of a scan asks for the entries. By way of the handle that keeps the block they are three
+//! loads and two checks away, a fifth of the cost of a step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).
@@ -26,7 +26,7 @@ pub(crate) unsafe trait PinsBlock: Deref<Target = Block> {}
 // SAFETY: a shared reference leads to one block, which cannot change or move meanwhile.
 unsafe impl PinsBlock for &Block {}
 
-/// How a table's cursor keeps a block.
+/// How a table's cursor keeps a block: one of the cache, or one of its own.
 pub(crate) enum BlockPin {
     Cached(Arc<Resident<Block>>),
     Private(Arc<Block>),
@@ -44,7 +44,7 @@ impl Deref for BlockPin {
     }
 }
 
-// SAFETY: either `Arc` leads to one block, whose count it holds; nothing changes a shared block.
+// SAFETY: either `Arc` leads to one block and keeps it alive; nothing changes a shared block.
 unsafe impl PinsBlock for BlockPin {}
 
 /// See the module.
@@ -60,7 +60,7 @@ unsafe impl<B: Sync> Sync for PinnedBlock<B> {}
 
 impl<B: PinsBlock> PinnedBlock<B> {
     pub fn new(block: B) -> PinnedBlock<B> {
-        // By way of the bytes that promise to stay where they are.
+        // From the bytes that promise not to move (`StableBytes`).
         let entries = &block.stable_bytes()[..block.entries().len()];
         PinnedBlock { entries: NonNull::from(entries), block }
     }

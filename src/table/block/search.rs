@@ -1,7 +1,7 @@
 //! Finds one key in a data block, without building the keys it passes.
 //!
-//! A cursor copies each key it passes, since the next one may share its prefix. A point lookup needs
-//! less: how many bytes the entry before has in common with the target, `matched`.
+//! A cursor copies every key that it passes, since the next key may share its prefix. A point lookup
+//! needs less: `matched`, the number of bytes that the entry before has in common with the target.
 //!
 //! ```text
 //! target          a p p l e
@@ -11,9 +11,9 @@
 //! shared < 3      a larger byte within the first three: behind the target, which is absent
 //! ```
 //!
-//! That reasons about user keys, while `shared` counts bytes of internal keys. So where the entry
-//! before ends with the matched bytes (its next byte belongs to its trailer), and the entry shares
-//! more, the cursor decides. It is also the oracle of the tests.
+//! The table is about user keys, but `shared` counts bytes of internal keys. If the user key before ends
+//! with the matched bytes and the entry shares more, it shares bytes of a trailer. Then a cursor decides,
+//! which is also the oracle of the tests.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl Block {
                 });
             }
         };
-        // Nearly always it is this very entry. All bytes that it shares with the one before are known
+        // Nearly always this entry is the one. The bytes that it shares with the entry before are known
         // to be the target's, so the suffix decides.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
@@ -123,8 +123,8 @@ impl Block {
         self.restart(low)
     }
 
-    /// Looks from the entry at `offset` on; all entries before it are before the target. Where that
-    /// entry's user key has `same_bytes` bytes, they are the first ones of the target.
+    /// Searches from the entry at `offset` on; all entries before it are before the target. The first
+    /// `same_bytes` bytes of that entry's user key, if it has so many, are the target's.
     fn walk(
         &self,
         mut offset: usize,
@@ -174,7 +174,7 @@ impl Block {
         Ok(SearchResult::PastEnd)
     }
 
-    /// The plain way, for versions of one key and keys that continue another's trailer.
+    /// The plain search, for versions of one key and for keys that share bytes of a trailer.
     fn find_by_cursor(
         &self,
         user_key: &[u8],

@@ -1,19 +1,19 @@
 //! The table's part of `Db::multi_get`: many keys in one table.
 //!
-//! The steps are those of one lookup ([`super`]). Each is taken for all keys before the next
-//! one, so that the trips to memory of different keys overlap:
+//! The steps are those of one lookup ([`super`]). Each step is taken for all keys before the next
+//! step, so that the trips to memory of different keys overlap:
 //!
 //! ```text
-//! 1  prefetch_filter                   the filter's lines are on their way
+//! 1  prefetch_filter                   fetches the filter's lines
 //! 2  filter_says_maybe_together        the filter answers for all keys
 //! 3  find_block                        index: the block of each key
-//!    BlockPosition::prefetch_slot      then, a trip to memory apart: the slot of each block,
-//!    BlockPosition::prefetch_block     what a search of it reads first,
-//!    BlockPosition::find_entry         and the one entry worth reading
+//!    BlockPosition::prefetch_slot      fetches the slot of the block
+//!    BlockPosition::prefetch_block     then what a search of the block reads first
+//!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries
 //! ```
 //!
-//! A single lookup uses the first step too, for the deepest of its tables: the processor looks far
+//! A single lookup uses the first step too, for the deepest of its tables. The processor looks far
 //! enough ahead to start the other trips itself.
 
 use crate::stats::{FileTicker, ThreadTickers, Ticker};

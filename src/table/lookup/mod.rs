@@ -218,7 +218,7 @@ impl Table {
 pub(crate) struct BlockPosition<'g> {
     pub(super) index: &'g TableIndex,
     pub(super) block: usize,
-    /// The block, if it is in memory, and what it says of the key: once [`Self::find_entry`] has asked.
+    /// The block and what it says of the key. Set by [`Self::find_entry`] if the block is in memory.
     pub(super) known: Option<(Lease<'g, Block>, SeekStart)>,
 }
 

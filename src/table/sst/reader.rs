@@ -8,6 +8,8 @@ use crate::cache::BlockCache;
 use crate::cursor::Cursor;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::filter::FilterReader;
 use crate::fs::{Fs, RealFs};
@@ -27,7 +29,24 @@ use crate::table::verify::TableCheck;
 
 /// Looks into one table file: any that RocksDB wrote with format_version 2 to 7, or Maypole.
 ///
-/// Range deletions are told and not applied: the entries are what is stored.
+/// Range deletions are listed and not applied: the entries are what is stored.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// use maypole::table::SstReader;
+///
+/// let table = SstReader::open(&path)?;
+/// let mut entries = table.entries();
+/// while let Some(entry) = entries.next_entry()? {
+///     println!("{entry}");
+/// }
+/// assert!(table.may_contain(b"apple")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SstReader {
     table: Arc<Table>,
 }
@@ -39,11 +58,20 @@ const READER_AHEAD_BYTES: usize = 256 << 10;
 
 impl SstReader {
     /// Opens a file. Reads its footer, metaindex, properties and range deletions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the file cannot be read, [`Error::Corruption`] when what is read is damaged,
+    /// [`Error::Unsupported`] when the table needs what this build does not have.
     pub fn open(path: impl AsRef<Path>) -> Result<SstReader> {
         SstReader::open_in(&RealFs, path)
     }
 
     /// As [`SstReader::open`], in another file system.
+    ///
+    /// # Errors
+    ///
+    /// As [`SstReader::open`].
     pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<SstReader> {
         let context = TableContext {
             cache: BlockCache::new(READER_CACHE_BYTES),
@@ -66,7 +94,7 @@ impl SstReader {
         self.table.footer()
     }
 
-    /// Names and places of the metadata blocks.
+    /// Names and handles of the metadata blocks.
     pub fn metaindex(&self) -> &[(String, BlockHandle)] {
         self.table.metaindex()
     }
@@ -82,8 +110,12 @@ impl SstReader {
         SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
     }
 
-    /// The stored filter: one reader, several where it is partitioned, none where there is no filter
-    /// or none that can be asked.
+    /// The stored filter: several readers if it is partitioned, none if there is no filter or none that
+    /// can be asked.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or a block of the filter is damaged.
     pub fn filters(&self) -> Result<Vec<FilterReader>> {
         match self.read_filter()? {
             None => Ok(Vec::new()),
@@ -126,8 +158,12 @@ impl SstReader {
         }))
     }
 
-    /// Whether the filter lets a key through: by itself and by its prefix, as far as the filter
-    /// holds either. `true` also without a filter.
+    /// Whether the filter lets a key through. The key and its prefix are both asked, where the filter
+    /// holds both. `true` also without a filter.
+    ///
+    /// # Errors
+    ///
+    /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         let guard = pin();
         let filter = self.table.filter(&guard)?;
@@ -141,8 +177,12 @@ impl SstReader {
         self.table.range_may_match(lower, upper)
     }
 
-    /// Reads the whole file: every checksum, the order of the keys, their number, their place
-    /// between the index's separators; and asks the filter for every key. Damage is an error.
+    /// Reads the whole file. Checks every checksum, the number of the keys, that they ascend, and that
+    /// each lies between the separators of its block. Asks the filter for every key.
+    ///
+    /// # Errors
+    ///
+    /// The first damage found, or what kept the file from being read.
     pub fn verify(&self) -> Result<TableCheck> {
         self.table.verify()
     }
@@ -163,6 +203,18 @@ impl SstReader {
 }
 
 /// A tombstone for the keys from `start` to before `end`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.delete_range(b"a", b"b")?;
+/// # writer.finish()?;
+/// let ranges = maypole::table::SstReader::open(&path)?.range_deletions();
+/// assert_eq!((&ranges[0].start[..], &ranges[0].end[..]), (&b"a"[..], &b"b"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeDeletion {
     /// The first key deleted.
@@ -174,6 +226,18 @@ pub struct RangeDeletion {
 }
 
 /// The entries of a table, in order. Lends them: each lives until the next call.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let mut entries = maypole::table::SstReader::open(&path)?.entries();
+/// assert_eq!(entries.next_entry()?.unwrap().user_key, b"apple");
+/// assert!(entries.next_entry()?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SstEntries {
     cursor: TableCursor,
     started: bool,
@@ -181,6 +245,10 @@ pub struct SstEntries {
 
 impl SstEntries {
     /// The next entry; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or is damaged. No entry follows.
     pub fn next_entry(&mut self) -> Result<Option<SstEntry<'_>>> {
         if self.started {
             if self.cursor.valid() {
@@ -205,11 +273,23 @@ impl SstEntries {
 
 /// One stored entry. Prints as RocksDB's `sst_dump --command=scan --output_hex` does:
 /// `'6B6579' seq:7, type:1 => 76616C7565`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let mut entries = maypole::table::SstReader::open(&path)?.entries();
+/// let entry = entries.next_entry()?.unwrap();
+/// assert_eq!(entry.to_string(), "'6170706C65' seq:0, type:1 => 726564");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SstEntry<'a> {
     /// The key that was written.
     pub user_key: &'a [u8],
-    /// Its place in the order of all writes.
+    /// Its position in the order of all writes.
     pub sequence: SequenceNumber,
     /// RocksDB's type byte: 0 deletion, 1 value, 2 merge operand, 7 single deletion, …
     pub kind: u8,

@@ -17,9 +17,9 @@ use crate::table::options::{Dialect, TableOptions, TableSummary};
 /// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
 /// entry each.
 ///
-/// The file has its name once [`SstWriter::finish`] has made it whole. Until then it is written
-/// beside it, under a name of its own that ends in `.tmp`, and a writer that is dropped or fails
-/// removes that: nothing is left, and an older file of the name stays as it was.
+/// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
+/// name beside it that ends in `.tmp`. A writer that fails or is dropped removes the temporary file;
+/// an older file of the name stays as it was.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -37,16 +37,15 @@ pub struct SstWriter {
     path: PathBuf,
     /// The internal key of the entry being added; kept for its memory.
     internal_key: Vec<u8>,
-    /// Begin and end of the range deletions, which may come in any order.
+    /// Start and end of the range deletions, which may come in any order.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A file that has no name of its own yet. It goes when this is dropped before it has.
+/// A file under its temporary name. It is removed if this is dropped before the file has its own.
 struct Unfinished {
     fs: Arc<dyn Fs>,
     named: bool,
-    /// Not the name that the file will have. That one may be another's by now, such as of a second
-    /// writer that took this one's place: removing it would take a whole file away.
+    /// Only this name is removed. The file's own name may belong to another writer's whole file.
     temporary: PathBuf,
 }
 
@@ -63,12 +62,21 @@ impl Drop for Unfinished {
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
 impl SstWriter {
-    /// Begins a file. It replaces one that has this name when it is finished.
+    /// Starts a file. When it is finished it replaces an older file of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for an option out of its range, [`Error::Io`] when the file cannot be
+    /// created.
     pub fn create(path: impl AsRef<Path>, options: TableOptions) -> Result<SstWriter> {
         SstWriter::create_in(Arc::new(RealFs), path, options)
     }
 
     /// As [`SstWriter::create`], in another file system.
+    ///
+    /// # Errors
+    ///
+    /// As [`SstWriter::create`].
     pub fn create_in(
         fs: Arc<dyn Fs>,
         path: impl AsRef<Path>,
@@ -86,25 +94,37 @@ impl SstWriter {
         Ok(SstWriter { builder, unfinished, path, internal_key: Vec::new(), ranges: Vec::new() })
     }
 
-    /// Adds a value. The key must be above all keys before it.
+    /// Adds a value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] unless the key is above all keys before it, and key and value
+    /// together have at most 2^30 bytes; [`Error::Io`] when the file cannot be written.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(key, EntryKind::Value, value)
     }
 
     /// Adds a tombstone: ingested, it hides older entries of the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`SstWriter::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.add(key, EntryKind::Deletion, &[])
     }
 
-    /// Adds a tombstone for all keys from `begin` to before `end`: ingested, it hides older entries
-    /// of those keys, but none of this file. Ranges may come in any order. Where `end` is `begin`
-    /// there is nothing to delete; an `end` before it is refused.
-    pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
-        if begin > end {
-            return Err(reversed_range(begin, end));
+    /// Adds a tombstone for all keys from `start` to before `end`: ingested, it hides older entries
+    /// of those keys, but none of this file. Ranges may come in any order; an empty one is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] when `end` is before `start`.
+    pub fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
+        if start > end {
+            return Err(reversed_range(start, end));
         }
-        if begin < end {
-            self.ranges.push((begin.to_vec(), end.to_vec()));
+        if start < end {
+            self.ranges.push((start.to_vec(), end.to_vec()));
         }
         Ok(())
     }
@@ -131,9 +151,12 @@ impl SstWriter {
         self.builder.estimated_file_bytes()
     }
 
-    /// Completes the file, gives it its name, and makes both durable. At least one entry, which may
-    /// be a range deletion, is needed: [`Error::InvalidArgument`] without, as in RocksDB. After an
-    /// error before the file has its name nothing is left of it.
+    /// Completes the file, gives it its name, and makes both durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] without any entry or range deletion, as in RocksDB; [`Error::Io`] when
+    /// the file cannot be written, named or synced. Nothing is left of a file that has no name yet.
     pub fn finish(mut self) -> Result<TableSummary> {
         if self.entries() == 0 {
             let path = self.path.display();

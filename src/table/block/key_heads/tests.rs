@@ -35,7 +35,7 @@ fn build(keys: &BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>, value_bytes: usize)
     Block::new(BlockBytes::copy_from(builder.finish())).unwrap()
 }
 
-/// Asks a block with its sidecar and the same block without one.
+/// Asks a block with key heads and the same block without one.
 fn assert_same_answers(plain: &Block, target: &[u8]) {
     let mut fast = Block::new(BlockBytes::copy_from(plain.bytes())).unwrap();
     fast.add_key_heads();
@@ -63,7 +63,7 @@ fn assert_same_answers(plain: &Block, target: &[u8]) {
 }
 
 #[test]
-fn a_block_with_a_sidecar_answers_as_one_without() {
+fn a_block_with_key_heads_answers_as_one_without() {
     let mut random = Random(1);
     // Few different bytes make shared prefixes, shared trailers and zeros that look like
     // padding.
@@ -94,7 +94,7 @@ fn a_block_with_a_sidecar_answers_as_one_without() {
 }
 
 #[test]
-fn ordinary_blocks_of_every_size_get_a_sidecar_that_names_each_entry() {
+fn ordinary_blocks_of_every_size_get_key_heads_that_name_each_entry() {
     for (count, value_bytes) in [(1, 4), (30, 100), (40, 40), (500, 8), (900, 200)] {
         let user = |i: usize| format!("user{:08}", i * 3).into_bytes();
         let keys = (0..count).map(|i| (user(i), std::cmp::Reverse(pack(5, 1)))).collect();
@@ -115,7 +115,7 @@ fn ordinary_blocks_of_every_size_get_a_sidecar_that_names_each_entry() {
 }
 
 #[test]
-fn a_block_out_of_order_gets_no_sidecar() {
+fn a_block_out_of_order_gets_no_key_heads() {
     let mut builder = BlockBuilder::new(1);
     for user in [&b"ab"[..], b"b", b"aa", b"c"] {
         builder.add(&internal_key(user, 1, 1), b"");
@@ -127,7 +127,7 @@ fn a_block_out_of_order_gets_no_sidecar() {
 }
 
 #[test]
-fn damage_never_panics_and_is_found_as_without_a_sidecar() {
+fn damage_never_panics_and_is_found_as_without_key_heads() {
     let mut builder = BlockBuilder::new(4);
     for i in 0..40u8 {
         builder.add(&internal_key(&[b'k', i / 8, i], u64::from(i), 1), b"value");
