@@ -12,9 +12,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::family::{Family, FilterEncoding, KeyHash};
+use super::hashes::HashList;
 use super::reader::FilterReader;
-
-use super::{Family, FilterEncoding, FilterSpec, HashList, KeyHash, Target, bloom, burr, ribbon};
+use super::spec::{FilterSpec, Target};
+use super::{bloom, burr, ribbon};
 use crate::memory::LineBuf;
 
 /// Collects the key hashes of one table.

@@ -5,7 +5,7 @@
 //! the new copy together at every doubling (up to 3 × 8 bytes a key at the peak, and a copy of
 //! everything); chunks cost at most one unfilled chunk.
 
-use super::KeyHash;
+use super::family::KeyHash;
 
 /// Hashes in a full chunk: 64 KiB.
 const CHUNK_HASHES: usize = 8192;

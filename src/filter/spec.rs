@@ -14,7 +14,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Family, sizing};
+use super::bloom::sizing::bloom_millibits_for_fpr;
+use super::family::Family;
 
 /// Which filter a table gets.
 ///
@@ -53,7 +54,7 @@ impl Target {
     pub fn bloom_millibits(self) -> u32 {
         match self {
             Target::MillibitsPerKey(millibits) | Target::LikeBloom(millibits) => millibits,
-            Target::Fpr(fpr) => sizing::bloom_millibits_for_fpr(fpr),
+            Target::Fpr(fpr) => bloom_millibits_for_fpr(fpr),
         }
     }
 }

@@ -40,8 +40,9 @@
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use super::partition::{CLASSES, Grouping, Window};
+use super::partition::{Grouping, Window};
 use super::row::{Row, Word, equation, start};
+use super::shape::CLASSES;
 
 /// What elimination makes of one layer.
 pub(super) struct Banded<R> {

@@ -40,7 +40,8 @@
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use super::row::{MAX_COLUMNS, mix};
+use super::row::mix;
+use super::shape::{MAX_COLUMNS, Shape};
 
 /// Layers of a filter. Each takes nine tenths of the keys that reach it, so nobody needs more.
 pub(super) const MAX_LAYERS: usize = 16;
@@ -53,40 +54,6 @@ pub(super) const READABLE_BYTES: usize = 32;
 
 const FIXED_BYTES: usize = 16;
 const MAGIC_AND_VERSION: [u8; 4] = *b"bur\x01";
-
-/// How the start positions of a layer are cut into buckets and classes. It follows from the width.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shape {
-    /// w: coefficients of a row, slots of a block. 32 or 64.
-    pub width: u32,
-    /// Start positions of a bucket in class 0, counted from its right end.
-    pub lo: u32,
-    /// Start positions in classes 0 and 1.
-    pub up: u32,
-}
-
-impl Shape {
-    /// The class limits are part of the format. Measured: the optimum is flat, and these are in it.
-    pub const fn of_width(width: u32) -> Shape {
-        if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
-    }
-
-    /// Start positions of a bucket.
-    pub const fn bucket(self) -> u32 {
-        1 << self.bucket_shift()
-    }
-
-    /// The binary logarithm of [`Shape::bucket`].
-    pub const fn bucket_shift(self) -> u32 {
-        self.width.trailing_zeros() + 1
-    }
-
-    /// How many start positions, from the right, a bucket keeps with threshold 0, 1, 2, 3: a byte
-    /// each.
-    pub const fn limits(self) -> u32 {
-        self.lo << 8 | self.up << 16 | self.bucket() << 24
-    }
-}
 
 /// Where one layer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

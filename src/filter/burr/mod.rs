@@ -49,11 +49,14 @@
 //! chains of elimination run side by side (`banding`).
 
 mod banding;
-mod geometry;
 mod kernel;
-mod layout;
+pub(super) mod layout;
 mod partition;
+#[cfg(any(test, doc))]
+mod plain;
+pub(super) mod query;
 mod row;
+mod shape;
 pub(super) mod sizing;
 mod solve;
 #[cfg(test)]
@@ -61,35 +64,32 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use super::cpu::{Isa, dispatch};
+use super::hashes::HashList;
+use super::spec::Target;
+use crate::memory::LineBuf;
 use banding::Banded;
-use kernel::{Isa, Kernel, Task, Vector};
+use kernel::{Kernels, Lanes};
 use layout::{Layout, MAX_LAYERS};
 use row::{Row, Row32, Row64, Word};
 use sizing::Plan;
-
-use super::{HashList, Target};
-use crate::memory::LineBuf;
-
-pub(super) use geometry::BurrGeometry;
-#[cfg(any(test, fuzzing))]
-pub(super) use layout::repair;
 
 /// The filter of `hashes`. `None` when they are too few, so that a Bloom filter serves them better;
 /// or too many for the format (some 3 billion).
 pub(super) fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let chunks: Vec<&[u64]> = hashes.chunks().collect();
-    build_with(Kernel::detect(), Plan::for_keys(hashes.len())?, &chunks, target)
+    build_with(Isa::detect(), Plan::for_keys(hashes.len())?, &chunks, target)
 }
 
-fn build_with(kernel: Kernel, plan: Plan, chunks: &[&[u64]], target: Target) -> Option<LineBuf> {
+fn build_with(isa: Isa, plan: Plan, chunks: &[&[u64]], target: Target) -> Option<LineBuf> {
     match plan.width {
-        32 => build_rows::<Row32>(kernel, plan, chunks, target),
-        _ => build_rows::<Row64>(kernel, plan, chunks, target),
+        32 => build_rows::<Row32>(isa, plan, chunks, target),
+        _ => build_rows::<Row64>(isa, plan, chunks, target),
     }
 }
 
-fn build_rows<R: Row<Word: Vector>>(
-    kernel: Kernel,
+fn build_rows<R: Row<Word: Lanes>>(
+    isa: Isa,
     plan: Plan,
     chunks: &[&[u64]],
     target: Target,
@@ -106,7 +106,7 @@ fn build_rows<R: Row<Word: Vector>>(
     // The columns are chosen only now, when it is known what the layers take: so the size is met.
     let slots: Vec<u32> = layers.iter().map(|layer| layer.rows.len() as u32).collect();
     let layout = sizing::fit(R::Word::SHAPE, &slots, bumped.len(), keys, target)?;
-    Some(store(kernel, &layout, &layers, &bumped))
+    Some(store(isa, &layout, &layers, &bumped))
 }
 
 /// Adds a layer; returns the keys it bumped, by the hashes they have in the next one.
@@ -119,8 +119,8 @@ fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]
 }
 
 /// Solves the layers and writes all parts of the filter.
-fn store<R: Row<Word: Vector>>(
-    kernel: Kernel,
+fn store<R: Row<Word: Lanes>>(
+    isa: Isa,
     layout: &Layout,
     layers: &[Banded<R>],
     left: &[u64],
@@ -130,7 +130,9 @@ fn store<R: Row<Word: Vector>>(
     for (i, layer) in layers.iter().enumerate() {
         let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
         let segments = &mut block[segments_at[i]..thresholds_at[0]];
-        kernel.run(Solve { rows: &layer.rows, columns: layout.columns, low_blocks, segments });
+        dispatch!(isa, kernels => {
+            kernels.solve(&layer.rows, layout.columns, low_blocks, segments)
+        });
         let bytes = &mut block[thresholds_at[i]..];
         for (byte, thresholds) in bytes.iter_mut().zip(layer.thresholds.chunks(4)) {
             *byte = thresholds.iter().rev().fold(0, |byte, threshold| byte << 2 | threshold);
@@ -145,21 +147,4 @@ fn store<R: Row<Word: Vector>>(
     }
     layout.encode(&mut block);
     block
-}
-
-/// Back substitution of one layer.
-struct Solve<'a, R> {
-    rows: &'a [R],
-    columns: u32,
-    low_blocks: u32,
-    segments: &'a mut [u8],
-}
-
-impl<R: Row<Word: Vector>> Task for Solve<'_, R> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        isa.solve(self.rows, self.columns, self.low_blocks, self.segments);
-    }
 }

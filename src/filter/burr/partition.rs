@@ -11,8 +11,8 @@
 //!
 //! The start is monotone in the hash, so a window is a range of hashes.
 
-use super::layout::Shape;
 use super::row::start;
+use super::shape::{CLASSES, Shape};
 
 /// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window are
 /// 256 KiB with w = 32 and 512 KiB with w = 64: they stay in the second-level cache.
@@ -21,8 +21,10 @@ const WINDOW_BUCKETS: u32 = 512;
 /// More windows than this would be more open cache lines than the first pass can keep.
 const MAX_WINDOWS: u32 = 1024;
 
-/// Classes of a bucket.
-pub(super) const CLASSES: usize = 3;
+/// Buckets of a window, in a layer of so many.
+pub(super) fn window_buckets(buckets: u32) -> u32 {
+    WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two()
+}
 
 /// Maps hashes to groups.
 #[derive(Clone, Copy)]
@@ -47,9 +49,8 @@ pub(super) struct Window {
 impl Grouping {
     pub fn new(starts: u32, shape: Shape) -> Grouping {
         let buckets = starts.div_ceil(shape.bucket());
-        let window_buckets = WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two();
-        let bucket_shift = shape.bucket_shift();
-        Grouping { starts, shape, bucket_shift, window_shift: window_buckets.ilog2() }
+        let window_shift = window_buckets(buckets).ilog2();
+        Grouping { starts, shape, bucket_shift: shape.bucket_shift(), window_shift }
     }
 
     pub fn buckets(&self) -> u32 {

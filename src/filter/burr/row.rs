@@ -12,13 +12,10 @@
 //! a monotone function of them: the middle of a product is not. And which keys a layer bumps depends
 //! on their start, so the next layer starts from a full mix.
 
-use super::layout::Shape;
+use super::shape::Shape;
 
 /// An odd number without structure: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The most columns a filter has; also the bits of a fingerprint before it is cut.
-pub const MAX_COLUMNS: u32 = 32;
 
 /// The coefficients of a row: 32 or 64 bits, the *width* of the ribbon.
 pub(super) trait Word: Copy + Default + Eq + Send + Sync + 'static {

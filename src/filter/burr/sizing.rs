@@ -8,10 +8,10 @@
 //! `2^-r (1 + p)`, as that part answers wrongly twice as often. That is up to 0.086 bit a key worse
 //! than the bound would allow (at p = 0.44): whole columns are the best buy.
 
-use super::layout::{Layout, MAX_TAGS, Shape};
-use super::row::MAX_COLUMNS;
-use crate::filter::Target;
-use crate::filter::sizing::bloom_fpr;
+use super::layout::{Layout, MAX_TAGS};
+use super::shape::{MAX_COLUMNS, Shape};
+use crate::filter::bloom::sizing::bloom_fpr;
+use crate::filter::spec::Target;
 
 /// Fewest keys worth a ribbon: with fewer, whole blocks and the trailer eat what is saved.
 const MIN_KEYS: usize = 256;

@@ -1,4 +1,4 @@
-//! The grid of a filter: how many blocks of slots, how many columns each, where they lie.
+//! The stored form of a Ribbon filter: how many blocks of slots, how many columns each, where they lie.
 //!
 //! ```text
 //! OFFSET      SIZE  MEANING
@@ -18,7 +18,7 @@
 //! is not in the trailer: it follows from S. Therefore the trailer is checked against the length of
 //! the block, and what does not fit is no filter at all.
 //!
-//! Invariant of every [`Grid`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `narrow < blocks`, and all
+//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `narrow < blocks`, and all
 //! segments of all blocks lie below `segments`.
 
 /// Slots of a block: the width of the band.
@@ -27,14 +27,14 @@ pub const BLOCK_SLOTS: u32 = 128;
 pub const SEGMENT_BYTES: usize = 16;
 /// Bytes behind the segments.
 pub const TRAILER_BYTES: usize = 5;
-/// A key has no more result bits than this.
+/// A key has no more fingerprint bits than this.
 pub const MAX_COLUMNS: u32 = 32;
 /// First byte of the trailer.
 pub const MARKER: u8 = 0xfe;
 
 /// Blocks and columns of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
+pub struct Layout {
     blocks: u32,
     /// Columns of a wide block.
     columns: u32,
@@ -42,24 +42,24 @@ pub struct Grid {
     narrow: u32,
 }
 
-impl Grid {
+impl Layout {
     /// `None` when there are fewer than 2 blocks, more than 24 bits can count, or no segment.
     /// Segments beyond 32 columns are never read, as in RocksDB.
-    pub fn new(blocks: u32, segments: usize) -> Option<Grid> {
+    pub fn new(blocks: u32, segments: usize) -> Option<Layout> {
         if !(2..1 << 24).contains(&blocks) || segments == 0 {
             return None;
         }
         let blocks_wide = blocks as usize;
         let columns = segments.div_ceil(blocks_wide);
         if columns > MAX_COLUMNS as usize {
-            return Some(Grid { blocks, columns: MAX_COLUMNS, narrow: 0 });
+            return Some(Layout { blocks, columns: MAX_COLUMNS, narrow: 0 });
         }
         let narrow = (columns * blocks_wide - segments) as u32;
-        Some(Grid { blocks, columns: columns as u32, narrow })
+        Some(Layout { blocks, columns: columns as u32, narrow })
     }
 
-    /// The grid and the seed of a stored filter block, or why it is none.
-    pub fn parse(filter: &[u8]) -> Result<(Grid, u8), &'static str> {
+    /// The layout and the seed of a stored filter block, or why it is none.
+    pub fn parse(filter: &[u8]) -> Result<(Layout, u8), &'static str> {
         let Some((segments, &[MARKER, seed, b0, b1, b2])) = filter.split_last_chunk() else {
             return Err("not a Ribbon filter");
         };
@@ -67,9 +67,9 @@ impl Grid {
             return Err("a Ribbon filter whose length is not a number of segments");
         }
         let blocks = u32::from_le_bytes([b0, b1, b2, 0]);
-        let grid = Grid::new(blocks, segments.len() / SEGMENT_BYTES)
+        let layout = Layout::new(blocks, segments.len() / SEGMENT_BYTES)
             .ok_or("a Ribbon filter with too few blocks or segments")?;
-        Ok((grid, seed))
+        Ok((layout, seed))
     }
 
     /// The last five bytes of the filter block.
@@ -130,24 +130,24 @@ mod tests {
     fn the_blocks_tile_the_segments() {
         for blocks in [2u32, 3, 7, 100] {
             for segments in 1..=blocks as usize * 32 {
-                let grid = Grid::new(blocks, segments).unwrap();
+                let layout = Layout::new(blocks, segments).unwrap();
                 let mut next = 0;
                 for block in 0..blocks {
-                    assert_eq!(grid.first_segment(block), next);
-                    next += grid.columns_of(block) as usize;
+                    assert_eq!(layout.first_segment(block), next);
+                    next += layout.columns_of(block) as usize;
                 }
-                assert_eq!((next, grid.segments()), (segments, segments));
+                assert_eq!((next, layout.segments()), (segments, segments));
             }
         }
     }
 
     #[test]
     fn a_trailer_round_trips() {
-        let grid = Grid::new(0x010203, 0x010203 * 3 - 5).unwrap();
-        let mut filter = vec![0; grid.segments() * SEGMENT_BYTES];
-        filter.extend(grid.trailer(200));
-        assert_eq!(Grid::parse(&filter), Ok((grid, 200)));
-        assert_eq!(filter.len(), grid.stored_bytes());
+        let layout = Layout::new(0x010203, 0x010203 * 3 - 5).unwrap();
+        let mut filter = vec![0; layout.segments() * SEGMENT_BYTES];
+        filter.extend(layout.trailer(200));
+        assert_eq!(Layout::parse(&filter), Ok((layout, 200)));
+        assert_eq!(filter.len(), layout.stored_bytes());
     }
 
     #[test]
@@ -157,27 +157,27 @@ mod tests {
             filter.extend([MARKER, 7, blocks as u8, (blocks >> 8) as u8, (blocks >> 16) as u8]);
             filter
         };
-        assert!(Grid::parse(&well_formed(64, 2)).is_ok());
+        assert!(Layout::parse(&well_formed(64, 2)).is_ok());
         for length in 0..=6 {
-            assert!(Grid::parse(&vec![0; length]).is_err());
-            assert!(Grid::parse(&vec![MARKER; length]).is_err());
+            assert!(Layout::parse(&vec![0; length]).is_err());
+            assert!(Layout::parse(&vec![MARKER; length]).is_err());
         }
         for segment_bytes in [0, 1, 15, 17, 63, 65] {
-            assert!(Grid::parse(&well_formed(segment_bytes, 2)).is_err(), "{segment_bytes}");
+            assert!(Layout::parse(&well_formed(segment_bytes, 2)).is_err(), "{segment_bytes}");
         }
         for blocks in [0, 1] {
-            assert!(Grid::parse(&well_formed(64, blocks)).is_err(), "{blocks} blocks");
+            assert!(Layout::parse(&well_formed(64, blocks)).is_err(), "{blocks} blocks");
         }
         for marker in (0..=255).filter(|&marker| marker != MARKER) {
             let mut filter = well_formed(64, 2);
             filter[64] = marker;
-            assert!(Grid::parse(&filter).is_err(), "marker {marker:#x}");
+            assert!(Layout::parse(&filter).is_err(), "marker {marker:#x}");
         }
         // One segment for 2^24 - 1 blocks: a poor filter, but a well-formed one.
-        let (sparse, _) = Grid::parse(&well_formed(16, (1 << 24) - 1)).unwrap();
+        let (sparse, _) = Layout::parse(&well_formed(16, (1 << 24) - 1)).unwrap();
         assert!(sparse.segments() == 1 && sparse.false_positive_rate() > 0.99);
         // Segments past the 32nd column are ignored.
-        let (capped, _) = Grid::parse(&well_formed(16 * 100, 2)).unwrap();
+        let (capped, _) = Layout::parse(&well_formed(16 * 100, 2)).unwrap();
         assert_eq!((capped.columns(), capped.segments()), (32, 64));
     }
 }
