@@ -58,6 +58,7 @@ use super::arena::{ALIGNMENT, Arena, Bump};
 use crate::cursor::{Cursor, Step};
 use crate::encoding::key;
 use crate::error::Result;
+use crate::memory::prefetch;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
 /// With [`RISE_EIGHTHS`], enough for some ten million entries.
@@ -181,19 +182,6 @@ impl<'a> NodeRef<'a> {
         #[cfg(loom)]
         let _ = level;
     }
-}
-
-/// Starts to fetch the cache line at `address`.
-#[inline(always)]
-fn prefetch<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
 }
 
 /// What readers share. Entries are put in by its [`SkipListWriter`].
