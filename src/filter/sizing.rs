@@ -19,14 +19,14 @@ pub fn lower_bound_bits_per_key(fpr: f64) -> f64 {
 }
 
 /// The false-positive rate to expect of a bumped ribbon of so many stored bits for each of `keys`
-/// keys. `None` for so few or so many keys that a Bloom filter takes its place.
+/// keys. `None` for so few or so many keys that a Bloom filter is made instead.
 pub fn burr_fpr(keys: usize, millibits_per_key: u32) -> Option<f64> {
     let (_, fpr) = burr::sizing::expected(keys, Target::MillibitsPerKey(millibits_per_key))?;
     Some(fpr)
 }
 
 /// The stored bits for each of `keys` keys that a bumped ribbon with at most the rate `fpr` takes.
-/// `None` for so few or so many keys that a Bloom filter takes its place.
+/// `None` for so few or so many keys that a Bloom filter is made instead.
 pub fn burr_bits_per_key(keys: usize, fpr: f64) -> Option<f64> {
     let (bits_per_key, _) = burr::sizing::expected(keys, Target::Fpr(fpr))?;
     Some(bits_per_key)

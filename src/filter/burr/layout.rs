@@ -31,12 +31,12 @@
 //! ```
 //!
 //! Integers are little-endian. The size of every part follows from the trailer, and the sum must be
-//! the size of the filter; one byte more or less and the filter is not trusted. The check is there
-//! for two errors that cancel each other. What it covers is the trailer only: the payload is guarded
-//! by the checksum of the table's block.
+//! the size of the filter: with one byte more or less it is not trusted. The check is there for two
+//! errors that cancel each other. It covers the trailer only; the checksum of the table's block
+//! guards the payload.
 //!
-//! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. Whoever holds one may
-//! compute with its offsets without overflow, as all of them are below 2^32.
+//! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are below
+//! 2^32, so that computing with them does not overflow.
 
 use byteorder::{ByteOrder, LittleEndian};
 
@@ -251,8 +251,8 @@ fn check(trailer: &[u8]) -> u32 {
     covered.iter().fold(0, |sum, &byte| mix(sum ^ (u64::from(byte) + 1))) as u32
 }
 
-/// Makes the trailer at the end of `filter` one that is believed, as far as its fields allow: the magic and
-/// the check, and zeros in front or fewer bytes there, so that the parts add up.
+/// Makes the trailer at the end of `filter` one that is believed, as far as its fields allow: writes
+/// the magic and the check, and adds zeros or cuts bytes in front, so that the parts add up.
 #[cfg(any(test, fuzzing))]
 pub fn repair(filter: &mut Vec<u8>) {
     /// Larger filters are not made.

@@ -7,9 +7,9 @@
 //!              after the last layer: is its tag among the tags? (1 of 10,000)
 //! ```
 //!
-//! The threshold byte and the segments are fetched together: where they are follows from the hash
-//! alone. What the trailer says of deeper layers is read when it is needed, but for the number of
-//! start positions of layer 1, which spares 1 query of 20 a trip to the trailer.
+//! The threshold byte and the segments are fetched together: their addresses follow from the hash
+//! alone. The trailer is read only when a query reaches a deeper layer. The number of start positions
+//! of layer 1 is kept in the geometry, which spares 1 query of 20 that trip.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, has_tag, stored_slots};
@@ -21,7 +21,7 @@ use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::LineBuf;
 
-/// The shape of layer 0, and where the rest begins. Invariant: made from the [`Layout`] of the block
+/// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the block
 /// it is used with.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filter) struct BurrGeometry {

@@ -2,28 +2,29 @@
 //!
 //! ```text
 //! slot            0 1 2 3 4 5 6 7 8 …
-//! row in slot 0   1 1 0 1                  every stored row begins, with a 1, in its own slot;
+//! row in slot 0   1 1 0 1                  every stored row starts, with a 1, in its own slot;
 //! row in slot 1     1 0 1 1                no two rows share a slot, so the rows are independent
 //! row in slot 3         1 1 0 1
 //! ```
 //!
-//! A key travels: it starts in its first slot; where that is taken, it adds the row there to itself,
-//! which clears its leading 1, and moves on to its next 1. It stays in the first free slot. A key
-//! that becomes all zero said nothing new; if its fingerprint did not become zero as well, it
-//! contradicts the others, and the whole seed is given up.
+//! A key travels. It starts in its first slot. Where that is taken, the row there is added to it. That
+//! clears its leading 1, and it moves on to its next 1. It stays in the first free slot. A key that
+//! becomes all zero said nothing new. If its fingerprint did not become zero as well, it contradicts
+//! the others, and the whole seed is given up.
 //!
-//! Which slots are taken in the end, whether a contradiction turns up, and the solution do not depend
-//! on the order of the keys: they belong to the space the equations span. That freedom is used
-//! three times here.
+//! The slots taken in the end, a contradiction, and the solution do not depend on the order of the
+//! keys: they are properties of the space that the equations span. That freedom is used three times.
 //!
 //! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that elimination
 //!    stays inside the first-level cache. A million keys take 124 ns each in the order they came, 45
 //!    in windows, and 27 with the next two (AMD Zen 4).
-//! 2. Two keys travel at once, one from either end of the window. The way of one key is a chain of
-//!    dependent loads; two chains overlap. They may meet in a slot: each step is still one row
+//! 2. Two keys travel at once, one from either end of the window's keys. The way of one key is a chain
+//!    of dependent loads; two chains overlap. They may meet in a slot: each step is still one row
 //!    operation, so the space stays the same.
-//! 3. The traveller always stays and the row that was there, plus it, moves on. The store then
+//! 3. The traveller always stays, and the sum of it and the row that was there moves on. So the store
 //!    waits for nothing, and the step has no branch to mispredict.
+//!
+//! A *window* is a run of slots. The textbook version of elimination is in `burr::plain`.
 
 use super::layout::{BLOCK_SLOTS, Layout};
 use super::row::{Equation, Row, rehash, start_of};
@@ -31,7 +32,7 @@ use crate::filter::hashes::HashList;
 
 /// Slots of a window: with their keys they fill the first-level cache.
 const WINDOW_SLOTS: usize = 1024;
-/// More windows than this are too many places to write to at once; they get bigger instead.
+/// More windows than this are too many addresses to write to at once; they get bigger instead.
 const MAX_WINDOWS: usize = 2048;
 
 /// A row on its way, and the slot where it stands.
@@ -57,7 +58,7 @@ pub fn band(hashes: &HashList, layout: &Layout, raw_seed: u32) -> Option<Vec<Row
         for part in rehashed[from..to as usize].chunks(2 * WINDOW_SLOTS) {
             travellers.clear();
             travellers.extend(part.iter().map(|&rehashed| Traveller::new(rehashed, starts)));
-            if !place(&mut rows, &travellers) {
+            if !settle_all(&mut rows, &travellers) {
                 return None;
             }
         }
@@ -80,10 +81,10 @@ fn partition(
     for hash in hashes.iter() {
         ends[window(rehash(hash, raw_seed))] += 1;
     }
-    // First where each window begins; writing moves that to where it ends.
-    let mut begin = 0;
+    // First where each window starts; writing moves that to where it ends.
+    let mut start = 0;
     for end in &mut ends {
-        begin += std::mem::replace(end, begin);
+        start += std::mem::replace(end, start);
     }
     let mut ordered = vec![0; hashes.len()];
     for hash in hashes.iter() {
@@ -95,8 +96,8 @@ fn partition(
     (ordered, ends)
 }
 
-/// Places all travellers; `false` on a contradiction.
-fn place(rows: &mut [Row], travellers: &[Traveller]) -> bool {
+/// Finds a slot for all travellers; `false` on a contradiction.
+fn settle_all(rows: &mut [Row], travellers: &[Traveller]) -> bool {
     let [first, .., last] = travellers else {
         return travellers.iter().all(|&traveller| settle(rows, traveller));
     };
@@ -129,7 +130,7 @@ fn settle(rows: &mut [Row], mut traveller: Traveller) -> bool {
     }
 }
 
-/// One step. `Some(true)` when the traveller is settled: `next` stands in its place. `None` on a
+/// One step. `Some(true)` when the traveller is settled: it has become `next`. `None` on a
 /// contradiction.
 #[inline(always)]
 fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option<bool> {
@@ -235,15 +236,15 @@ mod tests {
 
     #[test]
     fn a_sum_is_found_far_away_too() {
-        // Equal lower halves cancel; what remains begins 65 slots further up.
+        // Equal lower halves cancel; what remains starts 65 slots further up.
         let mut rows = vec![Row::EMPTY; 256];
         let (a, b) = (1 | 1 << 67, 1 | 1 << 65);
-        assert!(place(&mut rows, &[traveller(0, a, 1), traveller(0, b, 2)]));
+        assert!(settle_all(&mut rows, &[traveller(0, a, 1), traveller(0, b, 2)]));
         assert_eq!(rows[65], traveller(0, 0b101, 3).row);
         assert_eq!(rows.iter().filter(|&&row| row != Row::EMPTY).count(), 2);
         // The sum of both says nothing new, unless its fingerprint is another.
-        assert!(place(&mut rows, &[traveller(65, 0b101, 3)]));
-        assert!(!place(&mut rows, &[traveller(65, 0b101, 1)]));
+        assert!(settle_all(&mut rows, &[traveller(65, 0b101, 3)]));
+        assert!(!settle_all(&mut rows, &[traveller(65, 0b101, 1)]));
     }
 
     #[test]

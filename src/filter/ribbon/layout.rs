@@ -1,4 +1,4 @@
-//! The stored form of a Ribbon filter: how many blocks of slots, how many columns each, where they lie.
+//! The stored form of a Ribbon filter: blocks of slots, their columns, and where these lie.
 //!
 //! ```text
 //! OFFSET      SIZE  MEANING
@@ -14,12 +14,12 @@
 //!   block     | 0  narrow | 1  narrow | 2        wide | 3        wide |
 //! ```
 //!
-//! So any number of segments can be stored, and bits per key is a fraction. The number of columns
-//! is not in the trailer: it follows from S. Therefore the trailer is checked against the length of
-//! the block, and what does not fit is no filter at all.
+//! So any number of segments can be stored, and bits per key can be a fraction. The number of columns
+//! is not in the trailer: it follows from S. So the trailer is checked against the length of the
+//! block, and what does not fit is no filter.
 //!
-//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `narrow < blocks`, and all
-//! segments of all blocks lie below `segments`.
+//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `narrow < blocks`, and
+//! all segments of all blocks lie below `segments`.
 
 /// Slots of a block: the width of the band.
 pub const BLOCK_SLOTS: u32 = 128;
@@ -27,7 +27,7 @@ pub const BLOCK_SLOTS: u32 = 128;
 pub const SEGMENT_BYTES: usize = 16;
 /// Bytes behind the segments.
 pub const TRAILER_BYTES: usize = 5;
-/// A key has no more fingerprint bits than this.
+/// The most columns, and bits of a fingerprint.
 pub const MAX_COLUMNS: u32 = 32;
 /// First byte of the trailer.
 pub const MARKER: u8 = 0xfe;

@@ -7,13 +7,11 @@
 //! ```
 //!
 //! The picks straddle two blocks, whose segments are neighbours in memory: `near`, the columns of
-//! block b, then as many segments of block b+1 (of a wide block behind a narrow one the highest
-//! column is left out). So a query reads one run of 2 × columns × 16 bytes, 3 to 5 cache lines at 7
-//! columns. Starting in the first slot of a block, it picks nothing of the next; then `far` is
-//! `near` once more, because behind the last block there is none.
+//! block b, then as many segments of block b+1. (Of a wide block behind a narrow one, the highest
+//! column is left out.) So a query reads one run of 2 × columns × 16 bytes, 3 to 5 cache lines at 7
+//! columns. A key that starts in the first slot of a block picks nothing of the next block. Then
+//! `far` is `near` once more, because there may be no next block.
 //!
-//! All columns are added up before the answer is looked at. Leaving at the first column that fails,
-//! as one would, costs a mispredicted branch for nearly every absent key.
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};

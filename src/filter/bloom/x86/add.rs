@@ -1,7 +1,7 @@
-//! Adding keys to a Bloom filter with vectors: the lines must come out as the plain code leaves them.
+//! Adding keys to a Bloom filter with vectors: the lines come out as `plain` leaves them.
 //!
-//! AVX-512: the 512 bits of a line as the product of two matrices of bits. A probe's bit number is in
-//! turn word, byte and bit, three bits each:
+//! AVX-512: the 512 bits of a line are the product of two matrices of bits. The bit number of a probe
+//! is three numbers of three bits each: word, byte in the word, bit in the byte.
 //!
 //! ```text
 //!            8 probes        8 bits                      line[byte][bit] = sum over the probes of
@@ -38,7 +38,7 @@ const KEYS: usize = 8;
 const GROUP: usize = 8;
 
 /// Which of a group's eight probes hit what: for each key, byte i of a word is the set of the probes
-/// whose number is i. (A set begins at its high bit: so the instruction orders rows.)
+/// whose number is i. (A set starts at its high bit, as the instruction orders rows.)
 #[derive(Clone, Copy)]
 struct Sets {
     /// By the word of the line.
