@@ -1,15 +1,14 @@
-//! Makes any bytes a filter that its reader believes, so that what a fuzzer changes gets past the
-//! trailer.
+//! Makes any bytes a filter that its reader believes, so that a fuzzer gets past the trailer.
 
 use super::family::Family;
 use super::{bloom, burr, ribbon};
 
-/// A filter of this many parts is cut to them: see [`repair`].
+/// Filters are cut to whole lines.
 const LINE_BYTES: usize = 64;
 const TRAILER_BYTES: usize = 5;
 
-/// Gives `block` the trailer of a filter of `family`, with the fields that stand there as far as they
-/// can be believed, and cuts it where its size must fit.
+/// Gives `block` the trailer of a filter of `family` and cuts it to a size that fits. Fields of the
+/// trailer that can be believed are kept.
 pub(crate) fn repair(family: Family, block: &mut Vec<u8>) {
     if let Family::Burr = family {
         return burr::layout::repair(block);

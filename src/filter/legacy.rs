@@ -1,7 +1,7 @@
 //! The Bloom filter of tables before format version 5: read, never written.
 //!
-//! A 32-bit hash picks a line and, rotated, the step between its probes. With many keys in one table
-//! the 32 bits run out (1 % false positives more at 40 million keys), which is why it was replaced.
+//! A 32-bit hash picks a line and, rotated, the step between its probes. It was replaced because 32
+//! bits are too few for many keys in one table: at 40 million keys they add 1 % false positives.
 //!
 //! ```text
 //! OFFSET   SIZE  MEANING

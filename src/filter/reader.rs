@@ -1,10 +1,10 @@
 //! [`FilterReader`]: asks a stored filter.
 //!
-//! Opening never fails. The bytes come from a disk: when they are not exactly what their format
-//! says, the reader answers "maybe" to everything, which costs reads and loses nothing. That goes
-//! for RocksDB's "always false" too, which is how it reads a block of five bytes or less: an empty
-//! filter and a damaged one look alike. Whoever knows from the table's properties that no key was
-//! added may say "no" without asking here.
+//! Opening never fails. The bytes come from a disk. When they are not exactly what their format says,
+//! the reader answers "maybe" to everything, which costs reads and loses nothing. RocksDB answers
+//! "no" to everything where a block has five bytes or less; here the answer is "maybe", because an
+//! empty filter and a damaged one look alike. A caller who knows from the table's properties that no
+//! key was added may say "no" without asking here.
 
 use std::fmt;
 
@@ -91,7 +91,7 @@ impl AnyGeometry {
 }
 
 impl FilterReader {
-    /// Opens a filter over the bytes of its block (without the block's trailer). Never fails.
+    /// Opens a filter over the bytes of its block, without the block's trailer. Never fails.
     pub(crate) fn open(block: LineBuf, encoding: FilterEncoding) -> FilterReader {
         let geometry = AnyGeometry::parse(&block, encoding).unwrap_or_else(AnyGeometry::Untrusted);
         FilterReader { geometry, block }
@@ -146,8 +146,8 @@ impl FilterReader {
         }
     }
 
-    // The common family is asked where the question stands: it takes a few instructions, and its
-    // callers keep their registers. The others are calls.
+    // The common family is asked inline: it takes a few instructions, and its callers keep their
+    // registers. The others are calls.
 
     #[inline(never)]
     fn prepare_other(&self, hash: KeyHash) -> u32 {

@@ -30,7 +30,7 @@ pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
 
 /// Probes of RocksDB's Bloom filter: break points its authors measured
 /// (`util/bloom_impl.h`, `ChooseNumProbes`). They are lower than the textbook's `0.69 × bits`,
-/// because full lines dislike many probes.
+/// because more probes make the fullest lines fuller still.
 pub fn bloom_probes(millibits_per_key: u32) -> u32 {
     const UP_TO: [u32; 12] =
         [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];
@@ -89,8 +89,8 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 /// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most `fpr`; the
 /// largest one allowed (100 bits) when none is enough.
 ///
-/// Bisection: the rate falls with the size, but for two break points of [`bloom_probes`] where
-/// one thousandth of a bit more is worse by less than that thousandth is worth.
+/// Bisection: the rate falls with the size. At two break points of [`bloom_probes`] it rises a little,
+/// by less than a thousandth of a bit is worth.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {

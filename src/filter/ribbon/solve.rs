@@ -1,6 +1,6 @@
 //! Back substitution: from the banded rows to the bits of the filter.
 //!
-//! The last slot is solved first. A row's lowest coefficient is its own slot, all others belong to
+//! The last slot is solved first. A row's lowest coefficient belongs to its own slot, all others to
 //! slots above it, which are known by then:
 //!
 //! ```text

@@ -15,13 +15,13 @@
 //! instruction multiplies (GFNI). Its sums are without carry: two probes of the same bit would cancel,
 //! and the key would be lost. So all but the first are struck out before.
 //!
-//! AVX2: eight keys side by side for the multiplications; then for each key the mask of its line, one
-//! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane, which is zero in every lane
-//! but one, since shifts by 32 and more (negative ones wrap) give 0.
+//! AVX2: the multiplications take eight keys side by side. Then each key gets the mask of its line, one
+//! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane. That is zero in every lane
+//! but one, because shifts by 32 and more give 0, and negative numbers count as large ones.
 //!
 //! What bounds them (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle. The
-//! same in registers of 512 bits gains little, since these execute an operation in two turns; the product
-//! takes a handful of operations for up to eight probes.
+//! same in registers of 512 bits gains little, since these execute an operation in two turns. The
+//! product takes a handful of operations for up to eight probes.
 
 use std::arch::x86_64::*;
 
