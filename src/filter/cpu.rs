@@ -79,7 +79,7 @@ impl Isa {
     #[cfg(test)]
     pub fn available() -> Vec<Isa> {
         #[cfg(not(target_arch = "x86_64"))]
-        let vector = [];
+        let vector: [Option<Isa>; 0] = [];
         #[cfg(target_arch = "x86_64")]
         let vector = [
             Avx2::detect().map(Isa::Avx2),

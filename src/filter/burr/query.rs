@@ -67,7 +67,7 @@ impl BurrGeometry {
         }
     }
 
-    /// The layer of `starts` start positions that stands behind `layer`.
+    /// The layer of `starts` start positions behind `layer`.
     #[inline(always)]
     fn layer_behind<W: Lanes>(&self, layer: Layer, starts: u32) -> Layer {
         let blocks = layer.starts / W::BITS + 1;

@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Each kernel is one function for both widths and both instruction sets: [`Lanes`] has what differs
-//! between the widths, [`Vectors`] what differs between the instruction sets, and [`kernels!`]
-//! compiles it for each.
+//! between the widths, [`Vectors`] what differs between the instruction sets, and the macro
+//! `kernels` compiles it for each.
 //!
 //! AVX-512 is used for its population count and for the rest as a wider AVX2: registers stay 256
 //! bits wide, as 7 columns of 32 bits fill one, and a wider load would touch a further cache line.

@@ -35,7 +35,7 @@ const WINDOW_SLOTS: usize = 1024;
 /// More windows than this are too many addresses to write to at once; they get bigger instead.
 const MAX_WINDOWS: usize = 2048;
 
-/// A row on its way, and the slot where it stands.
+/// A row on its way, and the slot where it is.
 #[derive(Clone, Copy, Default)]
 struct Traveller {
     row: Row,

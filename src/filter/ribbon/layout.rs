@@ -8,18 +8,18 @@
 //! 16·S + 2    3     number of blocks B, little-endian
 //!
 //! A block is 128 slots. Its columns are consecutive segments, lowest column first. With
-//! columns = ceil(S / B), the first `narrow` = columns·B - S blocks lack the highest column:
+//! columns = ceil(S / B), the first `low_blocks` = columns·B - S blocks lack the highest column:
 //!
 //!   segments  | 0 1 … c-2 | 0 1 … c-2 | 0 1 … c-2 c-1 | 0 1 … c-2 c-1 |
-//!   block     | 0  narrow | 1  narrow | 2        wide | 3        wide |
+//!   block     | 0     low | 1     low | 2        full | 3        full |
 //! ```
 //!
 //! So any number of segments can be stored, and bits per key can be a fraction. The number of columns
 //! is not in the trailer: it follows from S. So the trailer is checked against the length of the
 //! block, and what does not fit is no filter.
 //!
-//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `narrow < blocks`, and
-//! all segments of all blocks lie below `segments`.
+//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `low_blocks < blocks`,
+//! and all segments of all blocks lie below `segments`.
 
 /// Slots of a block: the width of the band.
 pub const BLOCK_SLOTS: u32 = 128;
@@ -36,10 +36,10 @@ pub const MARKER: u8 = 0xfe;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     blocks: u32,
-    /// Columns of a wide block.
+    /// Columns of a full block.
     columns: u32,
     /// Blocks at the front that have one column less.
-    narrow: u32,
+    low_blocks: u32,
 }
 
 impl Layout {
@@ -52,10 +52,10 @@ impl Layout {
         let blocks_wide = blocks as usize;
         let columns = segments.div_ceil(blocks_wide);
         if columns > MAX_COLUMNS as usize {
-            return Some(Layout { blocks, columns: MAX_COLUMNS, narrow: 0 });
+            return Some(Layout { blocks, columns: MAX_COLUMNS, low_blocks: 0 });
         }
-        let narrow = (columns * blocks_wide - segments) as u32;
-        Some(Layout { blocks, columns: columns as u32, narrow })
+        let low_blocks = (columns * blocks_wide - segments) as u32;
+        Some(Layout { blocks, columns: columns as u32, low_blocks })
     }
 
     /// The layout and the seed of a stored filter block, or why it is none.
@@ -95,13 +95,13 @@ impl Layout {
     /// Columns of `block`.
     #[inline(always)]
     pub fn columns_of(&self, block: u32) -> u32 {
-        self.columns - u32::from(block < self.narrow)
+        self.columns - u32::from(block < self.low_blocks)
     }
 
     /// Number of the segment that holds column 0 of `block`.
     #[inline(always)]
     pub fn first_segment(&self, block: u32) -> usize {
-        block as usize * self.columns as usize - block.min(self.narrow) as usize
+        block as usize * self.columns as usize - block.min(self.low_blocks) as usize
     }
 
     /// Segments of all blocks together.
@@ -116,9 +116,9 @@ impl Layout {
 
     /// The rate at which absent keys pass: each column of the block in which a key starts halves it.
     pub fn false_positive_rate(&self) -> f64 {
-        let narrow_share = f64::from(self.narrow * BLOCK_SLOTS) / f64::from(self.starts());
+        let low_part = f64::from(self.low_blocks * BLOCK_SLOTS) / f64::from(self.starts());
         // One column less doubles the rate.
-        (1.0 + narrow_share) * 0.5f64.powi(self.columns as i32)
+        (1.0 + low_part) * 0.5f64.powi(self.columns as i32)
     }
 }
 

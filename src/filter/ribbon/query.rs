@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The picks straddle two blocks, whose segments are neighbours in memory: `near`, the columns of
-//! block b, then as many segments of block b+1. (Of a wide block behind a narrow one, the highest
+//! block b, then as many segments of block b+1. (Of a full block behind a low one, the highest
 //! column is left out.) So a query reads one run of 2 × columns × 16 bytes, 3 to 5 cache lines at 7
 //! columns. A key that starts in the first slot of a block picks nothing of the next block. Then
 //! `far` is `near` once more, because there may be no next block.
@@ -90,7 +90,7 @@ impl Geometry for RibbonGeometry {
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let start = start_of(rehash(hash, self.raw_seed), self.layout.starts());
         let first = self.layout.first_segment(start / BLOCK_SLOTS) * SEGMENT_BYTES;
-        // As if the block were wide: a loop of always the same length is not mispredicted.
+        // As if the block were full: a loop of always the same length is not mispredicted.
         let bytes = 2 * self.layout.columns() as usize * SEGMENT_BYTES;
         for offset in (0..bytes).step_by(LINE_BYTES) {
             block.prefetch(first + offset);

@@ -108,13 +108,13 @@ fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
         return (blocks * MAX_COLUMNS) as usize;
     }
     let fewer_columns = (one_in as u32).ilog2();
-    let narrow_rate = 0.5f64.powi(fewer_columns as i32);
-    let wide_rate = narrow_rate / 2.0;
-    let narrow_share = (1.0 / one_in - wide_rate) / (narrow_rate - wide_rate);
+    let low_rate = 0.5f64.powi(fewer_columns as i32);
+    let full_rate = low_rate / 2.0;
+    let low_part = (1.0 / one_in - full_rate) / (low_rate - full_rate);
     let bias = (f64::from(bias) + 0.5) / (1u64 << 32) as f64;
     let starts = f64::from(blocks * BLOCK_SLOTS - (BLOCK_SLOTS - 1));
-    let narrow = ((narrow_share * starts + bias) / f64::from(BLOCK_SLOTS)) as u32;
-    (blocks * (fewer_columns + 1) - narrow) as usize
+    let low_blocks = ((low_part * starts + bias) / f64::from(BLOCK_SLOTS)) as u32;
+    (blocks * (fewer_columns + 1) - low_blocks) as usize
 }
 
 #[cfg(test)]
