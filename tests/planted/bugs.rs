@@ -187,7 +187,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a malformed filter is trusted",
-        file: "src/filter/bloom/mod.rs",
+        file: "src/filter/bloom/layout.rs",
         old: "if reserved_0 != 0 || reserved_1 != 0 {",
         new: "if reserved_0 != 0 && reserved_1 != 0 {",
         program: "lib",
@@ -195,7 +195,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a threshold of a bumped ribbon is off by one",
-        file: "src/filter/burr/geometry.rs",
+        file: "src/filter/burr/query.rs",
         old: "if from_right >= shape.limits()",
         new: "if from_right > shape.limits()",
         program: "lib",
@@ -204,8 +204,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the last column of a ribbon is lost",
         file: "src/filter/ribbon/query.rs",
-        old: "fingerprint: result & ((1u64 << columns) - 1) as u32,",
-        new: "fingerprint: result & ((1u64 << columns) - 1) as u32 >> 1,",
+        old: "fingerprint: fingerprint & ((1u64 << columns) - 1) as u32,",
+        new: "fingerprint: fingerprint & ((1u64 << columns) - 1) as u32 >> 1,",
         program: "lib",
         test: "filter::tests::no_filter_of_any_family_and_size_misses_a_key",
     },
