@@ -76,26 +76,27 @@ fn exercise_4_ask_a_filter_of_prefixes_for_keys() {
     assert!(missed(|hash| filter.may_contain(hash), keys) > 90);
 }
 
-/// A Bloom filter whose step may be anything.
-fn positions(hash: u64, k: u64, m: u64, make_odd: u64) -> impl Iterator<Item = usize> {
-    let (start, step) = (hash >> 32, hash & 0xffff_ffff | make_odd);
-    (0..k).map(move |i| ((start + i * step) % m) as usize)
+/// The bits of a key when `step` makes the step of double hashing.
+fn stepped(hash: u64, m: u64, step: fn(u64) -> u64) -> impl Iterator<Item = usize> {
+    (0..7).map(move |i| (((hash >> 32) + i * step(hash)) % m) as usize)
 }
 
 #[test]
 fn exercise_5_a_step_of_zero() {
-    // Every step is a multiple of 64: of 256 bits a key reaches four at most, and often only one.
-    let coarse = |hash: u64| hash & !63;
-    let (n, m, k) = (20, 256, 6);
-    let with = |make_odd: u64| {
+    let m = 1 << 14;
+    let with = |step: fn(u64) -> u64| {
         let mut bits = vec![false; m as usize];
-        for hash in present(n) {
-            positions(coarse(hash), k, m, make_odd).for_each(|bit| bits[bit] = true);
+        for hash in present(m / 10) {
+            stepped(hash, m, step).for_each(|bit| bits[bit] = true);
         }
-        rate("absent", 20_000, |hash| positions(coarse(hash), k, m, make_odd).all(|bit| bits[bit]))
+        rate("absent", 50_000, |hash| stepped(hash, m, step).all(|bit| bits[bit]))
     };
-    let (degenerate, odd) = (with(0), with(1));
-    assert!(degenerate > 4.0 * odd, "{degenerate} with any step, {odd} with odd ones");
+    // Every step is a multiple of m, the number of bits.
+    let degenerate = with(|hash| hash << 14 & 0xffff_ffff);
+    let odd = with(|hash| hash & 0xffff_ffff | 1);
+    let one_probe = standard_bloom_fpr(10.0, 1);
+    assert!((degenerate / one_probe - 1.0).abs() < 0.1, "{degenerate} beside {one_probe}");
+    assert!(degenerate > 8.0 * odd, "{degenerate} with steps of 0, {odd} with odd ones");
 }
 
 /// Four-bit counters in place of bits.
