@@ -18,7 +18,7 @@ use super::keys::{key_hash, rate};
 const LOAD: usize = 40;
 
 /// The line and the fingerprint of a key.
-fn place_of(hash: u64, lines: usize) -> (usize, u8) {
+fn split(hash: u64, lines: usize) -> (usize, u8) {
     let line = ((u128::from(hash) * lines as u128) >> 64) as usize;
     // Bits that did not choose the line. 0 means "free", so it is no fingerprint.
     (line, (hash as u8).max(1))
@@ -29,7 +29,7 @@ pub fn build(hashes: &[u64]) -> Option<Vec<u8>> {
     let lines = hashes.len().div_ceil(LOAD).max(1);
     let mut block = vec![0; 64 * lines];
     for &hash in hashes {
-        let (line, fingerprint) = place_of(hash, lines);
+        let (line, fingerprint) = split(hash, lines);
         let line = &mut block[64 * line..64 * (line + 1)];
         let free = line.iter().position(|&byte| byte == 0 || byte == fingerprint)?;
         line[free] = fingerprint;
@@ -57,7 +57,7 @@ pub fn parse(block: &[u8]) -> Result<Geometry, &'static str> {
 impl Geometry {
     /// `false` only when no key with this hash was added.
     pub fn may_contain(&self, block: &[u8], hash: u64) -> bool {
-        let (line, fingerprint) = place_of(hash, self.lines);
+        let (line, fingerprint) = split(hash, self.lines);
         block[64 * line..64 * (line + 1)].contains(&fingerprint)
     }
 

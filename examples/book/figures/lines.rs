@@ -55,16 +55,16 @@ fn independent(hash: u64, k: u32, line_bits: u64) -> Vec<u64> {
 fn split_rate(bits_per_key: u64, k: u32, line_bits: u64, bits: Bits) -> f64 {
     let lines = KEYS * bits_per_key / line_bits;
     let mut set = vec![false; (lines * line_bits) as usize];
-    let places = |hash: u64| {
+    let positions = |hash: u64| {
         // The high bits of the hash choose the line; a product's choose within it.
         let line = ((u128::from(hash) * u128::from(lines)) >> 64) as u64;
         let inner = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits(inner, k, line_bits).into_iter().map(move |bit| (line * line_bits + bit) as usize)
     };
     for i in 0..KEYS {
-        places(key_hash("present", i)).for_each(|place| set[place] = true);
+        positions(key_hash("present", i)).for_each(|position| set[position] = true);
     }
-    rate("absent", ABSENT, |hash| places(hash).all(|place| set[place]))
+    rate("absent", ABSENT, |hash| positions(hash).all(|position| set[position]))
 }
 
 pub fn sizes() -> String {

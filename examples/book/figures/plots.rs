@@ -31,7 +31,7 @@ impl Plot {
         let mut plot = Plot { svg: String::new(), x, y };
         let mut at = x.0;
         while at <= x.1 + 1e-9 {
-            let (px, bottom) = plot.place(at, 10f64.powf(y.0));
+            let (px, bottom) = plot.point(at, 10f64.powf(y.0));
             writeln!(
                 svg,
                 "<path d=\"M{px:.1} {TOP}V{bottom:.1}\" stroke=\"#ddd\"/>\
@@ -44,7 +44,7 @@ impl Plot {
         let mut exponent = y.0;
         while exponent <= y.1 + 1e-9 {
             let rate = 10f64.powf(exponent);
-            let (left, py) = plot.place(x.0, rate);
+            let (left, py) = plot.point(x.0, rate);
             let percent = (rate * 1e8).round() / 1e6;
             writeln!(
                 svg,
@@ -68,7 +68,7 @@ impl Plot {
         plot
     }
 
-    fn place(&self, x: f64, rate: f64) -> (f64, f64) {
+    fn point(&self, x: f64, rate: f64) -> (f64, f64) {
         let across = (x - self.x.0) / (self.x.1 - self.x.0);
         let up = (rate.log10() - self.y.0) / (self.y.1 - self.y.0);
         let height = HEIGHT - TOP - BOTTOM;
@@ -79,7 +79,7 @@ impl Plot {
         let lowest = 10f64.powf(self.y.0);
         let path: Vec<String> = points
             .filter(|&(_, rate)| rate >= lowest)
-            .map(|(x, rate)| self.place(x, rate))
+            .map(|(x, rate)| self.point(x, rate))
             .map(|(x, y)| format!("{x:.1},{y:.1}"))
             .collect();
         writeln!(
@@ -92,15 +92,15 @@ impl Plot {
 
     fn dots(&mut self, colour: &str, points: impl Iterator<Item = (f64, f64)>) {
         for (x, rate) in points {
-            let (x, y) = self.place(x, rate);
+            let (x, y) = self.point(x, rate);
             writeln!(self.svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>")
                 .unwrap();
         }
     }
 
-    /// A word at a place of the plot.
+    /// A word at a point of the plot.
     fn label(&mut self, colour: &str, x: f64, rate: f64, text: &str) {
-        let (x, y) = self.place(x, rate);
+        let (x, y) = self.point(x, rate);
         writeln!(self.svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{colour}\">{text}</text>")
             .unwrap();
     }

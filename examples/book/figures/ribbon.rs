@@ -85,12 +85,12 @@ pub fn picked(slots: &[u32], row: &Row) -> u32 {
 }
 
 pub fn draw(row: &Row, slots: u32) -> String {
-    let place = |slot: u32| match slot.checked_sub(row.start) {
+    let symbol = |slot: u32| match slot.checked_sub(row.start) {
         Some(i) if i < WIDTH && row.coefficients >> i & 1 == 1 => '1',
         Some(i) if i < WIDTH => '0',
         _ => '.',
     };
-    (0..slots).map(place).collect()
+    (0..slots).map(symbol).collect()
 }
 
 pub fn solved() -> String {

@@ -222,7 +222,7 @@ pub fn monitoring() -> String {
         out,
         "3  filter bytes    {}: {} of the tables",
         stats.filter_bytes(),
-        percent(stats.filter_bytes() as f64 / data as f64)
+        format_args!("{:.1} %", stats.filter_bytes() as f64 / data as f64 * 100.0)
     )
     .unwrap();
     writeln!(
