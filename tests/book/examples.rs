@@ -6,6 +6,8 @@ use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 use maypole::fs::MemFs;
 use maypole::{Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker, hash64};
 
+use super::figures::family;
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn filter_of(keys: std::ops::Range<u32>) -> FilterReader {
@@ -84,6 +86,24 @@ fn prefixes() -> Outcome {
     assert_eq!(db.prefix("row7/").count(), 1);
     assert_eq!(db.prefix("row8/").count(), 0);
     Ok(())
+}
+
+#[test]
+fn a_family_believes_nothing_and_misses_nothing() {
+    for keys in [1, 2, 40, 41, 1_000, 5_000] {
+        let hashes: Vec<u64> =
+            (0..keys).map(|i| hash64(format!("{keys} {i}").as_bytes())).collect();
+        let block = family::build(&hashes).expect("no line is full");
+        let shape = family::parse(&block).unwrap();
+        assert!(hashes.iter().all(|&hash| shape.may_contain(&block, hash)), "{keys} keys");
+        for cut in (0..block.len()).rev().take(200) {
+            assert!(family::parse(&block[..cut]).is_err(), "{cut} bytes of {}", block.len());
+        }
+    }
+    assert!(family::parse(&[0xff; 68]).is_err(), "a trailer that promises too much");
+    assert!(family::build(&[7; 1_000]).is_some(), "one key, many times");
+    let crowded: Vec<u64> = (0..1_000).collect();
+    assert!(family::build(&crowded).is_none(), "all keys on one line");
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub struct Geometry {
 pub fn parse(block: &[u8]) -> Result<Geometry, &'static str> {
     let (lines, trailer) = block.split_last_chunk::<4>().ok_or("shorter than its trailer")?;
     let count = u32::from_le_bytes(*trailer) as usize;
-    if count == 0 || lines.len() != 64 * count {
+    if count == 0 || lines.len() % 64 != 0 || lines.len() / 64 != count {
         return Err("a length that is not what the trailer says");
     }
     Ok(Geometry { lines: count })
