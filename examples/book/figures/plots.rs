@@ -149,7 +149,7 @@ fn bits() -> String {
 
 /// Rate against k, at 10 bits a key.
 fn probes() -> String {
-    let mut plot = Plot::new("k, at 10 bits a key", (0.0, 30.0), 5.0, (-2.5, 0.0));
+    let mut plot = Plot::new("k, at 10 bits a key", (0.0, 30.0), 5.0, (-3.0, 0.0));
     plot.line(BLUE, (1..=30).map(|k| (f64::from(k), standard_bloom_fpr(10.0, k))));
     plot.dots(
         BLUE,
