@@ -1,24 +1,26 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
 //! A filter promises that one probe costs one cache line. That holds only when its 64-byte lines
-//! are the processor's, so the bytes must begin at a multiple of 64.
+//! are the processor's, so the bytes must start at a multiple of 64.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
 //! ^ address: a multiple of 64                       end: a multiple of 64 ->|
 //! ```
 //!
-//! The memory is the global allocator's, or that of a lender who places it better ([`LineLender`]).
+//! The memory is the global allocator's, or lent by somebody who knows a better one ([`LineLender`]).
 //!
-//! Invariants: the memory is aligned to 64 bytes, is wholly initialised, and may be **read** up to
-//! [`TAIL_BYTES`] past `len`, so a vector load that begins inside the payload stays inside memory
-//! we own. Nothing here decodes.
+//! Invariants: the memory is aligned to 64 bytes and wholly initialised. It may be **read** up to
+//! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the payload stays inside memory we
+//! own. Nothing here decodes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+use super::prefetch::prefetch;
 
 /// Bytes of a cache line, here and in RocksDB's filters.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -32,7 +34,7 @@ pub(crate) trait LineLender: Send + Sync {
     fn take_back(&self, buffer: LineBuf);
 }
 
-/// Bytes that begin at a cache line, with a readable tail.
+/// Bytes that start at a cache line, with a readable tail.
 pub(crate) struct LineBuf {
     start: NonNull<u8>,
     len: usize,
@@ -127,20 +129,6 @@ impl LineBuf {
     pub fn prefetch(&self, offset: usize) {
         prefetch(self.start.as_ptr().wrapping_add(offset));
     }
-}
-
-/// Starts to fetch the line at `address`, which may be any address. Does nothing where the
-/// processor's instruction is not at hand.
-#[inline(always)]
-pub(crate) fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 impl Deref for LineBuf {

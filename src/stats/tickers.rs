@@ -94,7 +94,7 @@ tickers! {
 
     /// Keys looked up, `multi_get` included.
     NumberKeysRead = "number.keys.read",
-    /// Bytes of the values that lookups returned.
+    /// Bytes of the values that lookups found, those of `multi_get` included.
     BytesRead = "bytes.read",
     /// Calls of `multi_get`.
     NumberMultigetCalls = "number.multiget.get",
@@ -110,14 +110,12 @@ tickers! {
     GetHitL1 = "l1.hit",
     /// Lookups that a deeper level answered.
     GetHitL2AndUp = "l2andup.hit",
-    /// Cursors positioned.
+    /// Seeks of cursors; an iterator seeks once for each end that is asked.
     NumberDbSeek = "number.db.seek",
-    /// Steps forward.
+    /// Steps forward of cursors and iterators. Counted at their next seek, or when they are dropped.
     NumberDbNext = "number.db.next",
-    /// Steps backward.
+    /// Steps backward, counted likewise.
     NumberDbPrev = "number.db.prev",
-    /// Bytes of the keys and values that cursors returned.
-    IterBytesRead = "db.iter.bytes.read",
 
     /// Entries written.
     NumberKeysWritten = "number.keys.written",

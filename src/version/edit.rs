@@ -39,21 +39,21 @@ use crate::table::format::identity::TableIdentity;
 /// How many levels a tree has: 0 to 6, as in RocksDB.
 pub(crate) const LEVELS: usize = 7;
 
-const NEXT_FILE: u64 = 1;
-const FLUSHED_SEQUENCE: u64 = 2;
-const OLDEST_WAL: u64 = 3;
-const REMOVED: u64 = 4;
-const ADDED_V1: u64 = 5;
-const ADDED: u64 = 6;
+pub(crate) const NEXT_FILE: u64 = 1;
+pub(crate) const FLUSHED_SEQUENCE: u64 = 2;
+pub(crate) const OLDEST_WAL: u64 = 3;
+pub(crate) const REMOVED: u64 = 4;
+pub(crate) const ADDED_V1: u64 = 5;
+pub(crate) const ADDED: u64 = 6;
 /// A length follows each tag from here on.
-const FIRST_WITH_LENGTH: u64 = 64;
-const DB_IDENTITY: u64 = 64;
-const DURABLE_WAL: u64 = 65;
+pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
+pub(crate) const DB_IDENTITY: u64 = 64;
+pub(crate) const DURABLE_WAL: u64 = 65;
 
 /// Tags of a table's extra fields.
-const NO_MORE: u64 = 0;
-const TABLE_IDENTITY: u64 = 2;
-const TAIL_BYTES: u64 = 4;
+pub(crate) const NO_MORE: u64 = 0;
+pub(crate) const TABLE_IDENTITY: u64 = 2;
+pub(crate) const TAIL_BYTES: u64 = 4;
 
 /// The largest number that a file may have.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 62;

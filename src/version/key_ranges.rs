@@ -11,8 +11,9 @@
 //!                 L6           (smallest, largest, file) (smallest, largest, file) …
 //! ```
 
+use crate::encoding::bytes::{common_prefix_len, head, strip_prefix};
 use crate::encoding::key;
-use crate::encoding::key::{head, strip_prefix, user_key};
+use crate::encoding::key::user_key;
 
 /// The first and the last key of a file.
 #[derive(Clone, Copy)]
@@ -57,7 +58,7 @@ impl<F: HasFileBounds> KeyRanges<F> {
         let all = || runs.iter().flat_map(|(_, files)| files).map(F::bounds);
         let mut common = all().next().map_or(&[][..], |first| first.smallest);
         for key in all().flat_map(|bounds| [bounds.smallest, user_key(bounds.largest)]) {
-            let shared = common.iter().zip(key).take_while(|(a, b)| a == b).count();
+            let shared = common_prefix_len(common, key);
             common = &common[..shared];
         }
         let common_prefix = common.to_vec();

@@ -19,7 +19,7 @@
 //! Readers hold versions. A table that a newer version does not list is *obsolete*. Its file is
 //! deleted with the last version that lists it ([`TableFile`]).
 
-mod edit;
+pub(crate) mod edit;
 mod key_ranges;
 mod level_cursor;
 mod manifest;

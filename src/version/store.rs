@@ -173,7 +173,7 @@ impl NewTable<'_> {
             let failed = summary.failed_filter_builds;
             self.store.context.counters.add(Ticker::FilterBuildFailed, failed);
             if let Some(filter) = &summary.filter {
-                let nanos = filter.build_time.as_nanos() as u64;
+                let nanos = summary.filter_build_time.as_nanos() as u64;
                 self.store.context.counters.add(Ticker::FilterBuildKeys, filter.keys);
                 self.store.context.counters.add(Ticker::FilterBuildNanos, nanos);
             }

@@ -61,7 +61,8 @@ pub(crate) use reader::LogReader;
 use reader::Tail;
 pub(crate) use writer::LogWriter;
 
-const MAGIC: [u8; 8] = *b"\x8dMaypole";
+/// The first bytes of a log.
+pub(crate) const MAGIC: [u8; 8] = *b"\x8dMaypole";
 const FORMAT_VERSION: u32 = 2;
 const OLDEST_VERSION: u32 = 1;
 
@@ -89,7 +90,7 @@ impl LogKind {
         self == found || (self == LogKind::Wal && found == LogKind::RecoveredWal)
     }
 
-    fn from_number(number: u32) -> Option<LogKind> {
+    pub fn from_number(number: u32) -> Option<LogKind> {
         [LogKind::Wal, LogKind::Manifest, LogKind::RecoveredWal]
             .into_iter()
             .find(|&kind| kind as u32 == number)
@@ -186,7 +187,12 @@ impl RecordHeader {
     }
 }
 
-fn record_header_crc32(bytes: &[u8; RECORD_HEADER_BYTES], number: u64, offset: u64) -> u32 {
+/// The checksum that the header of a record at `offset` of log `number` begins with.
+pub(crate) fn record_header_crc32(
+    bytes: &[u8; RECORD_HEADER_BYTES],
+    number: u64,
+    offset: u64,
+) -> u32 {
     let mut covered = [0; 32];
     LittleEndian::write_u64(&mut covered, number);
     LittleEndian::write_u64(&mut covered[8..], offset);

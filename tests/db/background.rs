@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{Builder, Compression, Db, Error, SstWriter, TableOptions, Ticker};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Builder, Compression, Db, Error, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

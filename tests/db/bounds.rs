@@ -116,9 +116,9 @@ fn ten_thousand_tables() {
     const TABLES: u64 = 10_000;
     let dir = tempfile::tempdir().unwrap();
     let key = |n: u64| format!("key{n:08}");
-    let value = |n: u64| noise(n, 4000);
+    let value = |n: u64| noise(n, 4100);
     let open = || {
-        let builder = Db::builder(dir.path()).table_bytes(4000).memtable_bytes(64 << 20);
+        let builder = Db::builder(dir.path()).table_bytes(4096).memtable_bytes(64 << 20);
         builder.compression(Compression::None).open().unwrap()
     };
     let db = open();

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{Db, Durability, Error, SstWriter, TableOptions, WriteBatch};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Durability, Error, WriteBatch};
 
 use super::files;
 

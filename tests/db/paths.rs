@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs, RealFs, create_dir_durably};
-use maypole::{Db, Error, SstWriter, TableOptions};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Error};
 
 const DIRECTORY: &str = "MAYPOLE_PATHS_TEST_DIRECTORY";
 

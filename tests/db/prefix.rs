@@ -6,9 +6,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs};
-use maypole::{
-    Compression, Db, FilterKeys, FilterPolicy, PrefixExtractor, SstWriter, TableOptions, Ticker,
-};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Compression, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
-use maypole::{Db, Durability, Error, SstWriter, TableOptions};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Durability, Error};
 
 use super::crash::{check, open_on, write};
 use super::{copy_files, files};

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
-use maypole::{Builder, Db, Durability, Error, RepairReport, SstWriter, TableOptions, WriteBatch};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Builder, Db, Durability, Error, RepairReport, WriteBatch};
 
 use super::copy_files;
 
@@ -401,7 +402,7 @@ fn damage_behind_the_data_costs_no_key() {
     let case = Case::new(false);
     let table = case.files(".sst").pop().unwrap();
     let bytes = fs::read(&table).unwrap();
-    let reader = maypole::SstReader::open(&table).unwrap();
+    let reader = maypole::table::SstReader::open(&table).unwrap();
     let data_end = reader.properties().number("rocksdb.data.size").unwrap() as usize;
     let metaindex = reader.metaindex().to_vec();
     let range_deletions = reader.range_deletions().len();

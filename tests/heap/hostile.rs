@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use maypole::fs::{FileLock, Fs, MemFs, RandomAccessFile, WritableFile};
-use maypole::{Error, Result, SstReader};
+use maypole::table::SstReader;
+use maypole::{Error, Result};
 
 use super::{LIVE_BYTES, PEAK_BYTES, alone};
 

@@ -8,10 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use maypole::{
-    Compression, Db, FilterKeys, PrefixExtractor, RangeDeletion, SstReader, SstWriter,
-    TableOptions, WriteBatch,
-};
+use maypole::table::{RangeDeletion, SstReader, SstWriter, TableOptions};
+use maypole::{Compression, Db, FilterKeys, PrefixExtractor, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -95,9 +93,11 @@ fn external_tables_of_every_compression_are_dumped_and_ingested() {
 
 /// Where the filter block lies, and the bytes of the file.
 fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
-    let info = SstReader::open(path).unwrap().filter().unwrap().unwrap();
-    let start = info.handle.offset as usize;
-    (start..start + info.handle.bytes as usize, std::fs::read(path).unwrap())
+    let reader = SstReader::open(path).unwrap();
+    let is_filter = |name: &str| name.starts_with("fullfilter.");
+    let (_, handle) = reader.metaindex().iter().find(|(name, _)| is_filter(name)).unwrap();
+    let start = handle.offset as usize;
+    (start..start + handle.bytes as usize, std::fs::read(path).unwrap())
 }
 
 /// Stores `bytes` with the filter block's checksum made right.

@@ -20,6 +20,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::SkipList;
+use crate::encoding::bytes::compare_words;
 use crate::encoding::key;
 use crate::memory::prefetch;
 use crate::memtable::arena::{ALIGNMENT, Arena, Bump};
@@ -118,7 +119,7 @@ impl<'a> NodeRef<'a> {
     #[inline(always)]
     pub fn is_before(self, user_key: &[u8], trailer: u64) -> bool {
         let (key, _) = self.entry();
-        match key::compare_words(key::user_key(key), user_key) {
+        match compare_words(key::user_key(key), user_key) {
             KeyOrder::Less => true,
             KeyOrder::Equal => key::trailer(key) > trailer,
             KeyOrder::Greater => false,

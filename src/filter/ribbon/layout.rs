@@ -1,4 +1,4 @@
-//! The grid of a filter: how many blocks of slots, how many columns each, where they lie.
+//! The stored form of a Ribbon filter: blocks of slots, their columns, and where these lie.
 //!
 //! ```text
 //! OFFSET      SIZE  MEANING
@@ -8,18 +8,18 @@
 //! 16·S + 2    3     number of blocks B, little-endian
 //!
 //! A block is 128 slots. Its columns are consecutive segments, lowest column first. With
-//! columns = ceil(S / B), the first `narrow` = columns·B - S blocks lack the highest column:
+//! columns = ceil(S / B), the first `low_blocks` = columns·B - S blocks lack the highest column:
 //!
 //!   segments  | 0 1 … c-2 | 0 1 … c-2 | 0 1 … c-2 c-1 | 0 1 … c-2 c-1 |
-//!   block     | 0  narrow | 1  narrow | 2        wide | 3        wide |
+//!   block     | 0     low | 1     low | 2        full | 3        full |
 //! ```
 //!
-//! So any number of segments can be stored, and bits per key is a fraction. The number of columns
-//! is not in the trailer: it follows from S. Therefore the trailer is checked against the length of
-//! the block, and what does not fit is no filter at all.
+//! So any number of segments can be stored, and bits per key can be a fraction. The number of columns
+//! is not in the trailer: it follows from S. So the trailer is checked against the length of the
+//! block, and what does not fit is no filter.
 //!
-//! Invariant of every [`Grid`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `narrow < blocks`, and all
-//! segments of all blocks lie below `segments`.
+//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `low_blocks < blocks`,
+//! and all segments of all blocks lie below `segments`.
 
 /// Slots of a block: the width of the band.
 pub const BLOCK_SLOTS: u32 = 128;
@@ -27,39 +27,39 @@ pub const BLOCK_SLOTS: u32 = 128;
 pub const SEGMENT_BYTES: usize = 16;
 /// Bytes behind the segments.
 pub const TRAILER_BYTES: usize = 5;
-/// A key has no more result bits than this.
+/// The most columns, and bits of a fingerprint.
 pub const MAX_COLUMNS: u32 = 32;
 /// First byte of the trailer.
 pub const MARKER: u8 = 0xfe;
 
 /// Blocks and columns of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
+pub struct Layout {
     blocks: u32,
-    /// Columns of a wide block.
+    /// Columns of a full block.
     columns: u32,
     /// Blocks at the front that have one column less.
-    narrow: u32,
+    low_blocks: u32,
 }
 
-impl Grid {
+impl Layout {
     /// `None` when there are fewer than 2 blocks, more than 24 bits can count, or no segment.
     /// Segments beyond 32 columns are never read, as in RocksDB.
-    pub fn new(blocks: u32, segments: usize) -> Option<Grid> {
+    pub fn new(blocks: u32, segments: usize) -> Option<Layout> {
         if !(2..1 << 24).contains(&blocks) || segments == 0 {
             return None;
         }
         let blocks_wide = blocks as usize;
         let columns = segments.div_ceil(blocks_wide);
         if columns > MAX_COLUMNS as usize {
-            return Some(Grid { blocks, columns: MAX_COLUMNS, narrow: 0 });
+            return Some(Layout { blocks, columns: MAX_COLUMNS, low_blocks: 0 });
         }
-        let narrow = (columns * blocks_wide - segments) as u32;
-        Some(Grid { blocks, columns: columns as u32, narrow })
+        let low_blocks = (columns * blocks_wide - segments) as u32;
+        Some(Layout { blocks, columns: columns as u32, low_blocks })
     }
 
-    /// The grid and the seed of a stored filter block, or why it is none.
-    pub fn parse(filter: &[u8]) -> Result<(Grid, u8), &'static str> {
+    /// The layout and the seed of a stored filter block, or why it is none.
+    pub fn parse(filter: &[u8]) -> Result<(Layout, u8), &'static str> {
         let Some((segments, &[MARKER, seed, b0, b1, b2])) = filter.split_last_chunk() else {
             return Err("not a Ribbon filter");
         };
@@ -67,9 +67,9 @@ impl Grid {
             return Err("a Ribbon filter whose length is not a number of segments");
         }
         let blocks = u32::from_le_bytes([b0, b1, b2, 0]);
-        let grid = Grid::new(blocks, segments.len() / SEGMENT_BYTES)
+        let layout = Layout::new(blocks, segments.len() / SEGMENT_BYTES)
             .ok_or("a Ribbon filter with too few blocks or segments")?;
-        Ok((grid, seed))
+        Ok((layout, seed))
     }
 
     /// The last five bytes of the filter block.
@@ -95,13 +95,13 @@ impl Grid {
     /// Columns of `block`.
     #[inline(always)]
     pub fn columns_of(&self, block: u32) -> u32 {
-        self.columns - u32::from(block < self.narrow)
+        self.columns - u32::from(block < self.low_blocks)
     }
 
     /// Number of the segment that holds column 0 of `block`.
     #[inline(always)]
     pub fn first_segment(&self, block: u32) -> usize {
-        block as usize * self.columns as usize - block.min(self.narrow) as usize
+        block as usize * self.columns as usize - block.min(self.low_blocks) as usize
     }
 
     /// Segments of all blocks together.
@@ -116,9 +116,9 @@ impl Grid {
 
     /// The rate at which absent keys pass: each column of the block in which a key starts halves it.
     pub fn false_positive_rate(&self) -> f64 {
-        let narrow_share = f64::from(self.narrow * BLOCK_SLOTS) / f64::from(self.starts());
+        let low_part = f64::from(self.low_blocks * BLOCK_SLOTS) / f64::from(self.starts());
         // One column less doubles the rate.
-        (1.0 + narrow_share) * 0.5f64.powi(self.columns as i32)
+        (1.0 + low_part) * 0.5f64.powi(self.columns as i32)
     }
 }
 
@@ -130,24 +130,24 @@ mod tests {
     fn the_blocks_tile_the_segments() {
         for blocks in [2u32, 3, 7, 100] {
             for segments in 1..=blocks as usize * 32 {
-                let grid = Grid::new(blocks, segments).unwrap();
+                let layout = Layout::new(blocks, segments).unwrap();
                 let mut next = 0;
                 for block in 0..blocks {
-                    assert_eq!(grid.first_segment(block), next);
-                    next += grid.columns_of(block) as usize;
+                    assert_eq!(layout.first_segment(block), next);
+                    next += layout.columns_of(block) as usize;
                 }
-                assert_eq!((next, grid.segments()), (segments, segments));
+                assert_eq!((next, layout.segments()), (segments, segments));
             }
         }
     }
 
     #[test]
     fn a_trailer_round_trips() {
-        let grid = Grid::new(0x010203, 0x010203 * 3 - 5).unwrap();
-        let mut filter = vec![0; grid.segments() * SEGMENT_BYTES];
-        filter.extend(grid.trailer(200));
-        assert_eq!(Grid::parse(&filter), Ok((grid, 200)));
-        assert_eq!(filter.len(), grid.stored_bytes());
+        let layout = Layout::new(0x010203, 0x010203 * 3 - 5).unwrap();
+        let mut filter = vec![0; layout.segments() * SEGMENT_BYTES];
+        filter.extend(layout.trailer(200));
+        assert_eq!(Layout::parse(&filter), Ok((layout, 200)));
+        assert_eq!(filter.len(), layout.stored_bytes());
     }
 
     #[test]
@@ -157,27 +157,27 @@ mod tests {
             filter.extend([MARKER, 7, blocks as u8, (blocks >> 8) as u8, (blocks >> 16) as u8]);
             filter
         };
-        assert!(Grid::parse(&well_formed(64, 2)).is_ok());
+        assert!(Layout::parse(&well_formed(64, 2)).is_ok());
         for length in 0..=6 {
-            assert!(Grid::parse(&vec![0; length]).is_err());
-            assert!(Grid::parse(&vec![MARKER; length]).is_err());
+            assert!(Layout::parse(&vec![0; length]).is_err());
+            assert!(Layout::parse(&vec![MARKER; length]).is_err());
         }
         for segment_bytes in [0, 1, 15, 17, 63, 65] {
-            assert!(Grid::parse(&well_formed(segment_bytes, 2)).is_err(), "{segment_bytes}");
+            assert!(Layout::parse(&well_formed(segment_bytes, 2)).is_err(), "{segment_bytes}");
         }
         for blocks in [0, 1] {
-            assert!(Grid::parse(&well_formed(64, blocks)).is_err(), "{blocks} blocks");
+            assert!(Layout::parse(&well_formed(64, blocks)).is_err(), "{blocks} blocks");
         }
         for marker in (0..=255).filter(|&marker| marker != MARKER) {
             let mut filter = well_formed(64, 2);
             filter[64] = marker;
-            assert!(Grid::parse(&filter).is_err(), "marker {marker:#x}");
+            assert!(Layout::parse(&filter).is_err(), "marker {marker:#x}");
         }
         // One segment for 2^24 - 1 blocks: a poor filter, but a well-formed one.
-        let (sparse, _) = Grid::parse(&well_formed(16, (1 << 24) - 1)).unwrap();
+        let (sparse, _) = Layout::parse(&well_formed(16, (1 << 24) - 1)).unwrap();
         assert!(sparse.segments() == 1 && sparse.false_positive_rate() > 0.99);
         // Segments past the 32nd column are ignored.
-        let (capped, _) = Grid::parse(&well_formed(16 * 100, 2)).unwrap();
+        let (capped, _) = Layout::parse(&well_formed(16 * 100, 2)).unwrap();
         assert_eq!((capped.columns(), capped.segments()), (32, 64));
     }
 }

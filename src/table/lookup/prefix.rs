@@ -7,40 +7,22 @@
 //! any other range        –                      –                     –
 //! ```
 //!
-//! – : nothing can be asked, which is a "maybe". The table's own properties say what its filter
-//! holds and how the prefixes were cut. Versions and tombstones of a key have the key's prefix:
-//! where a filter denies a prefix, the table holds no entry of any kind in the range.
+//! "–": the filter cannot be asked, which is a "maybe". The table's own properties say what its filter
+//! holds and how the prefixes were cut. All versions and tombstones of a key have the key's prefix. So
+//! where the filter denies a prefix, the table holds no entry of any kind with it.
 //!
-//! What a point lookup needs of this is marked cold: it stays out of the way of lookups by whole
-//! keys, which most are.
+//! What point lookups need of this is marked cold: most lookups ask for whole keys.
 
 use crate::stats::{FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
-use super::block::{FilterAnswer, StoredFilter, TableFilter};
-use super::prefix::PrefixExtractor;
-use crate::table::LookupKey;
-use crate::table::format::properties::TableProperties;
+use super::key::LookupKey;
+use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
 
-/// A stored filter that holds prefixes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PrefixFilter {
-    pub stored: StoredFilter,
-    /// How the table's writer cut them.
-    pub extractor: PrefixExtractor,
-}
-
-impl PrefixFilter {
-    /// `None` when the filter cannot be asked for prefixes.
-    pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
-        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
-    }
-}
-
 impl Table {
-    /// `false`: the table holds no entry of any key from `lower` to before `upper` (`None`: to the
-    /// end). Costs nothing unless all such keys share one prefix.
+    /// `false`: the table holds no entry with a key from `lower` to before `upper` (`None`: to the
+    /// end). Only a range whose keys all share one prefix costs anything.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
@@ -56,8 +38,8 @@ impl Table {
         maybe
     }
 
-    /// The filter's answer to a lookup where it holds no whole keys. Per file, a test of a prefix
-    /// counts as one of the key it was made for, as in RocksDB.
+    /// The answer of a filter that holds prefixes only. In the file's counters a test of a prefix
+    /// counts as a test of the key, as in RocksDB.
     #[cold]
     pub(crate) fn prefix_says_maybe(&self, key: &LookupKey<'_>, guard: &Guard) -> bool {
         let filter = self.prefix_filter();
@@ -84,7 +66,7 @@ impl Table {
         true
     }
 
-    /// After step 3, when the key was found past a filter without whole keys.
+    /// Counts a key that was found past a filter without whole keys.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
         let filter = self.prefix_filter();
@@ -94,8 +76,8 @@ impl Table {
         }
     }
 
-    /// Whether `filter`, which is this table's, lets a key through: by itself and by its prefix, as
-    /// far as it holds either.
+    /// Whether `filter`, this table's own, lets a key through. The key and its prefix are both asked,
+    /// where the filter holds both.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

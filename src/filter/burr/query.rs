@@ -7,18 +7,21 @@
 //!              after the last layer: is its tag among the tags? (1 of 10,000)
 //! ```
 //!
-//! The threshold byte and the segments are fetched together: where they are follows from the hash
-//! alone. What the trailer says of deeper layers is read when it is needed, but for the number of
-//! start positions of layer 1, which spares 1 query of 20 a trip to the trailer.
+//! The threshold byte and the segments are fetched together: their addresses follow from the hash
+//! alone. The trailer is read only when a query reaches a deeper layer. The number of start positions
+//! of layer 1 is kept in the geometry, which spares 1 query of 20 that trip.
 
-use super::kernel::{Isa, Kernel, Plain, Segments, Task, Vector};
-use super::layout::{Layer, Layout, Shape, has_tag, stored_slots};
+use super::kernel::{Ask, Kernels, Lanes, Segments};
+use super::layout::{Layer, Layout, has_tag, stored_slots};
 use super::row::{equation, next_hash, start};
+use super::shape::Shape;
 use super::solve::block_segments;
-use crate::filter::{BATCH, Geometry, KeyHash};
+use crate::filter::cpu::{Isa, dispatch};
+use crate::filter::family::KeyHash;
+use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::LineBuf;
 
-/// The shape of layer 0, and where the rest begins. Invariant: made from the [`Layout`] of the block
+/// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the block
 /// it is used with.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filter) struct BurrGeometry {
@@ -30,7 +33,7 @@ pub(in crate::filter) struct BurrGeometry {
     columns: u8,
     /// w: 32 or 64.
     width: u8,
-    kernel: Kernel,
+    isa: Isa,
 }
 
 /// How a layer answers.
@@ -43,14 +46,14 @@ enum Answer {
 
 /// Bytes of the thresholds of a layer.
 #[inline(always)]
-fn threshold_bytes<W: Vector>(starts: u32) -> u32 {
+fn threshold_bytes<W: Lanes>(starts: u32) -> u32 {
     starts.div_ceil(W::SHAPE.bucket()).div_ceil(4)
 }
 
 #[cfg(test)]
 impl BurrGeometry {
-    pub(super) fn with_kernel(self, kernel: Kernel) -> BurrGeometry {
-        BurrGeometry { kernel, ..self }
+    pub(super) fn with_isa(self, isa: Isa) -> BurrGeometry {
+        BurrGeometry { isa, ..self }
     }
 }
 
@@ -64,9 +67,9 @@ impl BurrGeometry {
         }
     }
 
-    /// The layer of `starts` start positions that stands behind `layer`.
+    /// The layer of `starts` start positions behind `layer`.
     #[inline(always)]
-    fn layer_behind<W: Vector>(&self, layer: Layer, starts: u32) -> Layer {
+    fn layer_behind<W: Lanes>(&self, layer: Layer, starts: u32) -> Layer {
         let blocks = layer.starts / W::BITS + 1;
         let (bytes, _) = block_segments::<W>(blocks, u32::from(self.columns), layer.low_blocks);
         Layer {
@@ -79,7 +82,7 @@ impl BurrGeometry {
 
     /// The segments of the block of `start` and the one behind it.
     #[inline(always)]
-    fn segments<W: Vector>(&self, layer: Layer, start: u32) -> Segments {
+    fn segments<W: Lanes>(&self, layer: Layer, start: u32) -> Segments {
         let (offset, columns) =
             block_segments::<W>(start / W::BITS, u32::from(self.columns), layer.low_blocks);
         Segments { at: layer.segments_at as usize + offset, columns }
@@ -87,7 +90,7 @@ impl BurrGeometry {
 
     /// Starts to fetch what [`BurrGeometry::ask`] reads.
     #[inline(always)]
-    fn fetch<W: Vector>(&self, block: &LineBuf, layer: Layer, start: u32) {
+    fn fetch<W: Lanes>(&self, block: &LineBuf, layer: Layer, start: u32) {
         let Segments { at, columns } = self.segments::<W>(layer, start);
         block.prefetch(at);
         block.prefetch((at + 2 * columns as usize * W::BYTES).wrapping_sub(1));
@@ -96,9 +99,9 @@ impl BurrGeometry {
 
     /// Asks one layer, where `start` is the start position of `hash`; answers "maybe" if it is none.
     #[inline(always)]
-    fn ask<W: Vector, I: Isa>(
+    fn ask<W: Lanes, K: Kernels>(
         &self,
-        isa: I,
+        kernels: K,
         block: &[u8],
         layer: Layer,
         hash: KeyHash,
@@ -118,26 +121,37 @@ impl BurrGeometry {
         let (coefficients, fingerprint) = equation::<W>(hash);
         let (left, right) = coefficients.split(start % W::BITS);
         let segments = self.segments::<W>(layer, start);
-        Answer::Here(isa.matches(block, segments, left, right, fingerprint))
+        Answer::Here(kernels.matches(block, segments, left, right, fingerprint))
     }
 
     #[inline(always)]
-    fn ask_all<W: Vector, I: Isa>(&self, isa: I, block: &[u8], hash: KeyHash, start: u32) -> bool {
-        match self.ask::<W, I>(isa, block, self.first_layer(), hash, start) {
+    fn ask_all<W: Lanes, K: Kernels>(
+        &self,
+        kernels: K,
+        block: &[u8],
+        hash: KeyHash,
+        start: u32,
+    ) -> bool {
+        match self.ask::<W, K>(kernels, block, self.first_layer(), hash, start) {
             Answer::Here(answer) => answer,
-            Answer::Bumped => self.ask_deeper::<W, I>(isa, block, next_hash(hash)),
+            Answer::Bumped => self.ask_deeper::<W, K>(kernels, block, next_hash(hash)),
         }
     }
 
     /// Asks the layers from layer 1 on, with the hash for layer 1.
     #[inline(never)]
-    fn ask_deeper<W: Vector, I: Isa>(&self, isa: I, block: &[u8], mut hash: KeyHash) -> bool {
+    fn ask_deeper<W: Lanes, K: Kernels>(
+        &self,
+        kernels: K,
+        block: &[u8],
+        mut hash: KeyHash,
+    ) -> bool {
         let mut layer = self.first_layer();
         let mut starts = self.next_starts;
         let mut index = 1;
         while starts != 0 {
             layer = self.layer_behind::<W>(layer, starts);
-            match self.ask::<W, I>(isa, block, layer, hash, start(hash, starts)) {
+            match self.ask::<W, K>(kernels, block, layer, hash, start(hash, starts)) {
                 Answer::Here(answer) => return answer,
                 Answer::Bumped => hash = next_hash(hash),
             }
@@ -148,24 +162,9 @@ impl BurrGeometry {
         has_tag(block, tags_at as usize, hash)
     }
 
-    /// One query, to be compiled for each instruction set.
-    #[inline(always)]
-    pub(super) fn finish_with<I: Isa>(
+    fn ask_many<W: Lanes, K: Kernels>(
         &self,
-        isa: I,
-        block: &[u8],
-        hash: KeyHash,
-        start: u32,
-    ) -> bool {
-        match self.width {
-            32 => self.ask_all::<u32, I>(isa, block, hash, start),
-            _ => self.ask_all::<u64, I>(isa, block, hash, start),
-        }
-    }
-
-    fn ask_many<W: Vector, I: Isa>(
-        &self,
-        isa: I,
+        kernels: K,
         block: &LineBuf,
         hashes: &[KeyHash],
         answers: &mut [bool],
@@ -174,13 +173,13 @@ impl BurrGeometry {
         let next = self.layer_behind::<W>(first, self.next_starts);
         let (mut starts, mut bumped) = ([0; BATCH], [0; BATCH]);
         for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
-            for (place, &hash) in starts.iter_mut().zip(hashes) {
-                *place = start(hash, first.starts);
-                self.fetch::<W>(block, first, *place);
+            for (to, &hash) in starts.iter_mut().zip(hashes) {
+                *to = start(hash, first.starts);
+                self.fetch::<W>(block, first, *to);
             }
             let mut bumped_keys = 0;
             for (i, &hash) in hashes.iter().enumerate() {
-                match self.ask::<W, I>(isa, block, first, hash, starts[i]) {
+                match self.ask::<W, K>(kernels, block, first, hash, starts[i]) {
                     Answer::Here(answer) => answers[i] = answer,
                     Answer::Bumped => {
                         let hash = next_hash(hash);
@@ -191,29 +190,32 @@ impl BurrGeometry {
                 }
             }
             for &i in &bumped[..bumped_keys] {
-                answers[i] = self.ask_deeper::<W, I>(isa, block, next_hash(hashes[i]));
+                answers[i] = self.ask_deeper::<W, K>(kernels, block, next_hash(hashes[i]));
             }
         }
     }
 }
 
-/// Many queries.
-struct Many<'a> {
-    geometry: &'a BurrGeometry,
-    block: &'a LineBuf,
-    hashes: &'a [KeyHash],
-    answers: &'a mut [bool],
-}
-
-impl Task for Many<'_> {
-    type Output = ();
+impl Ask for BurrGeometry {
+    #[inline(always)]
+    fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        match self.width {
+            32 => self.ask_all::<u32, K>(kernels, block, hash, start),
+            _ => self.ask_all::<u64, K>(kernels, block, hash, start),
+        }
+    }
 
     #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        let Many { geometry, block, hashes, answers } = self;
-        match geometry.width {
-            32 => geometry.ask_many::<u32, I>(isa, block, hashes, answers),
-            _ => geometry.ask_many::<u64, I>(isa, block, hashes, answers),
+    fn finish_many_with<K: Kernels>(
+        &self,
+        kernels: K,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        match self.width {
+            32 => self.ask_many::<u32, K>(kernels, block, hashes, answers),
+            _ => self.ask_many::<u64, K>(kernels, block, hashes, answers),
         }
     }
 }
@@ -230,7 +232,7 @@ impl Geometry for BurrGeometry {
             next_starts: rest.first().map_or(0, |slots| slots - width),
             columns: layout.columns as u8,
             width: width as u8,
-            kernel: Kernel::detect(),
+            isa: Isa::detect(),
         })
     }
 
@@ -246,13 +248,7 @@ impl Geometry for BurrGeometry {
 
     #[inline]
     fn finish(&self, block: &LineBuf, hash: KeyHash, start: u32) -> bool {
-        match self.kernel {
-            Kernel::Plain => self.finish_with(Plain, block, hash, start),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(isa) => isa.finish(self, block, hash, start),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(isa) => isa.finish(self, block, hash, start),
-        }
+        dispatch!(self.isa, kernels => kernels.finish(self, block, hash, start))
     }
 
     #[inline]
@@ -261,7 +257,7 @@ impl Geometry for BurrGeometry {
     }
 
     fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
-        self.kernel.run(Many { geometry: self, block, hashes, answers });
+        dispatch!(self.isa, kernels => kernels.finish_many(self, block, hashes, answers));
     }
 
     /// From the stored thresholds and low blocks; the number of keys does not matter.

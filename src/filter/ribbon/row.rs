@@ -1,14 +1,15 @@
-//! A key's linear equation: which slots it reads, and what their sum must be.
+//! From a key's hash to its row of the linear system: which slots it reads, and what they must add up
+//! to.
 //!
 //! ```text
-//! slots       0 … start … start + 127 … slots - 1
-//! coefficients      1?????…????           128 bits, the lowest one is always 1
-//! result                                  up to 32 bits, one equation a bit
+//! slots          0 … start … start + 127 … slots - 1
+//! coefficients       1?????…????             128 bits, the lowest one is always 1
+//! fingerprint                                up to 32 bits, one a column
 //! ```
 //!
-//! Over GF(2): for every column j, the XOR of the slots' bits of column j, taken where a
-//! coefficient is 1, must be bit j of the result. An absent key's sum is right by chance: 1 in 2 a
-//! column.
+//! A row is one equation over GF(2) in each column j: the XOR of the slots' bits of column j, taken
+//! where a coefficient is 1, must be bit j of the fingerprint. An absent key's sum is right by
+//! chance, in one of two cases for each column.
 //!
 //! Everything comes from the key's 64-bit hash and a seed by multiplications. The constants are
 //! RocksDB's (`util/ribbon_impl.h`, `StandardHasher`, `StandardRehasherAdapter`).
@@ -26,8 +27,8 @@ pub struct Equation {
     pub start: u32,
     /// Bit i belongs to slot `start + i`; bit 0 is set.
     pub coefficients: u128,
-    /// Bit j is the result of column j.
-    pub result: u32,
+    /// Bit j is what column j must add up to.
+    pub fingerprint: u32,
 }
 
 /// The seeded hash from which an [`Equation`] is made. A bijection of the key's hash.
@@ -37,7 +38,7 @@ pub fn rehash(hash: u64, raw_seed: u32) -> u64 {
 }
 
 /// First slot of a seeded hash. Monotone in the hash, so that sorting by its top bits sorts by
-/// place.
+/// slot.
 #[inline(always)]
 pub fn start_of(rehashed: u64, starts: u32) -> u32 {
     ((u128::from(rehashed) * u128::from(starts)) >> 64) as u32
@@ -51,7 +52,25 @@ impl Equation {
         Equation {
             start: start_of(rehashed, starts),
             coefficients: u128::from(a) << 64 | u128::from(low),
-            result: a.swap_bytes() as u32,
+            fingerprint: a.swap_bytes() as u32,
         }
+    }
+}
+
+/// What a slot holds after banding: the coefficients of the slots from its own one on, and the
+/// fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Row {
+    pub coefficients_low: u64,
+    pub coefficients_high: u64,
+    pub fingerprint: u32,
+}
+
+impl Row {
+    pub const EMPTY: Row = Row { coefficients_low: 0, coefficients_high: 0, fingerprint: 0 };
+
+    /// Bit i belongs to the i-th slot from the row's own on.
+    pub fn coefficients(&self) -> u128 {
+        u128::from(self.coefficients_high) << 64 | u128::from(self.coefficients_low)
     }
 }
