@@ -409,7 +409,7 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// A replaced view waits for its readers in the garbage. Nothing collected it while the cache had
+/// A replaced read state waits for its readers in the garbage. Nothing collected it while the cache had
 /// room, so flushed memtables stayed in memory and compacted tables on disk.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
