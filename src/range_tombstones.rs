@@ -1,8 +1,8 @@
 //! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
 //!
-//! A range deletion is a tombstone for all keys from `begin` to before `end`. A snapshot that sees its
-//! sequence number sees no older versions of those keys. The ranges of a set may overlap. A lookup asks
-//! for the newest range that covers its key and that its snapshot sees.
+//! A range deletion is a tombstone for all keys from `begin` to before `end`. A snapshot that sees
+//! its sequence number sees no older versions of those keys. The ranges of a set may overlap. A
+//! lookup asks for the newest range that covers its key and that its snapshot sees.
 //!
 //! ```text
 //!   ranges      [a ─────────── m) 9              bounds      a   c   f   m   p
@@ -15,16 +15,17 @@
 //!                                                up; sequence numbers of a node descend.
 //! ```
 //!
-//! The bounds cut the keys into *fragments*; all keys of a fragment have the same answer. A segment tree
-//! over the fragments holds the sequence numbers: the ranges that cover a fragment stand on the way from
-//! its leaf to the root. That takes n log n memory. A list at every fragment would answer faster by a
-//! factor of log n, but takes n² memory if ranges lie within each other, as a hostile table could ask for.
+//! The bounds cut the keys into *fragments*; all keys of a fragment have the same answer. A segment
+//! tree over the fragments holds the sequence numbers: the ranges that cover a fragment stand on
+//! the way from its leaf to the root. That takes n log n memory. A list at every fragment would
+//! answer faster by a factor of log n, but takes n² memory if ranges lie within each other, as a
+//! hostile table could ask for.
 //!
-//! Empty ranges hide nothing and are left out. A set does not change. It knows no tables and no levels,
-//! only sequence numbers.
+//! Empty ranges hide nothing and are left out. A set does not change. It knows no tables and no
+//! levels, only sequence numbers.
 //!
-//! The file is longer than most because of its tests: a benchmark includes it by its path, so they stand
-//! at the foot.
+//! The file is longer than most because of its tests: a benchmark includes it by its path, so they
+//! stand at the foot.
 
 use std::sync::Arc;
 
@@ -111,8 +112,8 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.begin), position(r.end), r.sequence)).collect();
 
-        // `nodes` holds first the number at each node, then where each node's numbers end, and, after
-        // filling from the oldest, where they start.
+        // `nodes` holds first the number at each node, then where each node's numbers end, and,
+        // after filling from the oldest, where they start.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -182,8 +183,8 @@ impl RangeTombstones {
         }
     }
 
-    /// The fragments from `lower` to before `upper` (`None`: open), in order and cut off there: start,
-    /// end, and the number that [`Self::newest`] takes. Some may be in no range.
+    /// The fragments from `lower` to before `upper` (`None`: open), in order and cut off there:
+    /// start, end, and the number that [`Self::newest`] takes. Some may be in no range.
     pub fn clipped<'a>(
         &'a self,
         lower: Option<&'a [u8]>,
@@ -277,14 +278,14 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
-/// Several sets that answer as one. A memtable makes a new set at every range deletion; sets of sizes
-/// that double keep that cheap.
+/// Several sets that answer as one. A memtable makes a new set at every range deletion; sets of
+/// sizes that double keep that cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
-    /// The same with one range more. A set that is not larger than the new one is merged into it. So
-    /// there are log n sets, and each range is sorted log n times.
+    /// The same with one range more. A set that is not larger than the new one is merged into it.
+    /// So there are log n sets, and each range is sorted log n times.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);

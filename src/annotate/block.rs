@@ -1,5 +1,5 @@
-//! Blocks of sorted entries, uncompressed. The layout is drawn in [`crate::table::block`], index values
-//! in [`crate::table::index`].
+//! Blocks of sorted entries, uncompressed. The layout is drawn in [`crate::table::block`], index
+//! values in [`crate::table::index`].
 
 use std::fmt::Display;
 
@@ -17,7 +17,7 @@ use super::dump::{Dump, Stop, listed, quoted};
 pub(super) enum Contents {
     /// Internal keys and what users stored.
     Data,
-    /// Internal keys of begins, and user keys of ends.
+    /// Internal keys of starts, and user keys of ends.
     RangeDeletions,
     /// Separators and handles.
     Index(IndexForm),
@@ -82,7 +82,7 @@ fn entry(
         value_bytes = Some(value as usize);
         value_text = format!(", value {value}");
     }
-    let text = format!("entry: {shared} key bytes shared, {suffix_bytes} follow{value_text}");
+    let text = format!("entry: shared {shared}, not shared {suffix_bytes}{value_text}");
     dump.field(head_bytes, text)?;
     let Some(shared) = usize::try_from(shared).ok().filter(|&shared| shared <= key.len()) else {
         return Err(Stop::Unclear(format!("the key before has {} bytes only", key.len())));

@@ -7,8 +7,8 @@
 //!       64  … 4032 more bytes                                a long field is cut
 //! ```
 //!
-//! Invariant: [`Dump::position`] only grows, and grows by what was printed. So no byte is left out or
-//! printed twice, whatever the caller makes of them.
+//! Invariant: [`Dump::position`] only grows, and grows by what was printed. So no byte is left out
+//! or printed twice, whatever the caller makes of them.
 
 use std::fmt;
 use std::fmt::{Display, Write};
@@ -115,8 +115,8 @@ impl<'a, 'w> Dump<'a, 'w> {
         writeln!(self.out, "{:>8}  {text}", "")
     }
 
-    /// Prints a heading and the part up to `end`. Where `print` does not get there, the rest is printed
-    /// as bytes, with the reason.
+    /// Prints a heading and the part up to `end`. Where `print` does not get there, the rest is
+    /// printed as bytes, with the reason.
     pub fn part(
         &mut self,
         heading: impl Display,

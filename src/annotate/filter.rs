@@ -1,5 +1,5 @@
-//! Filter blocks: the parts of each family. Their layouts are drawn in [`crate::filter`], that of the
-//! bumped ribbon in `docs/format.md`, from which it is read here once more, on its own.
+//! Filter blocks: the parts of each family. Their layouts are drawn in [`crate::filter`], that of
+//! the bumped ribbon in `docs/format.md`, from which it is read here once more, on its own.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};

@@ -1,8 +1,8 @@
 //! Logs: WALs and MANIFESTs. The format is drawn in [`crate::wal`], version edits in
 //! [`crate::version::edit`].
 //!
-//! A record whose header is not right ends what is understood: the length in it means nothing. Whether
-//! that is a torn tail or rot is [`LogReader`](crate::wal::LogReader)'s to decide.
+//! A record whose header is not right ends what is understood: the length in it means nothing.
+//! Whether that is a torn tail or rot is [`LogReader`](crate::wal::LogReader)'s to decide.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result
     let payload_at = offset + RECORD_HEADER_BYTES;
     let record_end = payload_at.saturating_add(payload_bytes as usize).min(end);
     dump.part(heading, record_end, |dump| {
-        dump.field(4, "CRC-32 of file number, offset and the next 16 bytes: right")?;
+        dump.field(4, "CRC-32 of the record's header: right")?;
         let payload = &dump.bytes()[payload_at..record_end];
         dump.checksum("CRC-32 of the payload", crc32fast::hash(payload))?;
         dump.fixed32("payload bytes")?;
@@ -98,13 +98,13 @@ fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
         let (tag, bytes) = dump.peek_varint(0, "tag")?;
         let meaning = match tag {
             edit::NEXT_FILE => "the next unused file number",
-            edit::FLUSHED_SEQUENCE => "every write up to a sequence number is in tables",
+            edit::FLUSHED_SEQUENCE => "writes up to here are in tables",
             edit::OLDEST_WAL => "WALs below a number are obsolete",
             edit::REMOVED => "a table leaves the tree",
             edit::ADDED_V1 => "a table enters the tree, in log version 1",
             edit::ADDED => "a table enters the tree",
             edit::DB_IDENTITY => "the identity of the database",
-            edit::DURABLE_WAL => "so many bytes of a WAL are durable",
+            edit::DURABLE_WAL => "durable bytes of a WAL",
             _ => "unknown",
         };
         dump.field(bytes, format_args!("tag {tag}: {meaning}"))?;
@@ -172,7 +172,7 @@ fn extra_fields(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
         let meaning = match tag {
             edit::NO_MORE => "no more extra fields",
             edit::TABLE_IDENTITY => "the identity of the table",
-            edit::TAIL_BYTES => "the end of the file that opening reads",
+            edit::TAIL_BYTES => "bytes that opening reads",
             _ => "unknown",
         };
         dump.field(bytes, format_args!("extra field {tag}: {meaning}"))?;

@@ -8,14 +8,16 @@
 //!                       all of them print through dump: one field a line, always forwards
 //! ```
 //!
-//! The command line prints it (`inspect --annotate`), and `docs/format.md` holds three of these dumps,
-//! which a test compares byte for byte. So the description cannot drift away from the code.
+//! The command line prints it (`inspect --annotate`), and `docs/format.md` holds three of these
+//! dumps, which a test compares byte for byte. So the description cannot drift away from the code.
 //!
-//! Invariant: every byte of the file is printed once, in the order of the file, whatever the file holds.
-//! A part that cannot be understood is printed as bytes, with the reason, and the next part follows.
+//! Invariant: every byte of the file is printed once, in the order of the file, whatever the file
+//! holds. A part that cannot be understood is printed as bytes, with the reason, and the next part
+//! follows.
 //!
-//! The formats are read here field by field, for a reader of the output. Whoever wants an answer from a
-//! file uses [`crate::table::SstReader`] or a database: those check everything, this shows everything.
+//! The formats are read here field by field, for a reader of the output. Whoever wants an answer
+//! from a file uses [`crate::table::SstReader`] or a database: those check everything, this shows
+//! everything.
 
 mod block;
 mod dump;
@@ -35,11 +37,11 @@ use crate::version::names;
 use crate::wal::MAGIC;
 use dump::Dump;
 
-/// A file whose [`Display`](fmt::Display) is an annotated dump: a line for each field, with its offset,
-/// its bytes and its meaning. Long fields are cut.
+/// A file whose [`Display`](fmt::Display) is an annotated dump: a line for each field, with its
+/// offset, its bytes and its meaning. Long fields are cut.
 ///
-/// Any table that RocksDB (format_version 2 to 7) or Maypole wrote, any write-ahead log and any MANIFEST
-/// of Maypole. Damaged files too: the dump says where it does not understand the bytes.
+/// Any table that RocksDB (format_version 2 to 7) or Maypole wrote, any write-ahead log and any
+/// MANIFEST of Maypole. Damaged files too: the dump says where it does not understand the bytes.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -1,13 +1,13 @@
-//! Tables. Blocks are found as a reader finds them, from the footer on; they are printed in the order of
-//! the file.
+//! Tables. Blocks are found as a reader finds them, from the footer on; they are printed in the
+//! order of the file.
 //!
 //! ```text
 //! footer ──► metaindex ──► properties, filter, range deletions
 //!        └─► index ──► data blocks
 //! ```
 //!
-//! Bytes that no handle leads to are printed as such. Of blocks that overlap, as handles of a damaged
-//! file may say, the first is printed whole and the other is named.
+//! Bytes that no handle leads to are printed as such. Of blocks that overlap, as handles of a
+//! damaged file may say, the first is printed whole and the other is named.
 
 use std::fmt;
 use std::path::Path;

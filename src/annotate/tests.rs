@@ -136,8 +136,8 @@ fn golden_dumps_stand_in_the_description() {
     }
 }
 
-/// The bytes of a dump's lines; panics where an offset is not where the line before ended. What is cut
-/// counts as zeros.
+/// The bytes of a dump's lines; panics where an offset is not where the line before ended. What is
+/// cut counts as zeros.
 fn bytes_of(dump: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in dump.lines() {

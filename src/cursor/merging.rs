@@ -5,8 +5,8 @@
 //!   heap        the other sources that stand on an entry, nearest on top
 //! ```
 //!
-//! The current source stays outside the heap. So a step within one source costs one comparison, with
-//! the top of the heap. In a settled tree nearly every step is such a step.
+//! The current source stays outside the heap. So a step within one source costs one comparison,
+//! with the top of the heap. In a settled tree nearly every step is such a step.
 //!
 //! Sources must hold distinct internal keys; if two are equal, the source given first goes first.
 //! Backward the order is reversed, and every other source stands before the current key.
@@ -143,8 +143,8 @@ impl<C: Cursor> MergingCursor<C> {
             }
         }
         self.gather(direction);
-        // `gather` has put the current entry in front. Forward it is the first at or after `target`;
-        // backward it is the last, since all others now stand before it.
+        // `gather` has put the current entry in front. Forward it is the first at or after
+        // `target`; backward it is the last, since all others now stand before it.
         Ok(())
     }
 
@@ -167,8 +167,8 @@ impl<C: Cursor> MergingCursor<C> {
     }
 
     /// Skips entries in the sources that `may_skip` allows. Forward, those that stand before the
-    /// internal key `target` go to it. Backward, those that stand at or after `target` go to the last
-    /// entry before it.
+    /// internal key `target` go to it. Backward, those that stand at or after `target` go to the
+    /// last entry before it.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =

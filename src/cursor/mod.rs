@@ -1,4 +1,5 @@
-//! [`Cursor`]: the one way to walk sorted entries. Memtables, blocks, tables and merges of them have it.
+//! [`Cursor`]: the one way to walk sorted entries. Memtables, blocks, tables and merges of them
+//! have it.
 //!
 //! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until it moves. It stands on
 //! an entry or on none ([`Cursor::valid`]); after an error on none. Keys are internal keys.
@@ -20,9 +21,9 @@ pub(crate) trait Cursor {
     /// To the first entry at or after the internal key `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
-    /// Prefetches what [`Cursor::seek`] to the same target will read; that seek must come next. With
-    /// many cursors, all are asked for one part before the next part, so that their trips to memory
-    /// overlap.
+    /// Prefetches what [`Cursor::seek`] to the same target will read; that seek must come next.
+    /// With many cursors, all are asked for one part before the next part, so that their trips to
+    /// memory overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 
     /// To the last entry **before** the internal key `target`.
@@ -59,8 +60,8 @@ pub(crate) enum Fetch {
     Entries,
 }
 
-/// What [`Cursor::step`] came to. A walk of the tree needs this at every entry, and most cursors know
-/// it without a copy of the key before.
+/// What [`Cursor::step`] came to. A walk of the tree needs this at every entry, and most cursors
+/// know it without a copy of the key before.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     /// Whether the entry has the same user key as the one before.

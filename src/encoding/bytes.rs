@@ -26,8 +26,8 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// What follows `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] finds it. Lookups do it several times
-/// each, with prefixes of a few bytes, where a call costs more than the comparison.
+/// What follows `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] finds it. Lookups do it several
+/// times each, with prefixes of a few bytes, where a call costs more than the comparison.
 #[inline(always)]
 pub(crate) fn strip_prefix<'a>(bytes: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     let (front, rest) = bytes.split_at_checked(prefix.len())?;

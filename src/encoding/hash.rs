@@ -2,10 +2,10 @@
 //! filters of old files and for the hash index inside data blocks.
 //!
 //! `hash64` is XXH3 as it stood in **xxHash 0.7.2**, seed 0, with RocksDB's own value for the empty
-//! string. It is not the XXH3 that was released later: the avalanche multiplier differs in one digit
-//! pair (`…B1…` here, `…91…` there), short inputs are mixed in another order, and long inputs add a
-//! word to another lane. A wrong variant still looks like a fine hash and loses keys only where
-//! RocksDB reads our filters, or we theirs; `tests/data/xxph3-vectors.csv` pins every branch.
+//! string. It is not the XXH3 that was released later: the avalanche multiplier differs in one
+//! digit pair (`…B1…` here, `…91…` there), short inputs are mixed in another order, and long inputs
+//! add a word to another lane. A wrong variant still looks like a fine hash and loses keys only
+//! where RocksDB reads our filters, or we theirs; `tests/data/xxph3-vectors.csv` pins every branch.
 //!
 //! ```text
 //! length      way

@@ -8,9 +8,9 @@
 //! finish     filter | index | range deletions | properties | metaindex | footer | fsync
 //! ```
 //!
-//! The filter follows the data because its size depends on the number of keys. The index follows the
-//! filter because its form is known last: it holds user keys, unless versions of one user key stand in
-//! two blocks. Then **all** of it holds internal keys.
+//! The filter follows the data because its size depends on the number of keys. The index follows
+//! the filter because its form is known last: it holds user keys, unless versions of one user key
+//! stand in two blocks. Then **all** of it holds internal keys.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
@@ -137,8 +137,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Adds a range deletion, at any time. The internal keys of range deletions must not descend, and
-    /// no range may be empty.
+    /// Adds a range deletion, at any time. The internal keys of range deletions must not descend,
+    /// and no range may be empty.
     pub fn add_range(&mut self, range: RangeTombstone<'_>) -> Result<()> {
         self.ranges.add(range)?;
         let summary = &mut self.summary;
@@ -151,8 +151,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// A key outside of the extractor's domain enters a filter of prefixes not at all, and a filter of
-    /// both whole only, as in RocksDB.
+    /// A key outside of the extractor's domain enters a filter of prefixes not at all, and a filter
+    /// of both whole only, as in RocksDB.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);

@@ -1,7 +1,7 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
-//! It keeps the index and one data block alive for itself. So it needs no guard between its calls, and
-//! a file that is deleted meanwhile stays readable.
+//! It keeps the index and one data block alive for itself. So it needs no guard between its calls,
+//! and a file that is deleted meanwhile stays readable.
 
 mod read_ahead;
 
@@ -38,13 +38,13 @@ pub(crate) struct TableCursor {
     block: Option<BlockCursor<BlockPin>>,
     ahead: ReadAhead,
     look: LookAhead,
-    /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and what the block says of
-    /// the user key.
+    /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and what the block says
+    /// of the user key.
     sought: Option<(usize, Option<SeekStart>)>,
 }
 
-/// What a stepping cursor has prefetched. Offsets count from the start of the current block and go on
-/// into the next one.
+/// What a stepping cursor has prefetched. Offsets count from the start of the current block and go
+/// on into the next one.
 #[derive(Default)]
 struct LookAhead {
     /// Where the steps stop to prefetch again.

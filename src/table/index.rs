@@ -1,8 +1,8 @@
 //! The parsed index: which data block can hold a key.
 //!
 //! An index entry is a separator and a block handle. A separator is at or after the last key of its
-//! block, and before the first key of the next block. So a key lies in the block of the first separator
-//! at or after it, or nowhere.
+//! block, and before the first key of the next block. So a key lies in the block of the first
+//! separator at or after it, or nowhere.
 //!
 //! ```text
 //! stored     shared | non_shared | [value_len] | key suffix | handle | [first key of the block]
@@ -15,8 +15,9 @@
 //!            blocks   [offset, size]
 //! ```
 //!
-//! The heads are searched as plain integers in one array. That is several times faster than decoding
-//! stored entries, and most separators differ in their heads. Keys decide where heads are equal.
+//! The heads are searched as plain integers in one array. That is several times faster than
+//! decoding stored entries, and most separators differ in their heads. Keys decide where heads are
+//! equal.
 //!
 //! A separator that is a user key stands behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms are searched alike.
@@ -257,9 +258,9 @@ impl Index {
         low
     }
 
-    /// Refuses a block whose first key belongs to another block. A checksum does not say where a block
-    /// belongs: after a misdirected write a sound block may stand where another should, and would hide
-    /// that one's keys.
+    /// Refuses a block whose first key belongs to another block. A checksum does not say where a
+    /// block belongs: after a misdirected write a sound block may stand where another should, and
+    /// would hide that one's keys.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
@@ -274,8 +275,8 @@ impl Index {
     }
 
     /// Whether the next block may go on with entries of `user_key`, if block `i` ends before the
-    /// entry sought: the separator of block `i` is then a version of this key. A separator without a
-    /// trailer stands behind all versions.
+    /// entry sought: the separator of block `i` is then a version of this key. A separator without
+    /// a trailer stands behind all versions.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         !self.trailers.is_empty() && self.user_key(i) == user_key
     }

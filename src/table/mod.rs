@@ -15,8 +15,8 @@
 //! filter/   the filter of a table
 //! ```
 //!
-//! A table knows no levels and no versions of a tree. It gives the kind of an entry no meaning: a lookup
-//! answers with the newest entry at or before a sequence number, whatever its kind byte.
+//! A table knows no levels and no versions of a tree. It gives the kind of an entry no meaning: a
+//! lookup answers with the newest entry at or before a sequence number, whatever its kind byte.
 
 pub(crate) mod block;
 mod builder;

@@ -37,9 +37,9 @@ pub(super) fn read_metaindex(
     read().map_err(|damage| file.damaged(damage, handle))
 }
 
-/// Reads the properties. At ingestion RocksDB may write the assigned sequence number over 8 bytes of
-/// them without correcting the checksum. So a block whose checksum is wrong is checked once more with
-/// those 8 bytes as they were: zero.
+/// Reads the properties. At ingestion RocksDB may write the assigned sequence number over 8 bytes
+/// of them without correcting the checksum. So a block whose checksum is wrong is checked once more
+/// with those 8 bytes as they were: zero.
 pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
     let mut stored = file.read_stored(handle, LineBuf::zeroed)?;
     if let Err(mismatch) = file.check(&stored) {

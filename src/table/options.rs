@@ -85,8 +85,8 @@ pub struct TableSummary {
     pub raw_value_bytes: u64,
     /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
     pub smallest: Vec<u8>,
-    /// The last internal key. If a range deletion ends last, its end with sequence 2^56 - 1 and kind
-    /// 15: the table holds no entry of that user key.
+    /// The last internal key. If a range deletion ends last, its end with sequence 2^56 - 1 and
+    /// kind 15: the table holds no entry of that user key.
     pub largest: Vec<u8>,
     /// The smallest sequence number of an entry.
     pub smallest_sequence: SequenceNumber,
@@ -99,7 +99,7 @@ pub struct TableSummary {
     pub filter_fell_back: bool,
     /// Time to build the filter from the hashes, checking included.
     pub filter_build_time: Duration,
-    /// Filters that were discarded because they missed a key: 0, unless memory is at fault. After the
-    /// first a Bloom filter was built, after the second none.
+    /// Filters that were discarded because they missed a key: 0, unless memory is at fault. After
+    /// the first a Bloom filter was built, after the second none.
     pub failed_filter_builds: u64,
 }

@@ -7,9 +7,9 @@
 //! value  first user key behind the range
 //! ```
 //!
-//! These keys stand in no data block, index or filter. So whoever asks a table for a key must ask for
-//! the ranges too, whatever the filter says. Opening a table reads them, and they stay in memory, so
-//! that asking reads nothing.
+//! These keys stand in no data block, index or filter. So whoever asks a table for a key must ask
+//! for the ranges too, whatever the filter says. Opening a table reads them, and they stay in
+//! memory, so that asking reads nothing.
 //!
 //! They are written in the order of internal keys, and read in any order: RocksDB's `SstFileWriter`
 //! does not sort them.
@@ -31,8 +31,8 @@ use super::format::properties::{TableProperties, names};
 /// The block's name in the metaindex.
 pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 
-/// Reads the ranges that a table deletes; `None` if it deletes none. `overlay`: the sequence number of
-/// all of them. Damage if their number is not the one that the properties state.
+/// Reads the ranges that a table deletes; `None` if it deletes none. `overlay`: the sequence number
+/// of all of them. Damage if their number is not the one that the properties state.
 pub(super) fn read_ranges(
     file: &BlockFile,
     metaindex: &[(String, BlockHandle)],

@@ -236,7 +236,8 @@ impl Salvage {
         Ok(holes)
     }
 
-    /// All entries of a block. Their keys must be behind `last_key`, which is empty before the first.
+    /// All entries of a block. Their keys must be behind `last_key`, which is empty before the
+    /// first.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
         let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
@@ -261,8 +262,9 @@ impl Salvage {
     }
 }
 
-/// The data blocks that the index lists; `None` when it cannot be read. `must_follow`: the handle is a
-/// guess, so the index is believed only if its blocks follow each other from the first byte on.
+/// The data blocks that the index lists; `None` when it cannot be read. `must_follow`: the handle
+/// is a guess, so the index is believed only if its blocks follow each other from the first byte
+/// on.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,

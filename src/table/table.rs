@@ -6,9 +6,10 @@
 //!                                        └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide entries
-//! of this table and of others, so a lookup asks them whatever the filter says ([`Table::ranges`]).
-//! An evicted part is loaded again at its next use. Lookups are in [`super::lookup`].
+//! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide
+//! entries of this table and of others, so a lookup asks them whatever the filter says
+//! ([`Table::ranges`]). An evicted part is loaded again at its next use. Lookups are in
+//! [`super::lookup`].
 
 use std::sync::Arc;
 

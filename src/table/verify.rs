@@ -38,8 +38,9 @@ pub struct TableCheck {
 }
 
 impl Table {
-    /// Reads the whole file, past the cache. Checks every checksum, the number of the keys, that they
-    /// ascend, and that each lies between the separators of its block. Asks the filter for every key.
+    /// Reads the whole file, past the cache. Checks every checksum, the number of the keys, that
+    /// they ascend, and that each lies between the separators of its block. Asks the filter for
+    /// every key.
     pub fn verify(&self) -> Result<TableCheck> {
         let index = self.read_index()?;
         let filter = match self.stored_filter() {

@@ -18,8 +18,9 @@ use crate::text::{count, escape, percent, size};
 /// checksum and the order of the keys are checked, and every key is asked of the filter. The first
 /// damage found, and a filter that misses a key, are failures: exit code 1.
 ///
-/// With --annotate every byte of the file is printed beside its meaning: of tables, and of the WALs and
-/// MANIFESTs of Maypole. Damage is shown and is no failure: the dump says where bytes are not understood.
+/// With --annotate every byte of the file is printed beside its meaning: of tables, and of the WALs
+/// and MANIFESTs of Maypole. Damage is shown and is no failure: the dump says where bytes are not
+/// understood.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {

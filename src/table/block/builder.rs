@@ -1,4 +1,5 @@
-//! [`BlockBuilder`]: writes a block of sorted entries, whose layout is drawn in [`crate::table::block`].
+//! [`BlockBuilder`]: writes a block of sorted entries, whose layout is drawn in
+//! [`crate::table::block`].
 
 use crate::encoding::bytes::common_prefix_len;
 use crate::encoding::coding::{put_fixed32, put_varint};

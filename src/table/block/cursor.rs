@@ -1,10 +1,11 @@
 //! [`BlockCursor`]: walks the internal keys of a data block, both ways.
 //!
-//! Entries can only be read forwards, since each key needs the one before it. So a step back goes to
-//! the restart point before, and forwards from there.
+//! Entries can only be read forwards, since each key needs the one before it. So a step back goes
+//! to the restart point before, and forwards from there.
 //!
-//! A scan consists of [`BlockCursor::step`]: it checks every length, copies a suffix, and cannot report
-//! an error. At an end or at damage it does not move, and [`BlockCursor::next`] says which it is.
+//! A scan consists of [`BlockCursor::step`]: it checks every length, copies a suffix, and cannot
+//! report an error. At an end or at damage it does not move, and [`BlockCursor::next`] says which
+//! it is.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -164,7 +165,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
-    /// Goes before the last restart point whose key is before the target: the target lies behind it.
+    /// Goes before the last restart point whose key is before the target: the target lies behind
+    /// it.
     fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count());
         while high - low > 1 {
@@ -274,8 +276,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// A step from the last entry of the block to the first one of the next block. If it did not move,
-    /// `block` comes back.
+    /// A step from the last entry of the block to the first one of the next block. If it did not
+    /// move, `block` comes back.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
         // A first key shares nothing, so the last key can stay for the comparison.
         let block = PinnedBlock::new(block);

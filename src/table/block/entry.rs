@@ -7,8 +7,8 @@
 //!             ◄────────── key ─────────────►
 //! ```
 //!
-//! Nothing is trusted: an entry is checked whenever it is decoded. A checksum says only that the bytes
-//! are those that were written.
+//! Nothing is trusted: an entry is checked whenever it is decoded. A checksum says only that the
+//! bytes are those that were written.
 
 use std::ops::{Deref, Range};
 

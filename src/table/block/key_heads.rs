@@ -1,9 +1,9 @@
 //! [`KeyHeads`]: the first bytes of a block's keys, side by side, and where each entry is.
 //!
-//! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads make
-//! that two trips to memory: one for the heads, which lie beside the block's own header, and one for
-//! the only entry worth reading. An absent key mostly needs no second trip. Heads are made when a block
-//! enters the cache; the file knows nothing of them.
+//! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads
+//! make that two trips to memory: one for the heads, which lie beside the block's own header, and
+//! one for the only entry worth reading. An absent key mostly needs no second trip. Heads are made
+//! when a block enters the cache; the file knows nothing of them.
 //!
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
@@ -15,11 +15,13 @@
 //!
 //! Up to [`INLINE_BYTES`] bytes stand in the struct itself. More are in a box, a trip of its own.
 //!
-//! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block whose
-//! entries do not decode, or whose heads do not ascend, gets none; the plain search finds the damage.
+//! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
+//! whose entries do not decode, or whose heads do not ascend, gets none; the plain search finds the
+//! damage.
 //!
-//! Entries with a smaller head are before the target, entries with a larger head behind it. Equal heads
-//! decide nothing: from the first of them on, the entries themselves are compared ([`super::search`]).
+//! Entries with a smaller head are before the target, entries with a larger head behind it. Equal
+//! heads decide nothing: from the first of them on, the entries themselves are compared
+//! ([`super::search`]).
 
 use std::ops::Range;
 
@@ -61,17 +63,17 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// Where the heads are equal: so many bytes are common to the target and the entry's user key, if
-    /// that key is so long. `None`: the entry's user key is larger.
+    /// Where the heads are equal: so many bytes are common to the target and the entry's user key,
+    /// if that key is so long. `None`: the entry's user key is larger.
     pub same_bytes: Option<usize>,
 }
 
 impl KeyHeads {
-    /// The heads of a block of internal keys, whose entries are the first `entries_bytes`. `None` for a
-    /// block that is empty, damaged or out of order.
+    /// The heads of a block of internal keys, whose entries are the first `entries_bytes`. `None`
+    /// for a block that is empty, damaged or out of order.
     ///
-    /// Every cache miss does this. So the block is walked twice: the first walk finds the size of the
-    /// rows, and nothing has to be copied or allocated twice.
+    /// Every cache miss does this. So the block is walked twice: the first walk finds the size of
+    /// the rows, and nothing has to be copied or allocated twice.
     pub fn of(block: &[u8], entries_bytes: usize) -> Option<KeyHeads> {
         let mut offsets = [0; NOTED_OFFSETS];
         let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut offsets)?;
@@ -144,7 +146,8 @@ impl KeyHeads {
         Some(Candidate { offset, head, same_bytes })
     }
 
-    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user key.
+    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user
+    /// key.
     pub fn key_start(&self, candidate: Candidate, key: &mut KeyBuffer) {
         key.clear();
         key.extend_from_slice(self.parts().2);
@@ -174,8 +177,8 @@ struct FirstWalk {
 }
 
 impl FirstWalk {
-    /// Notes the offsets of the first entries. `None`: there are no entries, or they do not decode as
-    /// internal keys.
+    /// Notes the offsets of the first entries. `None`: there are no entries, or they do not decode
+    /// as internal keys.
     fn over(entries: &[u8], offsets: &mut [u32; NOTED_OFFSETS]) -> Option<FirstWalk> {
         let (mut count, mut offset, mut key_bytes) = (0, 0, 0);
         let mut prefix = 0..0;
@@ -206,8 +209,8 @@ impl FirstWalk {
 }
 
 /// Fills the rows of heads and offsets, an item for each entry. After the [`FirstWalk`] every entry
-/// decodes and every key has the prefix. `noted` holds the offsets of all entries, or none. With them the
-/// processor decodes several entries at once. `false`: the heads do not ascend.
+/// decodes and every key has the prefix. `noted` holds the offsets of all entries, or none. With
+/// them the processor decodes several entries at once. `false`: the heads do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are

@@ -7,12 +7,12 @@
 //! hash index (skipped)   u8 bucket[m] | u16 m
 //! ```
 //!
-//! `shared` counts the bytes that a key has in common with the key before it. At a *restart point* it
-//! is zero, so that key can be read without any other. `restart[i]` is the offset of such an entry;
-//! `restart[0]` is 0. A search is binary over the restart points, then walks one interval.
+//! `shared` counts the bytes that a key has in common with the key before it. At a *restart point*
+//! it is zero, so that key can be read without any other. `restart[i]` is the offset of such an
+//! entry; `restart[0]` is 0. A search is binary over the restart points, then walks one interval.
 //!
-//! Making a [`Block`] checks its tail; entries are checked as they are decoded. Nothing here knows a
-//! file: failures are [`Damage`] with an offset in the block.
+//! Making a [`Block`] checks its tail; entries are checked as they are decoded. Nothing here knows
+//! a file: failures are [`Damage`] with an offset in the block.
 
 pub(crate) mod builder;
 pub(crate) mod bytes;

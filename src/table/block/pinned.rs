@@ -1,7 +1,7 @@
 //! [`PinnedBlock`]: a block that a cursor keeps, with the address of its entries beside it.
 //!
-//! Every step of a scan asks for the entries. By way of the handle that keeps the block they are three
-//! loads and two checks away, a fifth of the cost of a step.
+//! Every step of a scan asks for the entries. By way of the handle that keeps the block they are
+//! three loads and two checks away, a fifth of the cost of a step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).

@@ -1,7 +1,8 @@
 //! Finds one key in a data block, without building the keys it passes.
 //!
-//! A cursor copies every key that it passes, since the next key may share its prefix. A point lookup
-//! needs less: `matched`, the number of bytes that the entry before has in common with the target.
+//! A cursor copies every key that it passes, since the next key may share its prefix. A point
+//! lookup needs less: `matched`, the number of bytes that the entry before has in common with the
+//! target.
 //!
 //! ```text
 //! target          a p p l e
@@ -11,9 +12,9 @@
 //! shared < 3      a larger byte within the first three: behind the target, which is absent
 //! ```
 //!
-//! The table is about user keys, but `shared` counts bytes of internal keys. If the user key before ends
-//! with the matched bytes and the entry shares more, it shares bytes of a trailer. Then a cursor decides,
-//! which is also the oracle of the tests.
+//! The table is about user keys, but `shared` counts bytes of internal keys. If the user key before
+//! ends with the matched bytes and the entry shares more, it shares bytes of a trailer. Then a
+//! cursor decides, which is also the oracle of the tests.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -86,8 +87,8 @@ impl Block {
                 });
             }
         };
-        // Nearly always this entry is the one. The bytes that it shares with the entry before are known
-        // to be the target's, so the suffix decides.
+        // Nearly always this entry is the one. The bytes that it shares with the entry before are
+        // known to be the target's, so the suffix decides.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
@@ -123,8 +124,8 @@ impl Block {
         self.restart(low)
     }
 
-    /// Searches from the entry at `offset` on; all entries before it are before the target. The first
-    /// `same_bytes` bytes of that entry's user key, if it has so many, are the target's.
+    /// Searches from the entry at `offset` on; all entries before it are before the target. The
+    /// first `same_bytes` bytes of that entry's user key, if it has so many, are the target's.
     fn walk(
         &self,
         mut offset: usize,

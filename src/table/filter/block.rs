@@ -159,9 +159,9 @@ impl TableFilter {
         answer(self.filter_of(key), &LookupKey::new(prefix, key.sequence))
     }
 
-    /// Whether any partition for the keys from `lower` to before `upper` (`None`: to the end) lets their
-    /// common prefix through. A partition between the first and the last holds keys of the range only,
-    /// so it says "maybe": few are asked.
+    /// Whether any partition for the keys from `lower` to before `upper` (`None`: to the end) lets
+    /// their common prefix through. A partition between the first and the last holds keys of the
+    /// range only, so it says "maybe": few are asked.
     pub fn admits_range(&self, prefix: &[u8], lower: &[u8], upper: Option<&[u8]>) -> bool {
         let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
         let (index, filters) = match self {

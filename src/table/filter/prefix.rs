@@ -9,8 +9,8 @@
 //!                        maypole.                            DelimiterPrefix.2f.1
 //! ```
 //!
-//! A key without a prefix is out of the extractor's **domain**. No filter holds anything of its prefix,
-//! so nothing can be concluded about it.
+//! A key without a prefix is out of the extractor's **domain**. No filter holds anything of its
+//! prefix, so nothing can be concluded about it.
 //!
 //! Invariants, proved by the tests at the foot:
 //!
@@ -48,8 +48,8 @@ enum Rule {
     Delimiter { byte: u8, count: u32 },
 }
 
-/// What the filter of a new table holds. Bits per key are bits per hash, so the filter is smaller if
-/// many keys share a prefix.
+/// What the filter of a new table holds. Bits per key are bits per hash, so the filter is smaller
+/// if many keys share a prefix.
 ///
 /// ```
 /// use maypole::table::{FilterKeys, PrefixExtractor, TableOptions};
@@ -132,8 +132,8 @@ impl PrefixExtractor {
         }
     }
 
-    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. `None` when
-    /// they may have several, or none.
+    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. `None`
+    /// when they may have several, or none.
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;
@@ -174,9 +174,9 @@ fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
     }
 }
 
-/// Whether all keys from `prefix` to before `upper` start with `prefix`: whether `upper` is not past
-/// the first key after those, which is the prefix without its trailing 0xff bytes, its last byte
-/// one up. All keys after a prefix of nothing but 0xff start with it.
+/// Whether all keys from `prefix` to before `upper` start with `prefix`: whether `upper` is not
+/// past the first key after those, which is the prefix without its trailing 0xff bytes, its last
+/// byte one up. All keys after a prefix of nothing but 0xff start with it.
 fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
     let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
     upper.is_some_and(|upper| {

@@ -9,8 +9,8 @@
 //! 4   XXH3       low 32 bits of XXH3-64 over all but the last byte, ^ last byte * 0x6b9083d9
 //! ```
 //!
-//! From format_version 6 on a *context* is added, modulo 2^32. So the checksum of a block is wrong at
-//! another offset and in another file.
+//! From format_version 6 on a *context* is added, modulo 2^32. So the checksum of a block is wrong
+//! at another offset and in another file.
 //!
 //! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of it.
 
@@ -96,8 +96,8 @@ impl ChecksumKind {
     }
 }
 
-/// What format_version 6 adds to the checksum of a block at `offset`. `base` is 0 in a file without a
-/// context, where nothing is added.
+/// What format_version 6 adds to the checksum of a block at `offset`. `base` is 0 in a file without
+/// a context, where nothing is added.
 pub(crate) fn context(base: u32, offset: u64) -> u32 {
     if base == 0 {
         return 0;

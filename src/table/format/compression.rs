@@ -5,9 +5,9 @@
 //! Snappy      raw Snappy, which begins with its own varint32 of uncompressed bytes
 //! ```
 //!
-//! Invariant: no memory is allocated because a file says so. A codec can expand its input only so far
-//! (at best a few bytes stand for one longest match). A larger stated size is damage, and is refused
-//! before anything is allocated.
+//! Invariant: no memory is allocated because a file says so. A codec can expand its input only so
+//! far (at best a few bytes stand for one longest match). A larger stated size is damage, and is
+//! refused before anything is allocated.
 
 use crate::encoding::coding::Decoder;
 #[cfg(any(feature = "lz4", feature = "zstd", test))]
@@ -117,9 +117,9 @@ impl Compressor {
         })
     }
 
-    /// Puts the compressed form of `block` into `out`, and answers its codec. If compression saves less
-    /// than an eighth, `out` is empty and the answer is `None`: a small gain is not worth the work of
-    /// every read. The rule is RocksDB's default (`max_compressed_bytes_per_kb` = 896).
+    /// Puts the compressed form of `block` into `out`, and answers its codec. If compression saves
+    /// less than an eighth, `out` is empty and the answer is `None`: a small gain is not worth the
+    /// work of every read. The rule is RocksDB's default (`max_compressed_bytes_per_kb` = 896).
     pub fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
         let done = match self.compression {

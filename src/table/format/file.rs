@@ -1,7 +1,7 @@
 //! [`BlockFile`]: an open table file. It reads blocks, by one `pread` each.
 //!
-//! Every read of a table file is made and counted here. Blocks that leave are checked and uncompressed,
-//! unless a name says "stored". Nothing is cached.
+//! Every read of a table file is made and counted here. Blocks that leave are checked and
+//! uncompressed, unless a name says "stored". Nothing is cached.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -156,8 +156,8 @@ impl BlockFile {
         Ok(StoredBlock { buffer, handle })
     }
 
-    /// An error if there is no memory for a large block. Rust aborts when an allocation fails, and here
-    /// the file decides how much is allocated.
+    /// An error if there is no memory for a large block. Rust aborts when an allocation fails, and
+    /// here the file decides how much is allocated.
     fn afford(&self, bytes: usize) -> Result<()> {
         let mut probe = Vec::<u8>::new();
         if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {

@@ -18,8 +18,8 @@
 //!  45   8  magic 0x88e241b785f4cff7
 //! ```
 //!
-//! Only the footer has a fixed position; handles lead to everything else. From format_version 6 on the
-//! metaindex holds the index handle. Source: the format of RocksDB's BlockBasedTable.
+//! Only the footer has a fixed position; handles lead to everything else. From format_version 6 on
+//! the metaindex holds the index handle. Source: the format of RocksDB's BlockBasedTable.
 
 use std::path::Path;
 
@@ -238,7 +238,8 @@ impl Footer {
         out
     }
 
-    /// The checksum the trailer of a block at `offset` must hold; `stored` is payload and type byte.
+    /// The checksum the trailer of a block at `offset` must hold; `stored` is payload and type
+    /// byte.
     pub(crate) fn block_checksum(&self, stored: &[u8], offset: u64) -> u32 {
         self.checksum.of(stored).wrapping_add(context(self.checksum_context_base, offset))
     }

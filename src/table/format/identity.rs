@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`table_identity`] makes 16 bytes of the three: RocksDB's *internal unique id*
-//! (`table/unique_id.cc`). The MANIFEST records it. So opening a database notices two files that were
-//! exchanged, and an older file under a newer file's name.
+//! (`table/unique_id.cc`). The MANIFEST records it. So opening a database notices two files that
+//! were exchanged, and an older file under a newer file's name.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,7 +66,8 @@ pub(crate) fn new_db_identity() -> String {
     )
 }
 
-/// The identity of a table with these properties; `None` where the session is not of RocksDB's form.
+/// The identity of a table with these properties; `None` where the session is not of RocksDB's
+/// form.
 pub(crate) fn table_identity(db: &str, session: &str, file_number: u64) -> Option<TableIdentity> {
     let (high, low) =
         session.as_bytes().split_at_checked(session.len().checked_sub(LOW_DIGITS)?)?;
@@ -93,8 +94,8 @@ fn from_digits(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty()).then_some(value)
 }
 
-/// 64 random bits, from the hash keys that the standard library gets from the operating system. Should
-/// those repeat, clock and counter still make two calls differ.
+/// 64 random bits, from the hash keys that the standard library gets from the operating system.
+/// Should those repeat, clock and counter still make two calls differ.
 fn random() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();

@@ -13,13 +13,14 @@
 //! ```
 //!
 //! Without the limit on names and keys a block of *b* bytes could claim b² / 12: one long key, and
-//! entries of three bytes that share all of it. Without the limit on the metaindex `verify` could read
-//! one block a million times. Without the limit on the index lookups could, or follow an index that
-//! leads to itself.
+//! entries of three bytes that share all of it. Without the limit on the metaindex `verify` could
+//! read one block a million times. Without the limit on the index lookups could, or follow an index
+//! that leads to itself.
 //!
-//! Honest tables stay within the limits. Tables of this crate have whole separators in an uncompressed
-//! index, or a compressed index that [`crate::table::builder`] has held to the limit. RocksDB's share
-//! prefixes within one restart interval only, which is 1 in an index unless it is configured.
+//! Honest tables stay within the limits. Tables of this crate have whole separators in an
+//! uncompressed index, or a compressed index that [`crate::table::builder`] has held to the limit.
+//! RocksDB's share prefixes within one restart interval only, which is 1 in an index unless it is
+//! configured.
 
 use crate::error::Damage;
 

@@ -1,21 +1,21 @@
 //! The properties block: what a table says about itself.
 //!
-//! It is an ordinary block of names and values. Nothing in the file says how a value is encoded, so this
-//! module knows the names: fixed32, fixed64, varint or text.
+//! It is an ordinary block of names and values. Nothing in the file says how a value is encoded, so
+//! this module knows the names: fixed32, fixed64, varint or text.
 //!
 //! Only the index type must be there. Other absent properties have a default, and that matters for
 //! those that decide how the file is read:
 //!
 //! ```text
-//! PROPERTY                                     DECIDES                              ABSENT
-//! INDEX_TYPE                                   one or two levels, first keys        damage
-//! INDEX_KEY_IS_USER_KEY                        what separators are                  internal keys
-//! INDEX_VALUE_IS_DELTA_ENCODED                 how handles are stored               whole, with a length
-//! WHOLE_KEY_FILTERING, PREFIX_FILTERING        what the filter holds                both
-//! PREFIX_EXTRACTOR                             how its prefixes were cut            it is asked for none
-//! COMPARATOR                                   the order of the keys                bytewise
-//! EXTERNAL_VERSION, GLOBAL_SEQUENCE            the sequence number of all entries   that of each entry
-//! RANGE_DELETIONS                              how many ranges must be found        not checked
+//! PROPERTY                                DECIDES                              ABSENT
+//! INDEX_TYPE                              one or two levels, first keys        damage
+//! INDEX_KEY_IS_USER_KEY                   what separators are                  internal keys
+//! INDEX_VALUE_IS_DELTA_ENCODED            how handles are stored               whole, with a length
+//! WHOLE_KEY_FILTERING, PREFIX_FILTERING   what the filter holds                both
+//! PREFIX_EXTRACTOR                        how its prefixes were cut            it is asked for none
+//! COMPARATOR                              the order of the keys                bytewise
+//! EXTERNAL_VERSION, GLOBAL_SEQUENCE       the sequence number of all entries   that of each entry
+//! RANGE_DELETIONS                         how many ranges must be found        not checked
 //! ```
 //!
 //! RocksDB uses `rocksdb.compression` too, to pick its decompressor; here the trailer of each block
@@ -177,8 +177,8 @@ impl TableProperties {
         self.bytes.len() + size_of_val(&*self.ends)
     }
 
-    /// The bytes of the sequence number that RocksDB overwrites at ingestion. `payload` is a properties
-    /// block, whose checksum may be wrong.
+    /// The bytes of the sequence number that RocksDB overwrites at ingestion. `payload` is a
+    /// properties block, whose checksum may be wrong.
     pub(crate) fn global_sequence_range(payload: &[u8]) -> Option<Range<usize>> {
         let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
         let block = Block::new(bytes).ok()?;
@@ -242,8 +242,8 @@ impl TableProperties {
         self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
     }
 
-    /// How the prefixes in the filter were cut. `None` when it holds none, or when the rule is unknown
-    /// here.
+    /// How the prefixes in the filter were cut. `None` when it holds none, or when the rule is
+    /// unknown here.
     pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
         let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
         let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;

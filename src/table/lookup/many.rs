@@ -44,8 +44,8 @@ impl Table {
         }
     }
 
-    /// The filter's answers: `answers[i]` is that of `keys[i]`. Asked together, keys take a fraction
-    /// of the time that they take one by one.
+    /// The filter's answers: `answers[i]` is that of `keys[i]`. Asked together, keys take a
+    /// fraction of the time that they take one by one.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

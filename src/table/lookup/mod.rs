@@ -218,7 +218,8 @@ impl Table {
 pub(crate) struct BlockPosition<'g> {
     pub(super) index: &'g TableIndex,
     pub(super) block: usize,
-    /// The block and what it says of the key. Set by [`Self::find_entry`] if the block is in memory.
+    /// The block and what it says of the key. Set by [`Self::find_entry`] if the block is in
+    /// memory.
     pub(super) known: Option<(Lease<'g, Block>, SeekStart)>,
 }
 

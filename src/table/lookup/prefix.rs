@@ -7,9 +7,9 @@
 //! any other range        –                      –                     –
 //! ```
 //!
-//! "–": the filter cannot be asked, which is a "maybe". The table's own properties say what its filter
-//! holds and how the prefixes were cut. All versions and tombstones of a key have the key's prefix. So
-//! where the filter denies a prefix, the table holds no entry of any kind with it.
+//! "–": the filter cannot be asked, which is a "maybe". The table's own properties say what its
+//! filter holds and how the prefixes were cut. All versions and tombstones of a key have the key's
+//! prefix. So where the filter denies a prefix, the table holds no entry of any kind with it.
 //!
 //! What point lookups need of this is marked cold: most lookups ask for whole keys.
 
@@ -76,8 +76,8 @@ impl Table {
         }
     }
 
-    /// Whether `filter`, this table's own, lets a key through. The key and its prefix are both asked,
-    /// where the filter holds both.
+    /// Whether `filter`, this table's own, lets a key through. The key and its prefix are both
+    /// asked, where the filter holds both.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

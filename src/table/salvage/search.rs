@@ -1,8 +1,8 @@
 //! Finds the blocks of a table whose index or footer is lost, by their checksums.
 //!
 //! Blocks follow each other from the first byte of the file on. A block can start wherever the one
-//! before ended, and ends at the first length whose checksum is right. Behind a block that cannot be
-//! read every byte may be a start, so there the search is kept short.
+//! before ended, and ends at the first length whose checksum is right. Behind a block that cannot
+//! be read every byte may be a start, so there the search is kept short.
 
 use std::path::Path;
 use std::sync::Arc;

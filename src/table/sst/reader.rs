@@ -61,8 +61,8 @@ impl SstReader {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the file cannot be read, [`Error::Corruption`] when what is read is damaged,
-    /// [`Error::Unsupported`] when the table needs what this build does not have.
+    /// [`Error::Io`] when the file cannot be read, [`Error::Corruption`] when what is read is
+    /// damaged, [`Error::Unsupported`] when the table needs what this build does not have.
     pub fn open(path: impl AsRef<Path>) -> Result<SstReader> {
         SstReader::open_in(&RealFs, path)
     }
@@ -110,8 +110,8 @@ impl SstReader {
         SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
     }
 
-    /// The stored filter: several readers if it is partitioned, none if there is no filter or none that
-    /// can be asked.
+    /// The stored filter: several readers if it is partitioned, none if there is no filter or none
+    /// that can be asked.
     ///
     /// # Errors
     ///
@@ -158,8 +158,8 @@ impl SstReader {
         }))
     }
 
-    /// Whether the filter lets a key through. The key and its prefix are both asked, where the filter
-    /// holds both. `true` also without a filter.
+    /// Whether the filter lets a key through. The key and its prefix are both asked, where the
+    /// filter holds both. `true` also without a filter.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ impl SstReader {
         self.table.range_may_match(lower, upper)
     }
 
-    /// Reads the whole file. Checks every checksum, the number of the keys, that they ascend, and that
-    /// each lies between the separators of its block. Asks the filter for every key.
+    /// Reads the whole file. Checks every checksum, the number of the keys, that they ascend, and
+    /// that each lies between the separators of its block. Asks the filter for every key.
     ///
     /// # Errors
     ///

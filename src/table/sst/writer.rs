@@ -18,8 +18,8 @@ use crate::table::options::{Dialect, TableOptions, TableSummary};
 /// entry each.
 ///
 /// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
-/// name beside it that ends in `.tmp`. A writer that fails or is dropped removes the temporary file;
-/// an older file of the name stays as it was.
+/// name beside it that ends in `.tmp`. A writer that fails or is dropped removes the temporary
+/// file; an older file of the name stays as it was.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -66,8 +66,8 @@ impl SstWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for an option out of its range, [`Error::Io`] when the file cannot be
-    /// created.
+    /// [`Error::InvalidArgument`] for an option out of its range, [`Error::Io`] when the file
+    /// cannot be created.
     pub fn create(path: impl AsRef<Path>, options: TableOptions) -> Result<SstWriter> {
         SstWriter::create_in(Arc::new(RealFs), path, options)
     }
@@ -114,7 +114,8 @@ impl SstWriter {
     }
 
     /// Adds a tombstone for all keys from `start` to before `end`: ingested, it hides older entries
-    /// of those keys, but none of this file. Ranges may come in any order; an empty one is left out.
+    /// of those keys, but none of this file. Ranges may come in any order; an empty one is left
+    /// out.
     ///
     /// # Errors
     ///
@@ -155,8 +156,9 @@ impl SstWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] without any entry or range deletion, as in RocksDB; [`Error::Io`] when
-    /// the file cannot be written, named or synced. Nothing is left of a file that has no name yet.
+    /// [`Error::InvalidArgument`] without any entry or range deletion, as in RocksDB; [`Error::Io`]
+    /// when the file cannot be written, named or synced. Nothing is left of a file that has no name
+    /// yet.
     pub fn finish(mut self) -> Result<TableSummary> {
         if self.entries() == 0 {
             let path = self.path.display();

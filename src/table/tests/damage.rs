@@ -97,8 +97,8 @@ enum End {
     Harmless,
 }
 
-/// Opens the bytes, scans them, and asks for every `nth` entry from the first, second, … on. Errors are
-/// fine; panics on a wrong answer.
+/// Opens the bytes, scans them, and asks for every `nth` entry from the first, second, … on. Errors
+/// are fine; panics on a wrong answer.
 fn assert_right_or_refused(
     bytes: &[u8],
     entries: &Entries,

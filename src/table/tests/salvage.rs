@@ -21,8 +21,8 @@ fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec
     fs.read(Path::new("t.sst")).unwrap()
 }
 
-/// Salvages a table and compares it with what was in it. `None`: nothing can be read of it; else how
-/// many entries are missing, and whether range deletions are.
+/// Salvages a table and compares it with what was in it. `None`: nothing can be read of it; else
+/// how many entries are missing, and whether range deletions are.
 fn salvaged(bytes: &[u8], entries: &Entries, ranges: bool, story: &str) -> Option<(usize, bool)> {
     let salvage = Salvage::open(file_of(bytes), None).ok()?;
     let mut found = Entries::new();
