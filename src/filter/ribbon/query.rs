@@ -11,7 +11,6 @@
 //! column is left out.) So a query reads one run of 2 × columns × 16 bytes, 3 to 5 cache lines at 7
 //! columns. A key that starts in the first slot of a block picks nothing of the next block. Then
 //! `far` is `near` once more, because there may be no next block.
-//!
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
