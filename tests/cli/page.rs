@@ -41,7 +41,11 @@ fn same(cell: &str, value: &Value) -> bool {
     match value {
         Value::Null => cell.is_empty() || cell == "–",
         Value::String(text) => cell == text,
-        Value::Number(number) => cell.parse::<f64>().unwrap() == number.as_f64().unwrap(),
+        Value::Number(number) => {
+            // Reading JSON may lose the last bit.
+            let (cell, number) = (cell.parse::<f64>().unwrap(), number.as_f64().unwrap());
+            (cell - number).abs() <= 1e-14 * number.abs()
+        }
         Value::Bool(_) => cell == value.to_string(),
         other => panic!("{other}"),
     }

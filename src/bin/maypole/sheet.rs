@@ -165,7 +165,12 @@ impl Sheet {
         for row in &self.rows {
             lines.push(screen.bold(&row[0].long));
             for &column in columns.iter().skip(1) {
-                lines.push(format!("  {:widest$}  {}", self.name(column), row[column].long));
+                let (name, value) = (self.name(column), &row[column].long);
+                let line = format!("  {name:widest$}  {value}");
+                match screen.width.is_some_and(|width| line.chars().count() > width) {
+                    true => lines.push(format!("  {name}\n    {value}")),
+                    false => lines.push(line),
+                }
             }
         }
         lines.join("\n")

@@ -107,13 +107,13 @@ impl Size {
             Some(bits) => format!("{bits} bits each"),
         };
         let heading = format!("Filters of {} keys, {wanted}", count(self.keys));
-        writeln!(out, "{}", screen.bold(&heading))?;
+        writeln!(out, "{}", screen.bold(&screen.wrap(&heading)))?;
         writeln!(out, "{}\n", filters(&rows).to_text(&screen))?;
         for line in self.formulas(&rows[0]) {
             writeln!(out, "{}", screen.wrap(&line))?;
         }
         let heading = format!("The same memory in a tree of {} levels", self.levels);
-        writeln!(out, "\n{}", screen.bold(&heading))?;
+        writeln!(out, "\n{}", screen.bold(&screen.wrap(&heading)))?;
         writeln!(out, "{}\n", trees(&self.trees(&rows)).to_text(&screen))?;
         for line in self.shares(&rows) {
             writeln!(out, "{}", screen.wrap(&line))?;
@@ -365,7 +365,7 @@ fn trees(rows: &[TreeRow]) -> Sheet {
         columns: vec![
             "policy",
             "bytes",
-            "bits/key, small\nto large level",
+            "bits/key,\nsmall to large level",
             "reads per\nabsent lookup",
         ],
         rows: rows.iter().map(row).collect(),
