@@ -46,7 +46,7 @@ fn same(cell: &str, value: &Value) -> bool {
             let (cell, number) = (cell.parse::<f64>().unwrap(), number.as_f64().unwrap());
             (cell - number).abs() <= 1e-14 * number.abs()
         }
-        Value::Bool(_) => cell == value.to_string(),
+        Value::Bool(yes) => cell.parse() == Ok(*yes),
         other => panic!("{other}"),
     }
 }

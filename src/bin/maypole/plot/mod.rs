@@ -263,7 +263,7 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
         let says = escape(&point.says);
         let _ = write!(
             svg,
-            "<g class=\"point\"><circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>\
+            "<g class=\"point\"><circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.7\"/>\
              <circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/><title>{says}</title></g>"
         );
     }

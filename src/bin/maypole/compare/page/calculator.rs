@@ -24,7 +24,10 @@ share present × blocks of a present one. A month has 30 days.</p>
 const SCRIPT: &str = r#"
 (() => {
   const form = document.getElementById("calculator"), output = document.getElementById("cost");
-  const money = (x) => "$ " + x.toLocaleString("en", { maximumFractionDigits: x < 100 ? 2 : 0 });
+  const money = (x) => {
+    const digits = x < 1000 ? 2 : 0;
+    return "$ " + x.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  };
   const cell = (row, text, name) => {
     const cell = document.createElement(name || "td");
     cell.textContent = text;
