@@ -75,7 +75,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    // Few are made, and of one kind.
+    // Boxed: it has far more options than the others.
     Compare(Box<compare::Compare>),
     Size(size::Size),
     Bench(bench::Bench),
