@@ -3,7 +3,9 @@
 mod bench;
 mod compare;
 mod database;
+mod page;
 mod signals;
+mod size;
 mod streams;
 mod usage;
 

@@ -4,9 +4,9 @@ use std::fs;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 11] = [
-    "compare", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect", "verify",
-    "repair",
+const COMMANDS: [&str; 12] = [
+    "compare", "size", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect",
+    "verify", "repair",
 ];
 
 #[test]
@@ -23,7 +23,15 @@ fn every_command_explains_itself_and_every_option() {
         "policies",
         "keys",
         "key-file",
+        "tsv",
+        "from-tables",
         "absent-file",
+        "query-file",
+        "zipf",
+        "bits",
+        "compression",
+        "out",
+        "sweep",
         "value-size",
         "absent",
         "cache",
@@ -79,6 +87,20 @@ fn wrong_calls_are_told_from_failures() {
         &["compare", "--keys", "10", "--key-file", "f"],
         &["compare", "--absent-file", "f"],
         &["compare", "--colour"],
+        &["compare", "--query-file", "f"],
+        &["compare", "--key-file", "f", "--query-file", "f", "--zipf", "1"],
+        &["compare", "--key-file", "f", "--from-tables", "f"],
+        &["compare", "--tsv"],
+        &["compare", "--zipf", "0"],
+        &["compare", "--zipf", "nan"],
+        &["compare", "--bits", "4,x"],
+        &["compare", "--sweep"],
+        &["compare", "--compression", "lzma"],
+        &["size", "--keys", "0"],
+        &["size", "--rate", "0"],
+        &["size", "--rate", "1"],
+        &["size", "--bits", "10", "--rate", "0.1"],
+        &["size", "--levels", "8"],
         &["bench", "--workloads", "fillseq,readfast"],
         &["bench", "--workloads", ""],
         &["bench", "--entries", "0"],

@@ -22,23 +22,23 @@ pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
     OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_bytes())))
 }
 
-/// Filter policies, in the order given.
-#[derive(Debug, Clone)]
-pub struct Policies(pub Vec<FilterPolicy>);
+/// Reads a list like `none,bloom(10),fpr(0.01, burr)`.
+pub fn policies(text: &str) -> std::result::Result<Vec<FilterPolicy>, String> {
+    let policies: std::result::Result<_, _> = outer_commas(text).map(str::parse).collect();
+    policies.map_err(|error: maypole::filter::SpecError| error.to_string())
+}
 
-/// Reads a list like `none,bloom(10),fpr(0.01, burr)`: commas inside parentheses separate nothing.
-pub fn policies(text: &str) -> std::result::Result<Policies, String> {
+/// The items of a list: commas inside parentheses separate nothing.
+pub fn outer_commas(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0u32;
-    let items = text.split(|c: char| {
+    text.split(move |c: char| {
         match c {
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
             _ => {}
         }
         c == ',' && depth == 0
-    });
-    let policies: std::result::Result<_, _> = items.map(str::parse::<FilterPolicy>).collect();
-    policies.map(Policies).map_err(|error| error.to_string())
+    })
 }
 
 /// Reads a number of bytes: `1048576`, `1M`, `1MiB`; K, M, G and T are powers of 1024.
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_list_of_policies_is_cut_at_its_outer_commas() {
-        let list = policies("none, bloom:5,fpr(0.01, bloom),fpr:0.1:bloom").unwrap().0;
+        let list = policies("none, bloom:5,fpr(0.01, bloom),fpr:0.1:bloom").unwrap();
         let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["none", "bloom(5)", "fpr(0.01)", "fpr(0.1)"]);
         for wrong in ["", ",", "none,", "bloom(10", "bloom(10),blom(10)", "bloom)10("] {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! compare/   the main job: one tree per filter policy, measured on the same keys
+//! size       what filters would take and do, computed
 //! bench/     db_bench's workloads on one database
 //! put get delete scan load stats verify repair   on a database
 //! inspect                                     on one table file, whoever wrote it
@@ -9,6 +10,8 @@
 //! args       how arguments are read           text      how bytes are shown
 //! failure    what ends a command              progress  bars on a terminal
 //! output     tables, JSON, the machine        clock     what reading it costs
+//! sheet      tables that fit the screen       record    rows of figures for JSON, CSV and pages
+//! plot/      curves as SVG                    html      the frame of a page
 //! scratch    directories that never stay      space     what a run takes of a disk
 //! ```
 //!
@@ -26,14 +29,19 @@ mod compare;
 mod delete;
 mod failure;
 mod get;
+mod html;
 mod inspect;
 mod load;
 mod output;
+mod plot;
 mod progress;
 mod put;
+mod record;
 mod repair;
 mod scan;
 mod scratch;
+mod sheet;
+mod size;
 mod space;
 mod stats;
 mod text;
@@ -50,7 +58,7 @@ use output::tell;
 /// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
 ///
 /// `maypole compare` measures what filters of several kinds and sizes would save on your keys, and
-/// what they cost; `maypole bench` measures reads and writes of one database. The other commands work
+/// what they cost; `maypole size` computes how large they must be; `maypole bench` measures reads and writes of one database. The other commands work
 /// on one database or one table file.
 ///
 /// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
@@ -67,7 +75,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Compare(compare::Compare),
+    // Boxed: it has far more options than the others.
+    Compare(Box<compare::Compare>),
+    Size(size::Size),
     Bench(bench::Bench),
     Put(put::Put),
     Get(get::Get),
@@ -78,12 +88,15 @@ enum Command {
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
     Repair(repair::Repair),
+    #[command(hide = true)]
+    FilterSpeed(compare::FilterSpeed),
 }
 
 impl Command {
     fn run(self, out: &mut dyn Write) -> Result {
         match self {
             Command::Compare(command) => command.run(out),
+            Command::Size(command) => command.run(out),
             Command::Bench(command) => command.run(out),
             Command::Put(command) => command.run(),
             Command::Get(command) => command.run(out),
@@ -94,6 +107,7 @@ impl Command {
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),
             Command::Repair(command) => command.run(out),
+            Command::FilterSpeed(command) => command.run(out),
         }
     }
 }

@@ -1,10 +1,19 @@
 //! Progress bars: on standard error, and only when that is a terminal.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 const HOW: &str = "the template is well formed";
+
+/// What stands before the name of every bar: how far the work is that the bars are parts of.
+static WHOLE: Mutex<String> = Mutex::new(String::new());
+
+/// Says how far the whole work is; nothing where it is empty.
+pub fn set_whole(text: impl Into<String>) {
+    *WHOLE.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
+}
 
 /// A bar over `total` units of work, named by `what`.
 pub fn bar(total: u64, what: impl Into<String>) -> ProgressBar {
@@ -19,7 +28,8 @@ pub fn spinner(what: impl Into<String>) -> ProgressBar {
 }
 
 fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
-    bar.set_message(what.into());
+    let whole = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    bar.set_message(whole + &what.into());
     // Draws without being told: the work may be one long call.
     bar.enable_steady_tick(Duration::from_millis(200));
     bar

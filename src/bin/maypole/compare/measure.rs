@@ -1,4 +1,4 @@
-//! The lookups: the same for all policies, which take turns.
+//! Single lookups, each timed: the same for all policies, which take turns.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
-use maypole::Stats;
 use maypole::fs::{Fs, RandomAccessFile, RealFs};
+use maypole::{Stats, Ticker};
 
 use super::keys::{KeyList, KeySet};
 use super::tree::{Plan, Tree};
@@ -20,6 +20,8 @@ const ROUNDS: usize = 10;
 /// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
 /// any finds the page that another one has read.
 const LOOKUPS_A_DROP: usize = 256;
+/// The least part of what was read that must have come from the device.
+const COLD_SHARE: f64 = 0.9;
 
 /// What is looked up, and how.
 pub struct Lookups<'a> {
@@ -37,6 +39,18 @@ pub struct Phase {
     pub latency: Histogram<u64>,
     pub before: Stats,
     pub after: Stats,
+    /// Bytes that the system fetched from a device meanwhile. `None` where it does not tell.
+    pub device_bytes: Option<u64>,
+}
+
+impl Phase {
+    /// Whether the device gave what lookups read from files, nearly: the system's cache of them, if
+    /// any, gave the rest.
+    pub fn was_cold(&self) -> bool {
+        let read = &self.after.tickers - &self.before.tickers;
+        let wanted = COLD_SHARE * read.get(Ticker::FileReadBytes) as f64;
+        self.device_bytes.is_some_and(|bytes| bytes as f64 >= wanted)
+    }
 }
 
 /// All lookups of one policy.
@@ -55,16 +69,16 @@ impl<'a> Lookups<'a> {
         for tree in trees {
             self.warm_up(tree)?;
         }
-        let absent = self.phase(trees, &self.keys.absent, self.keys.absent.len(), false)?;
-        let present = self.keys.present.len().min(self.keys.absent.len());
-        let present = self.phase(trees, &self.keys.present, present, true)?;
+        let KeySet { absent, present, queries, .. } = self.keys;
+        let absent = self.phase(trees, absent, &queries.absent, false)?;
+        let present = self.phase(trees, present, &queries.present, true)?;
         let both = absent.into_iter().zip(present);
         Ok(both.map(|(absent, present)| Measured { absent, present }).collect())
     }
 
     /// Brings filters, indexes and, as far as the cache goes, data into memory: every key once, in
     /// key order.
-    fn warm_up(&self, tree: &Tree) -> Result {
+    pub fn warm_up(&self, tree: &Tree) -> Result {
         let keys = &self.keys.present;
         let bar = progress::bar(keys.len() as u64, format!("{}: warming up", tree.policy));
         for some in self.plan.sorted.chunks(10_000) {
@@ -77,27 +91,28 @@ impl<'a> Lookups<'a> {
         Ok(())
     }
 
-    /// Looks up the first `gets` of `keys`, a part of them in each tree in turn.
+    /// Looks up these of `keys`, a part of them in each tree in turn.
     fn phase(
         &self,
         trees: &[Tree],
         keys: &KeyList,
-        gets: usize,
+        queries: &[usize],
         present: bool,
     ) -> Result<Vec<Phase>> {
+        let gets = queries.len();
         let what = if present { "looking up present keys" } else { "looking up absent keys" };
         let bar = progress::bar((gets * trees.len()) as u64, what);
         let mut runs =
             trees.iter().map(|tree| Run::new(tree, self.cold)).collect::<Result<Vec<_>>>()?;
         for round in 0..ROUNDS {
-            let part = gets * round / ROUNDS..gets * (round + 1) / ROUNDS;
+            let part = &queries[gets * round / ROUNDS..gets * (round + 1) / ROUNDS];
             // There and back, so that nobody always comes right after the same neighbour.
             let turns: Vec<usize> = match round % 2 {
                 0 => (0..runs.len()).collect(),
                 _ => (0..runs.len()).rev().collect(),
             };
             for turn in turns {
-                runs[turn].look_up(keys, part.clone(), present, self.clock_ns, &bar)?;
+                runs[turn].look_up(keys, part, present, self.clock_ns, &bar)?;
             }
         }
         bar.finish_and_clear();
@@ -112,6 +127,8 @@ struct Run<'a> {
     files: Vec<Arc<dyn RandomAccessFile>>,
     latency: Histogram<u64>,
     before: Stats,
+    /// Only with `--cold`.
+    device_bytes: Option<u64>,
 }
 
 impl<'a> Run<'a> {
@@ -125,19 +142,19 @@ impl<'a> Run<'a> {
         }
         // Up to a minute, with three significant digits: more than a clock is worth.
         let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
-        Ok(Run { tree, files, latency, before: tree.db.stats() })
+        Ok(Run { tree, files, latency, before: tree.db.stats(), device_bytes: cold.then_some(0) })
     }
 
     fn look_up(
         &mut self,
         keys: &KeyList,
-        part: std::ops::Range<usize>,
+        part: &[usize],
         present: bool,
         clock_ns: u64,
         bar: &ProgressBar,
     ) -> Result {
-        let gets = part.len() as u64;
-        for (n, i) in part.enumerate() {
+        let device_before = self.device_bytes.and_then(|_| device_bytes());
+        for (n, &i) in part.iter().enumerate() {
             if n.is_multiple_of(LOOKUPS_A_DROP) {
                 self.files.iter().try_for_each(|file| file.drop_page_cache())?;
             }
@@ -150,7 +167,9 @@ impl<'a> Run<'a> {
             self.latency.saturating_record(nanos.saturating_sub(clock_ns));
             check(value.is_some(), present, key)?;
         }
-        bar.inc(gets);
+        bar.inc(part.len() as u64);
+        let read = device_bytes().zip(device_before).map(|(after, before)| after - before);
+        self.device_bytes = self.device_bytes.zip(read).map(|(sum, read)| sum + read);
         Ok(())
     }
 
@@ -160,12 +179,19 @@ impl<'a> Run<'a> {
             latency: self.latency,
             before: self.before,
             after: self.tree.db.stats(),
+            device_bytes: self.device_bytes,
         }
     }
 }
 
+/// Bytes that this process has made the system fetch from devices.
+fn device_bytes() -> Option<u64> {
+    let io = std::fs::read_to_string("/proc/self/io").ok()?;
+    io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
+}
+
 /// A comparison whose lookups are wrong is worth nothing.
-fn check(found: bool, present: bool, key: &[u8]) -> Result {
+pub fn check(found: bool, present: bool, key: &[u8]) -> Result {
     if found == present {
         return Ok(());
     }

@@ -23,7 +23,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
-use super::keys::KeyList;
+use super::keys::{KeyList, KeySet};
 use crate::failure::Result;
 use crate::load::{BATCH_BYTES, Values};
 use crate::progress;
@@ -38,7 +38,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 12;
 
 /// How the keys come into a tree; the same for all policies.
 pub struct Plan {
-    /// Bytes of all tables, about.
+    /// Bytes of all tables before compression, about.
     pub data_bytes: usize,
     /// Indexes of the keys in the order of loading, the first stage sorted by key.
     order: Vec<usize>,
@@ -46,7 +46,9 @@ pub struct Plan {
     pub sorted: Vec<usize>,
     /// How many keys each stage loads.
     stages: [usize; 4],
+    /// Of keys that come without one.
     values: Values,
+    compression: Compression,
     memtable_bytes: usize,
     table_bytes: u64,
 }
@@ -56,15 +58,22 @@ pub struct Tree {
     pub policy: FilterPolicy,
     pub db: Db,
     pub dir: PathBuf,
+    /// The target of the first level below level 0 that keeps the data where it is.
+    base_bytes: u64,
     /// Nanoseconds that building filters from hashes took, per key in them, asking each key once
     /// included. `None` without filters.
     pub build_ns_per_key: Option<f64>,
 }
 
 impl Plan {
-    pub fn new(keys: &KeyList, value_bytes: usize, seed: u64) -> Plan {
-        let entry_bytes = value_bytes + ENTRY_OVERHEAD_BYTES;
-        let data_bytes = keys.total_bytes().saturating_add(keys.len().saturating_mul(entry_bytes));
+    pub fn new(set: &KeySet, value_bytes: usize, compression: Compression, seed: u64) -> Plan {
+        let keys = &set.present;
+        let made_up = keys.len().saturating_mul(value_bytes);
+        let value_bytes_total = set.values.as_ref().map_or(made_up, KeyList::total_bytes);
+        let data_bytes = keys
+            .total_bytes()
+            .saturating_add(value_bytes_total)
+            .saturating_add(keys.len().saturating_mul(ENTRY_OVERHEAD_BYTES));
         let mut sorted: Vec<usize> = (0..keys.len()).collect();
         sorted.sort_unstable_by_key(|&i| keys.get(i));
 
@@ -87,6 +96,7 @@ impl Plan {
             sorted,
             stages,
             values: Values::new(value_bytes),
+            compression,
             memtable_bytes: (3 * chunk_bytes + 128 * chunk_entries).clamp(1 << 20, 2 << 30),
             table_bytes: (data_bytes as u64 / 16).clamp(4096, 64 << 20),
         }
@@ -111,7 +121,7 @@ impl Plan {
         let options = Db::builder(dir)
             .filter(policy.clone())
             .block_cache_bytes(cache_bytes)
-            .compression(Compression::None)
+            .compression(self.compression)
             .memtable_bytes(self.memtable_bytes)
             .table_bytes(self.table_bytes)
             .level_base_bytes(base_bytes.max(4096))
@@ -131,10 +141,11 @@ impl Tree {
     pub fn build(
         policy: &FilterPolicy,
         dir: PathBuf,
-        keys: &KeyList,
+        set: &KeySet,
         plan: &Plan,
         cache_bytes: usize,
     ) -> Result<Tree> {
+        let keys = &set.present;
         let bar = progress::bar(keys.len() as u64, format!("{policy}: loading"));
         let mut build = BuildCost::default();
         let mut loaded = 0;
@@ -147,7 +158,7 @@ impl Tree {
             let bytes = plan.data_bytes / keys.len() * indexes.len();
             let chunks =
                 if stage == 3 { 1 } else { bytes.div_ceil(chunk_bytes(bytes)).max(L0_TRIGGER) };
-            load(&db, keys, indexes, chunks, plan, &bar)?;
+            load(&db, set, indexes, chunks, plan, &bar)?;
             let stats = db.stats();
             build.add(&stats.tickers);
             let last = stats.levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
@@ -156,14 +167,28 @@ impl Tree {
         }
         bar.finish_and_clear();
         let db = making(|| plan.open(&dir, policy, cache_bytes, base_bytes))?;
-        Ok(Tree { policy: policy.clone(), db, dir, build_ns_per_key: build.ns_per_key() })
+        Ok(Tree {
+            policy: policy.clone(),
+            db,
+            dir,
+            base_bytes,
+            build_ns_per_key: build.ns_per_key(),
+        })
+    }
+
+    /// The same database with a new, empty cache.
+    pub fn reopen(self, plan: &Plan, cache_bytes: usize) -> Result<Tree> {
+        let Tree { policy, db, dir, base_bytes, build_ns_per_key } = self;
+        db.close()?;
+        let db = making(|| plan.open(&dir, &policy, cache_bytes, base_bytes))?;
+        Ok(Tree { policy, db, dir, base_bytes, build_ns_per_key })
     }
 }
 
 /// Writes the keys in so many memtables, and lets compaction settle after every fourth.
 fn load(
     db: &Db,
-    keys: &KeyList,
+    set: &KeySet,
     indexes: &[usize],
     chunks: usize,
     plan: &Plan,
@@ -172,7 +197,8 @@ fn load(
     let mut batch = WriteBatch::new();
     for (n, chunk) in cut(indexes, chunks).enumerate() {
         for &i in chunk {
-            batch.put(keys.get(i), plan.values.of(i as u64));
+            let value = set.values.as_ref().map(|values| values.get(i));
+            batch.put(set.present.get(i), value.unwrap_or_else(|| plan.values.of(i as u64)));
             if batch.size_bytes() >= BATCH_BYTES {
                 bar.inc(batch.len() as u64);
                 db.write(std::mem::take(&mut batch))?;
@@ -214,14 +240,17 @@ impl BuildCost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::KeySet;
+    use super::super::keys::{Request, Source};
     use super::*;
 
     #[test]
     fn every_key_is_loaded_once() {
         for n in [3, 4, 5, 99, 10_000] {
-            let keys = KeySet::generate(n, 1, 7).present;
-            let plan = Plan::new(&keys, 100, 7);
+            let source = Source::Generated(n);
+            let (absent_file, query_file, zipf) = (None, None, None);
+            let request = Request { source, absent_file, query_file, zipf, most: 1, seed: 7 };
+            let keys = KeySet::new(&request).unwrap();
+            let plan = Plan::new(&keys, 100, Compression::None, 7);
             assert_eq!(plan.stages.iter().sum::<usize>(), n);
             let mut order = plan.order.clone();
             order.sort_unstable();

@@ -1,0 +1,77 @@
+//! Under what conditions a run was made.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The command as it can be typed again.
+pub fn command() -> String {
+    let arguments = std::env::args_os().skip(1);
+    let quoted = arguments.map(|argument| quote(&argument.to_string_lossy()));
+    std::iter::once("maypole".to_string()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A word that a shell reads as it is.
+fn quote(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// What the program was compiled as.
+pub fn build() -> String {
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let flags = option_env!("RUSTFLAGS").filter(|flags| !flags.is_empty());
+    let flags = flags.map_or(String::new(), |flags| format!(", RUSTFLAGS={flags}"));
+    format!(
+        "maypole {}, {profile}, {}-{}{flags}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        std::env::consts::OS
+    )
+}
+
+/// Now, by Universal Time.
+pub fn date() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, minutes) = (since.as_secs() / 86_400, since.as_secs() / 60 % 1440);
+    let (year, month, day) = civil(days);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+}
+
+/// Year, month and day of the so-manieth day since 1970-01-01, in the Gregorian calendar. Counted from
+/// 1 March of the year 0, so that the leap day is the last of its year.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let leaps = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leaps) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Five months from March on have 153 days.
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_become_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(19_782), (2024, 2, 29));
+        assert_eq!(civil(19_783), (2024, 3, 1));
+        assert_eq!(civil(20_453), (2025, 12, 31));
+    }
+
+    #[test]
+    fn commands_can_be_typed_again() {
+        assert_eq!(quote("--keys=20000"), "--keys=20000");
+        assert_eq!(quote("none,bloom(10)"), "'none,bloom(10)'");
+        assert_eq!(quote("it's"), "'it'\\''s'");
+        assert_eq!(quote(""), "''");
+    }
+}

@@ -1,0 +1,137 @@
+//! Where keys come from when they are not made up: a file or standard input, one key a line; or the
+//! tables of another database.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use maypole::SstReader;
+
+use crate::failure::{Failure, Result};
+use crate::load::no_keys;
+use crate::text::{count, escape};
+use crate::{progress, space};
+
+/// A key and, where the source has one for it, its value.
+pub type Entry<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// The text of a file, or of standard input for `-`.
+pub fn read(file: &Path) -> Result<Vec<u8>> {
+    let failed = |error| Failure::of_file(file, "read", &error);
+    let text = if file == Path::new("-") {
+        let mut text = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut text).map_err(failed)?;
+        text
+    } else {
+        // The text, and a copy of its lines in the order of loading.
+        space::check_memory(2 * fs::metadata(file).map_err(failed)?.len())?;
+        fs::read(file).map_err(failed)?
+    };
+    if text.is_empty() { Err(no_keys(file)) } else { Ok(text) }
+}
+
+/// The lines of a text that is not empty. The last line feed ends a line and begins none. Where every
+/// line ends in carriage return and line feed, neither belongs to it.
+pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let has_crlf = {
+        let mut ends = text.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));
+        let first = ends.next().is_some_and(|line| line.ends_with(b"\r\n"));
+        first && ends.all(|line| line.ends_with(b"\r\n"))
+    };
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    text.split(|&byte| byte == b'\n')
+        .map(move |line| if has_crlf { line.strip_suffix(b"\r").unwrap_or(line) } else { line })
+}
+
+/// The lines, sorted, each key once. With `tsv` a line is a key, a tab and a value.
+pub fn distinct_entries<'a>(
+    text: &'a [u8],
+    tsv: bool,
+    file: &Path,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Entry<'a>>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for (n, line) in lines(text).enumerate() {
+        if !tsv {
+            entries.push((line, None));
+            continue;
+        }
+        let Some(tab) = line.iter().position(|&byte| byte == b'\t') else {
+            return Err(Failure::new(format_args!(
+                "{}: line {}: expected a key, a tab and a value, found {:?}",
+                file.display(),
+                n + 1,
+                escape(&line[..line.len().min(60)])
+            )));
+        };
+        entries.push((&line[..tab], Some(&line[tab + 1..])));
+    }
+    let all = entries.len();
+    // Of equal keys the last one counts, as when they are put one after the other.
+    entries.reverse();
+    entries.sort_by_key(|entry| entry.0);
+    entries.dedup_by_key(|entry| entry.0);
+    if entries.len() < all {
+        let (all, distinct) = (count(all as u64), count(entries.len() as u64));
+        notes.push(format!("{}: {all} lines, {distinct} distinct keys", file.display()));
+    }
+    Ok(entries)
+}
+
+/// The keys of tables that RocksDB or Maypole wrote, one after the other in memory, and where each
+/// ends. Versions of one key that are neighbours count once; deletions count as keys.
+pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<(Vec<u8>, Vec<usize>)> {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    let bar = progress::bar(files.len() as u64, "reading tables");
+    for file in files {
+        let file = file.as_ref();
+        space::check_memory(2 * fs::metadata(file).map_or(0, |metadata| metadata.len()))?;
+        let mut entries = SstReader::open(file)?.entries();
+        let mut last = None;
+        while let Some(entry) = entries.next_entry()? {
+            if last.is_none_or(|start: usize| bytes[start..] != *entry.user_key) {
+                last = Some(bytes.len());
+                bytes.extend_from_slice(entry.user_key);
+                ends.push(bytes.len());
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if ends.is_empty() {
+        return Err(Failure::new("the tables hold no keys"));
+    }
+    Ok((bytes, ends))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<&[u8]> {
+        lines(text.as_bytes()).collect()
+    }
+
+    #[test]
+    fn carriage_returns_are_no_part_of_keys_where_all_lines_end_in_one() {
+        assert_eq!(of("a\r\nb\r\n"), [b"a", b"b"]);
+        assert_eq!(of("a\r\nb"), [b"a", b"b"]);
+        assert_eq!(of("a\r\nb\n"), [&b"a\r"[..], b"b"]);
+        assert_eq!(of("a\n\nb"), [&b"a"[..], b"", b"b"]);
+        assert_eq!(of("\r"), [b"\r"]);
+        assert_eq!(of("\n"), [b""]);
+    }
+
+    #[test]
+    fn a_tab_separates_key_and_value_and_the_last_of_equal_keys_counts() {
+        let mut notes = Vec::new();
+        let file = Path::new("f");
+        let text = b"b\t1\na\tx\ty\nb\t2\n";
+        let entries = distinct_entries(text, true, file, &mut notes).unwrap();
+        assert_eq!(entries, [(&b"a"[..], Some(&b"x\ty"[..])), (b"b", Some(b"2"))]);
+        assert_eq!(notes.len(), 1);
+        let error = distinct_entries(b"a\tb\nc\n", true, file, &mut notes).unwrap_err();
+        let Failure::Message(message) = error else { panic!() };
+        assert!(message.contains("line 2") && message.contains("tab"), "{message}");
+    }
+}

@@ -1,0 +1,346 @@
+//! Which keys are loaded, and which are looked up in which order.
+//!
+//! ```text
+//! file      keys of a file, of standard input, of other tables
+//! zipf      skewed queries
+//! ```
+//!
+//! Absent keys lie between the smallest and the largest key loaded, and are spread as those are:
+//! outside the tables' ranges no filter would be asked, and the ranges would do the filters' work.
+//! Only the queries of a file are taken as they are.
+
+mod file;
+#[cfg(test)]
+mod tests;
+mod zipf;
+
+use std::path::{Path, PathBuf};
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::failure::{Failure, Result};
+use crate::space;
+use crate::text::{count, percent};
+use file::{Entry, distinct_entries};
+use zipf::Zipf;
+
+/// Byte strings, one after the other in memory: no allocation each.
+#[derive(Default)]
+pub struct KeyList {
+    bytes: Vec<u8>,
+    /// Where each key ends.
+    ends: Vec<usize>,
+}
+
+impl KeyList {
+    pub fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn get(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.bytes[start..self.ends[i]]
+    }
+
+    /// Bytes of all keys together.
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl<'a> FromIterator<&'a [u8]> for KeyList {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(keys: I) -> KeyList {
+        let mut list = KeyList::default();
+        keys.into_iter().for_each(|key| list.push(key));
+        list
+    }
+}
+
+/// Bytes of a generated key.
+const GENERATED_BYTES: usize = 24;
+
+/// Where the keys come from.
+pub enum Source {
+    /// So many are made up.
+    Generated(usize),
+    /// The lines of a file; with `tsv` each with its value.
+    File { path: PathBuf, tsv: bool },
+    /// The keys of tables.
+    Tables(Vec<PathBuf>),
+}
+
+/// What is to be loaded and looked up.
+pub struct Request {
+    pub source: Source,
+    /// Absent keys; without it a part of the keys is not loaded but looked up as absent.
+    pub absent_file: Option<PathBuf>,
+    /// Real queries, present or not, in place of drawn ones.
+    pub query_file: Option<PathBuf>,
+    /// Draw queries with this skew.
+    pub zipf: Option<f64>,
+    /// Lookups of absent keys, and of present ones, at most.
+    pub most: usize,
+    pub seed: u64,
+}
+
+/// All keys of a comparison. Each list is in random order and without duplicates.
+pub struct KeySet {
+    pub present: KeyList,
+    /// The values of the present keys, where their source has them.
+    pub values: Option<KeyList>,
+    pub absent: KeyList,
+    pub queries: Queries,
+    /// What the reader of the results should know of them.
+    pub notes: Vec<String>,
+}
+
+/// Which keys of the two lists are looked up, in this order. Drawn before anything is timed.
+#[derive(Default)]
+pub struct Queries {
+    pub present: Vec<usize>,
+    pub absent: Vec<usize>,
+    /// How they were drawn.
+    pub about: String,
+}
+
+impl KeySet {
+    /// Reads or makes up the keys, and draws the queries.
+    pub fn new(request: &Request) -> Result<KeySet> {
+        let mut set = match &request.source {
+            Source::Generated(keys) => {
+                space::check_memory(KeySet::memory(*keys, request.most))?;
+                KeySet::generate(*keys, request.most, request.seed)
+            }
+            Source::File { path, tsv } => {
+                let text = file::read(path)?;
+                let mut notes = Vec::new();
+                let entries = distinct_entries(&text, *tsv, path, &mut notes)?;
+                KeySet::of_entries(entries, path, request, notes)?
+            }
+            Source::Tables(files) => {
+                let (bytes, ends) = file::of_tables(files)?;
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let mut entries: Vec<Entry> =
+                    starts.zip(&ends).map(|(start, &end)| (&bytes[start..end], None)).collect();
+                entries.sort_unstable_by_key(|entry| entry.0);
+                entries.dedup_by_key(|entry| entry.0);
+                let first = files.first().map_or(Path::new(""), PathBuf::as_path);
+                KeySet::of_entries(entries, first, request, Vec::new())?
+            }
+        };
+        if request.query_file.is_none() {
+            set.queries = set.draw(request.zipf, request.most, request.seed);
+        }
+        Ok(set)
+    }
+
+    /// Bytes of memory that so many generated keys take at least, with the orders of the present ones
+    /// and the queries.
+    pub fn memory(present: usize, absent: usize) -> u64 {
+        let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
+        let (present, absent) = (present as u64, absent as u64);
+        (present + absent) * key + 2 * (present + absent) * size_of::<usize>() as u64
+    }
+
+    /// Random keys of 24 hexadecimal digits. Their 96 bits keep them distinct: the chance that two
+    /// of a billion are equal is one in 10^11.
+    fn generate(present: usize, absent: usize, seed: u64) -> KeySet {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut key = [0; GENERATED_BYTES];
+        let mut draw = move || {
+            hex(random.next_u64(), &mut key[..16]);
+            hex(random.next_u64(), &mut key[16..]);
+            key
+        };
+        let mut set = KeySet::empty(Vec::new());
+        let (mut smallest, mut largest) = ([0xff; GENERATED_BYTES], [0; GENERATED_BYTES]);
+        for _ in 0..present {
+            let key = draw();
+            smallest = smallest.min(key);
+            largest = largest.max(key);
+            set.present.push(&key);
+        }
+        while set.absent.len() < absent {
+            let key = draw();
+            if smallest < key && key < largest {
+                set.absent.push(&key);
+            }
+        }
+        set
+    }
+
+    fn empty(notes: Vec<String>) -> KeySet {
+        let (present, absent) = (KeyList::default(), KeyList::default());
+        KeySet { present, values: None, absent, queries: Queries::default(), notes }
+    }
+
+    /// Of entries sorted by key. Absent are the keys of the request's files or, when there is none, a
+    /// tenth that is not loaded.
+    fn of_entries(
+        mut keys: Vec<Entry>,
+        source: &Path,
+        request: &Request,
+        notes: Vec<String>,
+    ) -> Result<KeySet> {
+        let mut random = SmallRng::seed_from_u64(request.seed);
+        let mut set = KeySet::empty(notes);
+        if let Some(file) = &request.query_file {
+            let text = file::read(file)?;
+            let queries: Vec<&[u8]> = file::lines(&text).collect();
+            set.take_queries(&queries, &keys, file, request, &mut random)?;
+            return Ok(set);
+        }
+        let absent_text;
+        let mut absent: Vec<&[u8]> = match &request.absent_file {
+            None => {
+                if keys.len() < 3 {
+                    return Err(Failure::new(format_args!(
+                        "{}: {} distinct keys: at least 3 are needed to hold one out as absent; give \
+                         --absent-file",
+                        source.display(),
+                        keys.len()
+                    )));
+                }
+                // The smallest and the largest key stay: all others lie between them.
+                let last = keys.len() - 1;
+                keys[1..last].shuffle(&mut random);
+                let held_out = (keys.len() / 10).max(1).min(request.most);
+                keys.drain(1..=held_out).map(|entry| entry.0).collect()
+            }
+            Some(file) => {
+                absent_text = file::read(file)?;
+                let absent = distinct_entries(&absent_text, false, file, &mut set.notes)?;
+                absent_within(&absent, &keys, file, &mut set.notes)?
+            }
+        };
+        absent.shuffle(&mut random);
+        absent.truncate(request.most);
+        keys.shuffle(&mut random);
+        set.absent = absent.into_iter().collect();
+        set.load(&keys);
+        Ok(set)
+    }
+
+    /// Takes the keys in this order.
+    fn load(&mut self, entries: &[Entry]) {
+        self.present = entries.iter().map(|entry| entry.0).collect();
+        let values: Option<KeyList> = entries.iter().map(|entry| entry.1).collect();
+        self.values = values;
+    }
+
+    /// Takes all of the sorted `keys`, and the queries as they are.
+    fn take_queries(
+        &mut self,
+        queries: &[&[u8]],
+        keys: &[Entry],
+        file: &Path,
+        request: &Request,
+        random: &mut SmallRng,
+    ) -> Result {
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.shuffle(random);
+        let mut position = vec![0; keys.len()];
+        order.iter().enumerate().for_each(|(n, &i)| position[i] = n);
+        self.load(&order.iter().map(|&i| keys[i]).collect::<Vec<_>>());
+
+        let inside = keys[0].0..=keys[keys.len() - 1].0;
+        let (mut outside, mut absent) = (0, 0);
+        for query in queries {
+            match keys.binary_search_by_key(query, |entry| entry.0) {
+                Ok(i) if self.queries.present.len() < request.most => {
+                    self.queries.present.push(position[i]);
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    absent += 1;
+                    outside += u64::from(!inside.contains(query));
+                    if self.queries.absent.len() < request.most {
+                        self.queries.absent.push(self.absent.len());
+                        self.absent.push(query);
+                    }
+                }
+            }
+        }
+        if absent == 0 || absent == queries.len() {
+            let what = if absent == 0 { "present" } else { "absent" };
+            return Err(Failure::new(format_args!(
+                "{}: all {} queries are of {what} keys: both kinds are measured",
+                file.display(),
+                count(queries.len() as u64)
+            )));
+        }
+        self.queries.about = format!(
+            "{} queries of {}, in its order: {} of absent keys, {} outside the range of those loaded",
+            count(queries.len() as u64),
+            file.display(),
+            percent(absent as f64 / queries.len() as f64),
+            percent(outside as f64 / queries.len() as f64),
+        );
+        Ok(())
+    }
+
+    /// Every absent key once and as many present ones; or so many of each by Zipf's law. The lists are
+    /// in random order: the hot keys are scattered over all.
+    fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
+        let (present, absent) = (self.present.len(), self.absent.len());
+        let Some(exponent) = zipf else {
+            return Queries {
+                present: (0..present.min(absent)).collect(),
+                absent: (0..absent).collect(),
+                about: "uniform: every absent key once, and as many present ones".into(),
+            };
+        };
+        let mut random = SmallRng::seed_from_u64(seed ^ 2);
+        let mut draw = |keys: usize| {
+            let zipf = Zipf::new(keys as u64, exponent);
+            (0..most).map(|_| zipf.draw(&mut random)).collect()
+        };
+        let about = format!("Zipf's law with exponent {exponent}, of absent and of present keys");
+        Queries { present: draw(present), absent: draw(absent), about }
+    }
+}
+
+/// Writes the first digits of a number.
+fn hex(number: u64, digits: &mut [u8]) {
+    for (i, digit) in digits.iter_mut().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (60 - 4 * i)) as usize & 15];
+    }
+}
+
+/// Of the keys `asked`, those that are not in `keys` but lie between its first and last.
+fn absent_within<'a>(
+    asked: &[Entry<'a>],
+    keys: &[Entry],
+    file: &Path,
+    notes: &mut Vec<String>,
+) -> Result<Vec<&'a [u8]>> {
+    let inside = keys[0].0..=keys[keys.len() - 1].0;
+    let within: Vec<_> = asked.iter().map(|e| e.0).filter(|key| inside.contains(key)).collect();
+    let outside = asked.len() - within.len();
+    let is_absent = |key: &&[u8]| keys.binary_search_by_key(key, |entry| entry.0).is_err();
+    let absent: Vec<_> = within.iter().copied().filter(is_absent).collect();
+    let present = within.len() - absent.len();
+    if outside + present > 0 {
+        notes.push(format!(
+            "{}: left out {} keys that are present and {} outside the range of those",
+            file.display(),
+            count(present as u64),
+            count(outside as u64)
+        ));
+    }
+    if absent.is_empty() {
+        return Err(Failure::new(format_args!(
+            "{}: no absent key inside the range of the keys loaded: {present} are present, {outside} lie \
+             outside",
+            file.display()
+        )));
+    }
+    Ok(absent)
+}

@@ -1,0 +1,250 @@
+//! Filters by themselves, without a tree: what they let through, what building them takes, how fast
+//! they answer. A filter sees only the hashes of keys, so random hashes stand for any keys.
+//!
+//! ```text
+//! accuracy   one filter for each family and size, asked for hashes that were never added
+//! speed      one filter of 1 % for each family and number of keys, each in a process of its own:
+//!            the peak of a process's memory cannot be set back, and memory that was freed is reused
+//! ```
+
+use std::hint::black_box;
+use std::io::Write;
+use std::process::Command;
+use std::time::Instant;
+
+use clap::Args;
+use maypole::filter::{Family, FilterBlock, FilterBuilder, FilterReader, FilterSpec};
+use maypole::wilson_interval_95;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::results::{AccuracyRow, SpeedRow};
+use crate::failure::{Failure, Result};
+use crate::progress;
+use crate::record::{self, Record};
+
+/// Those that can be written.
+pub const FAMILIES: [Family; 3] = [Family::Bloom, Family::Ribbon, Family::Burr];
+/// Bits a key of the filters whose accuracy is measured.
+const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0];
+/// Keys of the largest filter whose accuracy is measured: more changes nothing but the time it takes.
+const MOST_ACCURACY_KEYS: u64 = 1_000_000;
+/// Keys of the smallest and the largest filter whose speed is measured. The largest takes 20 MiB:
+/// it must come from memory.
+const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
+/// False-positive rate of the filters whose speed is measured.
+pub const SPEED_FPR: f64 = 0.01;
+/// Queries of one timed pass, at least. A filter that is larger gets two for each of its lines, or a
+/// processor's cache would hold all that are asked for.
+const QUERIES: u64 = 1 << 16;
+const PASSES: usize = 5;
+/// Builds of which the median counts. Larger filters are built once: they take long enough.
+const BUILDS: usize = 3;
+const MOST_REPEATED_KEYS: u64 = 1 << 20;
+
+/// Measures each family at each size, with as many absent hashes as said.
+pub fn accuracy(keys: u64, probes: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
+    let keys = keys.min(MOST_ACCURACY_KEYS);
+    let bar = progress::bar((FAMILIES.len() * BITS.len()) as u64, "filters: accuracy");
+    let mut rows = Vec::new();
+    for family in FAMILIES {
+        for bits in BITS {
+            bar.inc(1);
+            let Ok(spec) = spec(family, bits) else { continue };
+            let Some(block) = build(spec, keys, seed) else { continue };
+            // At few keys a Bloom filter may have taken its place.
+            if block.family() != family {
+                continue;
+            }
+            rows.push(accuracy_of(&block, probes, seed));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(rows)
+}
+
+/// So many stored bits a key.
+pub fn spec(
+    family: Family,
+    bits: f64,
+) -> std::result::Result<FilterSpec, maypole::filter::SpecError> {
+    match family {
+        Family::Ribbon => FilterSpec::ribbon(bits),
+        Family::Burr => FilterSpec::burr(bits),
+        _ => FilterSpec::bloom(bits),
+    }
+}
+
+/// A filter of so many random keys.
+pub fn build(spec: FilterSpec, keys: u64, seed: u64) -> Option<FilterBlock> {
+    let mut hashes = SmallRng::seed_from_u64(seed);
+    let mut builder = FilterBuilder::new(spec);
+    (0..keys).for_each(|_| builder.add(hashes.next_u64()));
+    builder.finish()
+}
+
+/// Another stream of hashes than the keys'.
+fn absent_hashes(seed: u64) -> SmallRng {
+    SmallRng::seed_from_u64(seed ^ 0x5eed_0fab_5e47_0000)
+}
+
+fn accuracy_of(block: &FilterBlock, probes: u64, seed: u64) -> AccuracyRow {
+    let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
+    let mut absent = absent_hashes(seed);
+    let mut hashes = [0; 1024];
+    let mut answers = [false; 1024];
+    let (mut asked, mut positive) = (0, 0);
+    while asked < probes {
+        hashes.fill_with(|| absent.next_u64());
+        reader.may_contain_many(&hashes, &mut answers);
+        positive += answers.iter().filter(|&&maybe| maybe).count() as u64;
+        asked += hashes.len() as u64;
+    }
+    let (fpr_low, fpr_high) = wilson_interval_95(positive, asked).unwrap_or((0.0, 1.0));
+    AccuracyRow {
+        family: block.family().to_string(),
+        keys: block.keys(),
+        bits_per_key: block.bits_per_key(),
+        fpr_predicted: block.predicted_fpr(),
+        fpr_observed: positive as f64 / asked as f64,
+        fpr_low,
+        fpr_high,
+        probes: asked,
+    }
+}
+
+/// Measures each family from a thousand keys up to sixteen times `keys`, each filter in a process of
+/// its own.
+pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
+    let program = std::env::current_exe().map_err(Failure::new)?;
+    let (first, most) = (*SPEED_KEYS.start(), (*SPEED_KEYS.end()).min(keys.saturating_mul(16)));
+    let sizes: Vec<u64> =
+        std::iter::successors(Some(first), |n| Some(n * 4)).take_while(|&n| n <= most).collect();
+    let bar = progress::bar(3 * sizes.iter().sum::<u64>(), "filters: speed");
+    let mut rows = Vec::new();
+    for family in FAMILIES {
+        for &keys in &sizes {
+            let mut command = Command::new(&program);
+            command.args(["filter-speed", family.name()]);
+            command.args([keys.to_string(), seed.to_string()]);
+            let output = command.output().map_err(Failure::new)?;
+            let row = serde_json::from_slice(&output.stdout).ok();
+            let row = row.and_then(|row| SpeedRow::from_json(&row)).ok_or_else(|| {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                Failure::new(format_args!("measuring {family} of {keys} keys failed: {said}"))
+            })?;
+            if row.family == family.name() {
+                rows.push(row);
+            }
+            bar.inc(keys);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(rows)
+}
+
+/// Measure one filter by itself; what `compare --out` starts for each.
+#[derive(Args)]
+pub struct FilterSpeed {
+    family: String,
+    keys: u64,
+    seed: u64,
+}
+
+impl FilterSpeed {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let spec: FilterSpec =
+            format!("fpr({SPEED_FPR}, {})", self.family).parse().map_err(Failure::new)?;
+        // Brings the code into memory, which would count as the filter's.
+        build(spec, 1000, self.seed);
+        let before = memory("VmRSS:");
+        let (block, nanos) = self.timed_build(spec)?;
+        let peak = memory("VmHWM:").zip(before).map(|(peak, before)| peak.saturating_sub(before));
+        let mut build_nanos = vec![nanos];
+        while build_nanos.len() < BUILDS && self.keys <= MOST_REPEATED_KEYS {
+            build_nanos.push(self.timed_build(spec)?.1);
+        }
+        build_nanos.sort_unstable_by(f64::total_cmp);
+        let build_nanos = build_nanos[build_nanos.len() / 2];
+
+        let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
+        let queries = QUERIES.max(block.bytes().len() as u64 / 32);
+        let absent = hashes_of(absent_hashes(self.seed), queries, 1);
+        let every = (self.keys / queries).max(1);
+        let present = hashes_of(SmallRng::seed_from_u64(self.seed), self.keys, every);
+        let row = SpeedRow {
+            family: block.family().to_string(),
+            keys: self.keys,
+            filter_bytes: block.bytes().len() as u64,
+            build_ns_per_key: build_nanos / self.keys as f64,
+            peak_bytes: peak.filter(|&bytes| bytes >= 1 << 20),
+            query_absent_ns: query_ns(&reader, &absent),
+            query_present_ns: query_ns(&reader, &present),
+        };
+        writeln!(out, "{}", record::to_json(&row))?;
+        Ok(())
+    }
+
+    /// A filter, and the nanoseconds from hashes to the finished block.
+    fn timed_build(&self, spec: FilterSpec) -> Result<(FilterBlock, f64)> {
+        let mut hashes = SmallRng::seed_from_u64(self.seed);
+        let mut builder = FilterBuilder::new(spec);
+        (0..self.keys).for_each(|_| builder.add(hashes.next_u64()));
+        let start = Instant::now();
+        let block = builder.finish().ok_or_else(|| Failure::new("no filter was built"))?;
+        Ok((block, start.elapsed().as_nanos() as f64))
+    }
+}
+
+/// Every so-manieth of the first `count` hashes.
+fn hashes_of(mut stream: SmallRng, count: u64, every: u64) -> Vec<u64> {
+    let all = (0..count).map(|i| (i, stream.next_u64()));
+    all.filter(|(i, _)| i % every == 0).map(|(_, hash)| hash).collect()
+}
+
+/// Nanoseconds of a query that waits for the answer before it: the median of a few passes.
+fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
+    let nothing = black_box(0u64);
+    let mut passes: Vec<f64> = (0..=PASSES)
+        .map(|_| {
+            let (mut answer, start) = (false, Instant::now());
+            for &hash in hashes {
+                answer = reader.may_contain(hash ^ (u64::from(answer) & nothing));
+            }
+            black_box(answer);
+            start.elapsed().as_nanos() as f64 / hashes.len() as f64
+        })
+        // The first brings the filter as near as it will come.
+        .skip(1)
+        .collect();
+    passes.sort_unstable_by(f64::total_cmp);
+    passes[passes.len() / 2]
+}
+
+/// Bytes of this process's memory by their name in `/proc/self/status`.
+fn memory(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_filters_let_through_is_what_was_predicted() {
+        let rows = accuracy(10_000, 200_000, 3).unwrap();
+        assert!(rows.len() >= 30, "{}", rows.len());
+        for row in rows {
+            // At 0 the interval starts within the last digit of it.
+            assert!(row.fpr_low - 1e-12 <= row.fpr_observed && row.fpr_observed <= row.fpr_high);
+            // Beyond the interval of 95 % by as much again, and by what one small filter differs from
+            // the mean of many.
+            let slack = row.fpr_high - row.fpr_low + 0.1 * row.fpr_predicted;
+            let (low, high) = (row.fpr_low - slack, row.fpr_high + slack);
+            assert!((low..=high).contains(&row.fpr_predicted), "{row:?}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What `compare` can be asked for.
+
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{ArgGroup, Args};
+use maypole::Compression;
+
+use super::keys::{Request, Source};
+use super::policies::{self, Bits, Templates};
+use crate::args;
+
+/// Absent lookups when nothing is said.
+const ABSENT: usize = 500_000;
+/// The same with `--cold`, where each may wait for a device.
+const ABSENT_COLD: usize = 20_000;
+/// The same with `--sweep`, where many databases are asked.
+const ABSENT_SWEEP: usize = 200_000;
+
+const POLICIES: &str = "none,bloom(10),ribbon(7),burr(7)";
+const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
+     levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),budget(BITS/key, bloom),budget(BITS/key, burr)";
+
+/// Measure filter policies on the same keys: memory, accuracy, reads and time saved.
+///
+/// For each policy a database is made: the keys are loaded, compaction settles, and at least three
+/// levels hold data. Then absent keys that lie inside the tables' key ranges are looked up, and as
+/// many present ones. One row a policy tells what came of it, and a verdict in words follows.
+/// With --out all of it becomes a page to look at and to send, with plots.
+///
+/// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
+/// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
+/// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
+/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. Shells eat parentheses:
+/// bloom:10 reads the same as bloom(10). The word BITS itself stands for each of --bits in turn.
+///
+/// All policies get the same keys in the same order and take turns at the same lookups. Every key
+/// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single
+/// lookups by one thread; what reading the clock takes is measured and taken off. Pass --seed to
+/// draw other keys, --dir to measure another disk.
+#[derive(Args)]
+#[command(verbatim_doc_comment, group(ArgGroup::new("given").args(["key_file", "from_tables"])))]
+pub struct Compare {
+    /// Filter policies, separated by commas
+    /// [default: none,bloom(10),ribbon(7),burr(7)]
+    #[arg(long, value_name = "LIST", value_parser = policies::templates, verbatim_doc_comment)]
+    policies: Option<Templates>,
+    /// Bits a key, separated by commas: what BITS in a policy stands for, and BITS+2 for two more
+    #[arg(long, value_name = "LIST", value_parser = policies::bits, default_value = "4,7,10,13,16")]
+    pub bits: Bits,
+    /// How many keys to generate
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = RangedU64ValueParser::<usize>::new().range(3..=1_000_000_000),
+        conflicts_with = "given"
+    )]
+    keys: usize,
+    /// Take the keys from this file, one a line; - is standard input. An empty line is the empty
+    /// key; equal lines count once; lines may end in CR LF if all do. A tenth of the keys is not
+    /// loaded but looked up as absent
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    key_file: Option<PathBuf>,
+    /// Lines of --key-file are a key, a tab and a value
+    #[arg(long, requires = "key_file")]
+    tsv: bool,
+    /// Take the keys of these table files, which RocksDB or Maypole wrote. A tenth of them is not
+    /// loaded but looked up as absent
+    #[arg(long, value_name = "FILE", num_args = 1.., verbatim_doc_comment)]
+    from_tables: Vec<PathBuf>,
+    /// Load all keys that are given and look up those of this file as absent, but for those that
+    /// are present or outside the range of the keys loaded
+    #[arg(long, value_name = "FILE", requires = "given", verbatim_doc_comment)]
+    absent_file: Option<PathBuf>,
+    /// Load all keys that are given and look up the keys of this file, one a line, in its order,
+    /// present or not
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "given",
+        conflicts_with_all = ["absent_file", "zipf"],
+        verbatim_doc_comment
+    )]
+    query_file: Option<PathBuf>,
+    /// Look up some keys more often than others: by Zipf's law with this exponent, such as 0.99.
+    /// Hot keys are scattered over all
+    #[arg(long, value_name = "S", value_parser = exponent, verbatim_doc_comment)]
+    pub zipf: Option<f64>,
+    /// Bytes of each value
+    #[arg(
+        long,
+        value_name = "B",
+        default_value_t = 100,
+        value_parser = args::value_bytes(),
+        conflicts_with = "tsv"
+    )]
+    pub value_size: usize,
+    /// Compress blocks: none, snappy, lz4 or zstd. Made-up values hardly shrink
+    #[arg(long, value_name = "NAME", default_value = "none", value_parser = args::compression)]
+    pub compression: Compression,
+    /// Look up at most so many absent keys, and at most so many present ones
+    /// [default: 500000; with --sweep 200000; with --cold 20000]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000_000),
+        verbatim_doc_comment
+    )]
+    absent: Option<usize>,
+    /// Block cache of each database, such as 64M
+    /// [default: more than all data; with --cold a tenth of it]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = args::byte_count_in(0..=args::MOST_CACHE_BYTES),
+        verbatim_doc_comment
+    )]
+    pub cache: Option<usize>,
+    /// Read from the device: the operating system's cache of the tables is dropped before each
+    /// phase and after every 256 lookups (posix_fadvise). A row says "not cold" where the device
+    /// gave less than nine tenths of the bytes read, as on a file system that lives in memory
+    #[arg(long, verbatim_doc_comment)]
+    pub cold: bool,
+    /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
+    /// Measures some more for them: other caches, other shares of absent keys, filters alone
+    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
+    pub out: Option<PathBuf>,
+    /// Measure many policies, each with several caches and shares of absent keys, one database
+    /// after the other. Says first how long it will take; started again with the same arguments,
+    /// a run that was interrupted goes on. Other default for --policies:
+    ///   none,bloom(BITS),ribbon(BITS),burr(BITS),
+    ///   levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),
+    ///   budget(BITS/key, bloom),budget(BITS/key, burr)
+    #[arg(long, requires = "out", verbatim_doc_comment)]
+    pub sweep: bool,
+    /// Make the databases in a new directory inside this one. It is removed at the end, also after
+    /// Ctrl-C, and so are directories that had to be made for it
+    /// [default: the system's directory for temporary files]
+    #[arg(long, verbatim_doc_comment)]
+    pub dir: Option<PathBuf>,
+    /// Draw other keys, and another order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print a JSON array, one object a policy
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads the exponent of Zipf's law.
+fn exponent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(exponent) if (0.01..=10.0).contains(&exponent) => Ok(exponent),
+        _ => Err("expected a number between 0.01 and 10, such as 0.99".into()),
+    }
+}
+
+impl Compare {
+    pub fn templates(&self) -> Result<Templates, String> {
+        let default = if self.sweep { POLICIES_OF_SWEEP } else { POLICIES };
+        self.policies.clone().map_or_else(|| policies::templates(default), Ok)
+    }
+
+    /// Which keys to load and to look up.
+    pub fn request(&self) -> Request {
+        let usual = match (self.cold, self.sweep) {
+            (true, _) => ABSENT_COLD,
+            (_, true) => ABSENT_SWEEP,
+            _ => ABSENT,
+        };
+        let source = match &self.key_file {
+            Some(path) => Source::File { path: path.clone(), tsv: self.tsv },
+            None if self.from_tables.is_empty() => Source::Generated(self.keys),
+            None => Source::Tables(self.from_tables.clone()),
+        };
+        Request {
+            source,
+            absent_file: self.absent_file.clone(),
+            query_file: self.query_file.clone(),
+            zipf: self.zipf,
+            most: self.absent.unwrap_or(usual),
+            seed: self.seed,
+        }
+    }
+}

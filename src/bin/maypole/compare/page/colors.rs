@@ -1,0 +1,111 @@
+//! Which policy is drawn in which colour: a kind of filter has the same everywhere on a page.
+
+use super::super::results::PolicyRow;
+use crate::plot::COLORS;
+
+/// Curves that one plot can tell apart.
+const MOST: usize = COLORS;
+
+/// Stored bits of the policies that stand for their kind where there are too many to show.
+const TYPICAL_BITS: f64 = 10.0;
+
+pub struct Colors {
+    /// The policies that plots show, with their colours.
+    shown: Vec<(String, usize)>,
+}
+
+impl Colors {
+    pub fn new(policies: &[PolicyRow]) -> Colors {
+        let mut shown: Vec<(String, usize)> = Vec::new();
+        for row in typical(policies) {
+            let usual = usual_color(&group(&row.policy));
+            let free = |color: &usize| shown.iter().all(|(_, used)| used != color);
+            let next = (1..COLORS).rev().find(free).unwrap_or(shown.len() % COLORS);
+            shown.push((row.policy.clone(), if free(&usual) { usual } else { next }));
+        }
+        Colors { shown }
+    }
+
+    pub fn shown(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.shown.iter().map(|(policy, color)| (policy.as_str(), *color))
+    }
+
+    pub fn of(&self, policy: &str) -> usize {
+        let found = self.shown.iter().find(|(shown, _)| shown == policy);
+        found.map_or_else(|| usual_color(&group(policy)), |&(_, color)| color)
+    }
+
+    pub fn of_group(&self, name: &str) -> usize {
+        let found = self.shown.iter().find(|(shown, _)| group(shown) == name);
+        found.map_or_else(|| usual_color(name), |&(_, color)| color)
+    }
+}
+
+/// All policies, or of each kind one where there are too many.
+fn typical(policies: &[PolicyRow]) -> Vec<&PolicyRow> {
+    if policies.len() <= MOST {
+        return policies.iter().collect();
+    }
+    let mut chosen: Vec<&PolicyRow> = Vec::new();
+    let distance = |row: &PolicyRow| (row.bits_per_key - TYPICAL_BITS).abs();
+    for row in policies {
+        let kind = group(&row.policy);
+        match chosen.iter_mut().find(|other| group(&other.policy) == kind) {
+            Some(other) if distance(row) < distance(other) => *other = row,
+            Some(_) => {}
+            None => chosen.push(row),
+        }
+    }
+    chosen.truncate(MOST);
+    chosen
+}
+
+/// The policy without its numbers: `bloom`, `budget bloom`, `levels bloom`.
+pub fn group(policy: &str) -> String {
+    let words = policy.split(|c: char| !c.is_ascii_alphabetic() && c != '_');
+    let mut kinds: Vec<&str> = Vec::new();
+    for word in words.filter(|word| !word.is_empty() && !is_unit(word)) {
+        if !kinds.contains(&word) {
+            kinds.push(word);
+        }
+    }
+    kinds.join(" ")
+}
+
+/// Words that belong to a number.
+fn is_unit(word: &str) -> bool {
+    ["key", "B", "KiB", "MiB", "GiB", "e"].contains(&word)
+}
+
+fn usual_color(group: &str) -> usize {
+    match group {
+        "none" => 0,
+        "bloom" => 1,
+        "ribbon" => 2,
+        "burr" => 3,
+        group if group.starts_with("budget burr") => 6,
+        group if group.starts_with("budget") => 4,
+        group if group.starts_with("levels") => 5,
+        _ => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_of_a_kind_differ_in_numbers_alone() {
+        for (policy, expected) in [
+            ("none", "none"),
+            ("bloom(9.9)", "bloom"),
+            ("budget(64MiB, burr)", "budget burr"),
+            ("budget(7/key, bloom)", "budget bloom"),
+            ("levels(bloom(16), bloom(13), burr(7))", "levels bloom burr"),
+            ("fpr(0.01, burr)", "fpr burr"),
+            ("ribbon_like_bloom(10)", "ribbon_like_bloom"),
+        ] {
+            assert_eq!(group(policy), expected);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The tree of each policy, level by level.
+//!
+//! ```text
+//! L0  ▌                      width: the logarithm of the level's bytes
+//! L4  ▌███▌                  divided into its files; the dark part below is its filters' share
+//! L6  ▌███████▌███████▌      of the bytes, by the same logarithm
+//! ```
+
+use std::fmt::Write;
+
+use super::super::results::{LevelRow, Results};
+use super::colors::Colors;
+use crate::html::{escape, figures};
+use crate::text::{count, percent, size};
+
+/// Units of a drawing's width.
+const WIDTH: f64 = 600.0;
+/// More files are drawn as one bar: lines that are closer tell nothing.
+const MOST_FILES: u64 = 40;
+/// Bytes that have no width.
+const LEAST_BYTES: f64 = 256.0;
+
+pub fn all(results: &Results, colors: &Colors) -> String {
+    let most = results.levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
+    let mut html = String::from("<div class=\"panels trees\">\n");
+    for (policy, color) in colors.shown() {
+        let levels: Vec<&LevelRow> =
+            results.levels.iter().filter(|level| level.policy == policy).collect();
+        if levels.is_empty() {
+            continue;
+        }
+        let _ = writeln!(html, "<figure><h3 class=\"c{color}\">{}</h3>", escape(policy));
+        for level in levels {
+            let _ = write!(html, "{}", drawn(level, color, most as f64));
+        }
+        html.push_str("</figure>\n");
+    }
+    html + "</div>\n" + &figures(&results.levels)
+}
+
+/// Positions for bytes: each factor of ten takes as much.
+fn width(bytes: f64, most: f64) -> f64 {
+    let part = (bytes / LEAST_BYTES).max(1.0).ln() / (most / LEAST_BYTES).max(2.0).ln();
+    (part * WIDTH).clamp(2.0, WIDTH)
+}
+
+fn drawn(level: &LevelRow, color: usize, most: f64) -> String {
+    let bar = width(level.file_bytes as f64, most);
+    let files = if level.files <= MOST_FILES { level.files.max(1) } else { 1 };
+    let part = bar / files as f64;
+    let mut svg = String::new();
+    for n in 0..files {
+        let _ = write!(
+            svg,
+            "<rect class=\"file\" x=\"{:.1}\" y=\"0\" width=\"{:.1}\" height=\"14\"/>",
+            part * n as f64,
+            (part - 1.5).max(0.8)
+        );
+    }
+    if level.filter_bytes > 0 {
+        let filters = width(level.filter_bytes as f64, most);
+        let _ = write!(
+            svg,
+            "<rect class=\"filter\" x=\"0\" y=\"9\" width=\"{filters:.1}\" height=\"5\"/>"
+        );
+    }
+    let files =
+        if level.files == 1 { "1 file".into() } else { format!("{} files", count(level.files)) };
+    let rate = |rate: Option<f64>| rate.map_or("–".into(), percent);
+    let filters = match level.filter_bytes {
+        0 => "no filters".to_string(),
+        bytes => format!(
+            "filters {}, {:.2} bits/key · observed {}, predicted {}",
+            size(bytes),
+            level.bits_per_key,
+            rate(level.fpr_observed),
+            rate(level.fpr_predicted)
+        ),
+    };
+    format!(
+        "<div class=\"level c{color}\"><b>L{}</b><svg viewBox=\"0 0 {WIDTH} 14\" \
+         preserveAspectRatio=\"none\" aria-hidden=\"true\">{svg}</svg>\
+         <span class=\"what\">{files}, {} · {filters}</span></div>\n",
+        level.level,
+        size(level.file_bytes)
+    )
+}

@@ -1,0 +1,132 @@
+//! From what trees counted to rows of figures.
+
+use std::collections::HashMap;
+
+use maypole::{FilterCounts, Stats, Ticker, Tickers};
+
+use super::measure::{Measured, Phase};
+use super::results::{LatencyRow, LevelRow, PolicyRow, Times};
+use super::tree::Tree;
+
+/// Percentiles of a curve: closer where times differ more.
+const PERCENTILES: [f64; 19] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5,
+    99.9, 99.95, 99.99,
+];
+
+/// The row of one policy, of a tree of so many keys.
+pub fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRow {
+    let Measured { absent, present } = measured;
+    let (before, after) = (&absent.before, &absent.after);
+    let counted = counts_of(absent);
+    let filter = FilterCounts {
+        useful: counted.get(Ticker::BloomUseful),
+        full_positive: counted.get(Ticker::BloomFullPositive),
+        full_true_positive: counted.get(Ticker::BloomFullTruePositive),
+        untrusted: counted.get(Ticker::BloomUntrusted),
+    };
+    let per_get = |phase: &Phase, ticker| counts_of(phase).get(ticker) as f64 / phase.gets as f64;
+    PolicyRow {
+        policy: tree.policy.to_string(),
+        keys: keys as u64,
+        tables: after.files.len() as u64,
+        levels: after.levels.iter().filter(|level| level.files > 0).count() as u64,
+        filter_bytes: after.filter_bytes(),
+        bits_per_key: after.filter_bytes() as f64 * 8.0 / keys as f64,
+        build_ns_per_key: tree.build_ns_per_key,
+        fpr_predicted: predicted_fpr(before, after),
+        fpr_observed: filter.observed_fpr(),
+        filters_probed: filter.probed(),
+        useful: filter.useful,
+        full_positive: filter.full_positive,
+        full_true_positive: filter.full_true_positive,
+        absent_gets: absent.gets,
+        present_gets: present.gets,
+        block_reads_per_absent_get: per_get(absent, Ticker::DataBlocksExamined),
+        block_reads_per_present_get: per_get(present, Ticker::DataBlocksExamined),
+        file_reads_per_absent_get: per_get(absent, Ticker::FileReads),
+        file_reads_per_present_get: per_get(present, Ticker::FileReads),
+        get_absent_ns: times(absent),
+        get_present_ns: times(present),
+        cold: cold.then(|| absent.was_cold() && present.was_cold()),
+    }
+}
+
+fn counts_of(phase: &Phase) -> Tickers {
+    &phase.after.tickers - &phase.before.tickers
+}
+
+fn times(phase: &Phase) -> Times {
+    let tenths = |nanos: f64| (nanos * 10.0).round() / 10.0;
+    let quantile = |q| phase.latency.value_at_quantile(q) as f64;
+    Times { mean: tenths(phase.latency.mean()), p50: quantile(0.5), p99: quantile(0.99) }
+}
+
+/// The rate to expect of a phase: what was predicted for each table, weighted by how often its
+/// filter was asked for a key that it does not hold.
+fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
+    let asked = |counts: FilterCounts| counts.useful + counts.false_positive();
+    let earlier: HashMap<u64, u64> =
+        before.files.iter().map(|file| (file.number, asked(file.counts.filter))).collect();
+    let (mut sum, mut total) = (0.0, 0.0);
+    for file in &after.files {
+        if let Some(fpr) = file.filter.as_ref().and_then(|filter| filter.predicted_fpr) {
+            let asked_before = earlier.get(&file.number).copied().unwrap_or(0);
+            let weight = asked(file.counts.filter).saturating_sub(asked_before) as f64;
+            sum += weight * fpr;
+            total += weight;
+        }
+    }
+    (total > 0.0).then(|| sum / total)
+}
+
+/// The levels of one tree that hold data, and what absent lookups counted in them.
+pub fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
+    let Phase { before, after, .. } = &measured.absent;
+    let earlier = |level: usize| {
+        let stats = before.levels.iter().find(|stats| stats.level == level);
+        stats.map(|stats| stats.counts.filter).unwrap_or_default()
+    };
+    after
+        .levels
+        .iter()
+        .filter(|level| level.files > 0)
+        .map(|level| {
+            let (now, earlier) = (level.counts.filter, earlier(level.level));
+            let counted = FilterCounts {
+                useful: now.useful - earlier.useful,
+                full_positive: now.full_positive - earlier.full_positive,
+                full_true_positive: now.full_true_positive - earlier.full_true_positive,
+                untrusted: now.untrusted - earlier.untrusted,
+            };
+            LevelRow {
+                policy: tree.policy.to_string(),
+                level: level.level as u64,
+                files: level.files as u64,
+                file_bytes: level.file_bytes,
+                entries: level.entries,
+                filter_bytes: level.filter_bytes,
+                bits_per_key: level.filter_bytes as f64 * 8.0 / level.entries.max(1) as f64,
+                fpr_predicted: level.predicted_fpr,
+                fpr_observed: counted.observed_fpr(),
+                filters_probed: counted.probed(),
+            }
+        })
+        .collect()
+}
+
+/// The percentile curves of one policy.
+pub fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {
+    let mut rows = Vec::new();
+    for (lookups, phase) in [("absent", &measured.absent), ("present", &measured.present)] {
+        // A percentile that fewer than ten lookups lie beyond tells of single events.
+        let told = |p: &&f64| (100.0 - **p) / 100.0 * phase.gets as f64 >= 10.0 || **p <= 50.0;
+        rows.extend(PERCENTILES.iter().filter(told).map(|&percentile| LatencyRow {
+            policy: tree.policy.to_string(),
+            lookups: lookups.to_string(),
+            percentile,
+            ns: phase.latency.value_at_quantile(percentile / 100.0),
+        }));
+    }
+    rows
+}

@@ -1,0 +1,87 @@
+//! The files of a run: the page, and its figures as JSON and CSV.
+//!
+//! ```text
+//! DIR/index.html       the page
+//!     compare.json     {"about": {…}, "policies": [one object a line, …], "levels": […], …}
+//!     policies.csv     the same rows, one file for each list
+//!     levels.csv       …
+//! ```
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::page;
+use super::results::{About, Results};
+use crate::failure::{Failure, Result};
+use crate::output::json_object;
+use crate::record::{self, Record};
+
+/// Makes the directory, where it is missing.
+pub fn prepare(dir: &Path) -> Result {
+    fs::create_dir_all(dir).map_err(|error| Failure::of_file(dir, "make this directory", &error))
+}
+
+/// Writes all files.
+pub fn all(results: &Results, dir: &Path) -> Result {
+    let Results { about, policies, levels, latency, throughput, accuracy, speed } = results;
+    let lists = [
+        list("policies", policies),
+        list("levels", levels),
+        list("latency", latency),
+        list("throughput", throughput),
+        list("accuracy", accuracy),
+        list("speed", speed),
+    ];
+    let mut json = format!("{{\n\"about\": {}", about_json(about));
+    for list in &lists {
+        json += &format!(",\n\"{}\": {}", list.name, list.json);
+    }
+    write(dir, "compare.json", &(json + "\n}\n"))?;
+    for list in &lists {
+        let name = format!("{}.csv", list.name);
+        match list.is_empty {
+            false => write(dir, &name, &list.csv)?,
+            // Of an earlier run.
+            true => drop(fs::remove_file(dir.join(name))),
+        }
+    }
+    write(dir, "index.html", &page::html(results))
+}
+
+struct List {
+    name: &'static str,
+    json: String,
+    csv: String,
+    is_empty: bool,
+}
+
+fn list<R: Record>(name: &'static str, rows: &[R]) -> List {
+    let objects: Vec<String> = rows.iter().map(record::to_json).collect();
+    let json = match rows.is_empty() {
+        true => "[]".to_string(),
+        false => format!("[\n  {}\n]", objects.join(",\n  ")),
+    };
+    List { name, json, csv: record::to_csv(rows), is_empty: rows.is_empty() }
+}
+
+fn about_json(about: &About) -> String {
+    json_object(&[
+        ("command", &json!(about.command)),
+        ("date", &json!(about.date)),
+        ("machine", &json!(about.machine)),
+        ("build", &json!(about.build)),
+        ("seed", &about.seed),
+        ("keys", &about.keys),
+        ("data_bytes", &about.data_bytes),
+        ("workload", &json!(about.workload)),
+        ("clock_ns", &about.clock_ns),
+        ("notes", &json!(about.notes)),
+    ])
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> Result {
+    let path = dir.join(name);
+    fs::write(&path, text).map_err(|error| Failure::of_file(&path, "write", &error))
+}

@@ -1,0 +1,315 @@
+//! Many policies, one after the other: each gets its database, is measured and makes room for the next.
+//!
+//! What is done is kept in a small file of the results' directory, so that a run that was interrupted
+//! is taken up again. It goes when all is done.
+//!
+//! ```text
+//! DIR/sweep.state   {"settings": "…"}                      what the figures depend on
+//!                   {"row": {…}, "levels": […], …}         one line a policy, when it is done
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use maypole::{Compression, FilterPolicy};
+use serde_json::{Value, json};
+
+use super::keys::{KeySet, Request, Source};
+use super::measure::Lookups;
+use super::results::{LatencyRow, LevelRow, PolicyRow, Results, ThroughputRow};
+use super::throughput::{self, Grid};
+use super::tree::{Plan, Tree};
+use super::{Setup, rows};
+use crate::failure::{Failure, Result};
+use crate::output::{json_object, tell};
+use crate::progress;
+use crate::record::{self, Record};
+use crate::text::count;
+
+/// Sizes of cache, as parts of the data.
+const CACHES: [f64; 5] = [0.005, 0.02, 0.1, 0.4, 1.5];
+const SHARES: [f64; 4] = [0.0, throughput::MIXED, 0.9, 1.0];
+
+/// Measures all policies but those that an earlier run has measured.
+pub fn run(
+    setup: &Setup,
+    policies: &[FilterPolicy],
+    scratch: &Path,
+    state: &Path,
+    settings: &str,
+) -> Result<Results> {
+    let caches = CACHES.map(|part| ((setup.plan.data_bytes as f64 * part) as u64).max(4096));
+    let grid = Grid::full(caches.to_vec(), SHARES.to_vec());
+    let settings = format!("{settings}; caches {caches:?}; absent {SHARES:?}");
+    let mut state = State::open(state, &settings)?;
+    let done = |state: &State| policies.iter().filter(|policy| state.of(policy).is_some()).count();
+    let already = done(&state);
+    if already > 0 {
+        tell(format_args!(
+            "note: taken up again: {already} of {} policies are done",
+            policies.len()
+        ));
+    }
+    let left = policies.len() - already;
+    let each = estimate(setup, &grid, scratch)?;
+    tell(format_args!(
+        "note: about {}: {left} policies, each a database of {} keys, looked up with {} mixes of cache and \
+         absent keys",
+        words(each * left as u32),
+        count(setup.keys.present.len() as u64),
+        grid.points()
+    ));
+    let start = Instant::now();
+    for (n, policy) in policies.iter().enumerate() {
+        if state.of(policy).is_some() {
+            continue;
+        }
+        let done = done(&state);
+        let each = match done - already {
+            0 => each,
+            measured => start.elapsed() / measured as u32,
+        };
+        let left = words(each * (policies.len() - done) as u32);
+        progress::set_whole(format!("{} of {}, {left} left: ", done + 1, policies.len()));
+        state.add(measure(setup, policy, &scratch.join(n.to_string()), &grid)?)?;
+    }
+    progress::set_whole("");
+    let mut results = Results::default();
+    for unit in policies.iter().filter_map(|policy| state.of(policy)) {
+        results.policies.push(unit.row.clone());
+        results.levels.extend_from_slice(&unit.levels);
+        results.latency.extend_from_slice(&unit.latency);
+        results.throughput.extend_from_slice(&unit.throughput);
+    }
+    Ok(results)
+}
+
+/// The figures of one policy.
+struct Unit {
+    row: PolicyRow,
+    levels: Vec<LevelRow>,
+    latency: Vec<LatencyRow>,
+    throughput: Vec<ThroughputRow>,
+}
+
+fn measure(setup: &Setup, policy: &FilterPolicy, dir: &Path, grid: &Grid) -> Result<Unit> {
+    let Setup { keys, plan, cache_bytes, cold, seed } = setup;
+    let tree = Tree::build(policy, dir.to_owned(), keys, plan, *cache_bytes)?;
+    let trees = vec![tree];
+    let measured = Lookups::new(keys, plan, *cold)?.run(&trees)?;
+    let row = rows::policy(&trees[0], &measured[0], keys.present.len(), *cold);
+    let levels = rows::levels(&trees[0], &measured[0]);
+    let latency = rows::latency(&trees[0], &measured[0]);
+    let (trees, throughput) = match cold {
+        true => (trees, Vec::new()),
+        false => throughput::run(trees, keys, plan, grid, *seed)?,
+    };
+    for tree in trees {
+        tree.db.close()?;
+    }
+    fs::remove_dir_all(dir).map_err(|error| Failure::of_file(dir, "remove", &error))?;
+    Ok(Unit { row, levels, latency, throughput })
+}
+
+/// Keys and lookups of the run that the time is estimated by.
+const SAMPLE: usize = 20_000;
+
+/// How long one policy takes, about: from a small database, in proportion to keys and lookups.
+fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<Duration> {
+    let keys = SAMPLE.min(setup.keys.present.len()).max(3);
+    let request = Request {
+        source: Source::Generated(keys),
+        absent_file: None,
+        query_file: None,
+        zipf: None,
+        most: keys,
+        seed: 1,
+    };
+    let set = KeySet::new(&request)?;
+    let plan =
+        Plan::new(&set, setup.plan.data_bytes / setup.keys.present.len(), Compression::None, 1);
+    let dir = scratch.join("estimate");
+    let start = Instant::now();
+    let tree = Tree::build(&FilterPolicy::default(), dir.clone(), &set, &plan, setup.cache_bytes)?;
+    let loading = start.elapsed() / keys as u32;
+    let lookups = Lookups::new(&set, &plan, setup.cold)?;
+    let trees = [tree];
+    let start = Instant::now();
+    lookups.run(&trees)?;
+    // Every key once to warm up, and as many of each kind.
+    let lookup = start.elapsed() / (3 * keys) as u32;
+    for tree in trees {
+        tree.db.close()?;
+    }
+    fs::remove_dir_all(&dir).map_err(|error| Failure::of_file(&dir, "remove", &error))?;
+
+    let queries = &setup.keys.queries;
+    let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
+    let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
+    // With a small cache most of a lookup is reading, and larger trees are slower: twice, four times.
+    Ok(loading * setup.keys.present.len() as u32
+        + lookup * 2 * lookups as u32
+        + lookup * 4 * mixed as u32)
+}
+
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds < 100 => format!("{} s", seconds.max(1)),
+        seconds if seconds < 100 * 60 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
+    }
+}
+
+/// What is done, in memory and in its file.
+struct State {
+    file: File,
+    units: Vec<Unit>,
+}
+
+impl State {
+    /// Reads what is there. A line that was cut off by the end of the program counts as not written.
+    fn open(path: &Path, settings: &str) -> Result<State> {
+        let failed = |operation: &str, error| Failure::of_file(path, operation, &error);
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(failed("read", error)),
+        };
+        let mut lines = text.lines();
+        let head = json!({ "settings": settings }).to_string();
+        if lines.next().is_some_and(|first| first != head) {
+            return Err(Failure::new(format_args!(
+                "{}: belongs to a sweep with other settings: finish that one, take another directory, or \
+                 remove the file",
+                path.display()
+            )));
+        }
+        let units: Vec<Unit> = lines.map_while(Unit::from_line).collect();
+        // Without what was cut off.
+        let mut kept = head + "\n";
+        units.iter().for_each(|unit| kept += &unit.to_line());
+        fs::write(path, kept).map_err(|error| failed("write", error))?;
+        let file = OpenOptions::new().append(true).open(path);
+        Ok(State { file: file.map_err(|error| failed("open", error))?, units })
+    }
+
+    fn of(&self, policy: &FilterPolicy) -> Option<&Unit> {
+        let policy = policy.to_string();
+        self.units.iter().find(|unit| unit.row.policy == policy)
+    }
+
+    fn add(&mut self, unit: Unit) -> Result {
+        let written = self.file.write_all(unit.to_line().as_bytes());
+        written.map_err(|error| Failure::new(format_args!("the state of the sweep: {error}")))?;
+        self.units.push(unit);
+        Ok(())
+    }
+}
+
+/// Removes the state of a sweep whose results were saved.
+pub fn finish(state: &Path) -> Result {
+    fs::remove_file(state).map_err(|error| Failure::of_file(state, "remove", &error))
+}
+
+/// Where the state of a sweep is.
+pub fn state_file(dir: &Path) -> PathBuf {
+    dir.join("sweep.state")
+}
+
+impl Unit {
+    fn to_line(&self) -> String {
+        let line = json_object(&[
+            ("row", &record::to_json(&self.row)),
+            ("levels", &array(&self.levels)),
+            ("latency", &array(&self.latency)),
+            ("throughput", &array(&self.throughput)),
+        ]);
+        line + "\n"
+    }
+
+    fn from_line(line: &str) -> Option<Unit> {
+        let unit: Value = serde_json::from_str(line).ok()?;
+        Some(Unit {
+            row: PolicyRow::from_json(&unit["row"])?,
+            levels: rows_of(&unit["levels"])?,
+            latency: rows_of(&unit["latency"])?,
+            throughput: rows_of(&unit["throughput"])?,
+        })
+    }
+}
+
+fn array<R: Record>(rows: &[R]) -> String {
+    format!("[{}]", rows.iter().map(record::to_json).collect::<Vec<_>>().join(", "))
+}
+
+fn rows_of<R: Record>(rows: &Value) -> Option<Vec<R>> {
+    rows.as_array()?.iter().map(R::from_json).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::Times;
+    use super::*;
+
+    fn unit(policy: &str) -> Unit {
+        let times = Times { mean: 1.5, p50: 1.0, p99: 9.0 };
+        let row = PolicyRow {
+            policy: policy.into(),
+            keys: 9,
+            tables: 1,
+            levels: 1,
+            filter_bytes: 0,
+            bits_per_key: 0.0,
+            build_ns_per_key: None,
+            fpr_predicted: None,
+            fpr_observed: Some(0.25),
+            filters_probed: 4,
+            useful: 3,
+            full_positive: 1,
+            full_true_positive: 0,
+            absent_gets: 4,
+            present_gets: 4,
+            block_reads_per_absent_get: 1.0 / 3.0,
+            block_reads_per_present_get: 1.0,
+            file_reads_per_absent_get: 0.0,
+            file_reads_per_present_get: 0.0,
+            get_absent_ns: times,
+            get_present_ns: times,
+            cold: Some(false),
+        };
+        let latency =
+            LatencyRow { policy: policy.into(), lookups: "absent".into(), percentile: 50.0, ns: 1 };
+        Unit { row, levels: Vec::new(), latency: vec![latency], throughput: Vec::new() }
+    }
+
+    #[test]
+    fn a_sweep_is_taken_up_where_it_was_interrupted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = state_file(dir.path());
+        let mut state = State::open(&path, "a").unwrap();
+        state.add(unit("none")).unwrap();
+        state.add(unit("bloom(10)")).unwrap();
+        // The program ended while it wrote.
+        state.file.write_all(b"{\"row\": {\"policy\": \"bu").unwrap();
+        drop(state);
+
+        let mut state = State::open(&path, "a").unwrap();
+        assert_eq!(state.units.len(), 2);
+        let found = state.of(&"bloom:10".parse().unwrap()).unwrap();
+        assert_eq!(
+            (&found.row, &found.latency),
+            (&unit("bloom(10)").row, &unit("bloom(10)").latency)
+        );
+        assert!(state.of(&"burr(7)".parse().unwrap()).is_none());
+        state.add(unit("burr(7)")).unwrap();
+        drop(state);
+        assert_eq!(State::open(&path, "a").unwrap().units.len(), 3);
+
+        let Failure::Message(message) = State::open(&path, "b").err().unwrap() else { panic!() };
+        assert!(message.contains("other settings"), "{message}");
+        finish(&path).unwrap();
+        assert!(State::open(&path, "b").unwrap().units.is_empty());
+    }
+}

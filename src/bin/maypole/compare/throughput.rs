@@ -1,0 +1,145 @@
+//! Lookups a second against what the cache holds, and against how many keys are absent.
+//!
+//! The databases are opened again with each size of cache. The smallest holds less than the filters
+//! take: there a lookup reads filters from the file, one after the other. From where all filters and
+//! indexes fit, a larger cache saves reads of data blocks alone.
+
+use std::time::Instant;
+
+use maypole::Ticker;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::keys::KeySet;
+use super::measure::check;
+use super::results::ThroughputRow;
+use super::tree::{Plan, Tree};
+use crate::failure::Result;
+use crate::progress;
+
+/// Sizes of cache to measure at, as parts of the data.
+const CACHES: [f64; 8] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.6, 1.5];
+/// Shares of absent lookups to measure at.
+const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
+/// The share where only the cache varies.
+pub const MIXED: f64 = 0.5;
+/// Lookups of one figure, at most.
+const LOOKUPS: usize = 20_000;
+
+/// Caches × shares to measure.
+pub struct Grid {
+    pub cache_bytes: Vec<u64>,
+    pub shares: Vec<f64>,
+}
+
+impl Grid {
+    /// What a page shows of a plain run: caches at one share, and shares at the largest cache.
+    pub fn cross(plan: &Plan, usual_cache_bytes: u64) -> [Grid; 2] {
+        let shares = SHARES.to_vec();
+        [
+            Grid { cache_bytes: caches(plan), shares: vec![MIXED] },
+            Grid { cache_bytes: vec![usual_cache_bytes], shares },
+        ]
+    }
+
+    /// Every cache with every share.
+    pub fn full(cache_bytes: Vec<u64>, shares: Vec<f64>) -> Grid {
+        Grid { cache_bytes, shares }
+    }
+
+    pub fn points(&self) -> usize {
+        self.cache_bytes.len() * self.shares.len()
+    }
+}
+
+/// The sizes that [`CACHES`] stand for.
+fn caches(plan: &Plan) -> Vec<u64> {
+    CACHES.iter().map(|part| ((plan.data_bytes as f64 * part) as u64).max(4096)).collect()
+}
+
+/// Lookups that a point takes, those that fill the cache included.
+pub fn lookups_of_a_point(keys: &KeySet) -> usize {
+    (2 * LOOKUPS).min(keys.queries.absent.len() + keys.queries.present.len())
+}
+
+/// One lookup.
+#[derive(Clone, Copy)]
+struct Query {
+    key: usize,
+    present: bool,
+}
+
+/// Measures every tree at every point of the grid. The trees come back, opened again.
+pub fn run(
+    mut trees: Vec<Tree>,
+    keys: &KeySet,
+    plan: &Plan,
+    grid: &Grid,
+    seed: u64,
+) -> Result<(Vec<Tree>, Vec<ThroughputRow>)> {
+    let bar = progress::bar((grid.points() * trees.len()) as u64, "lookups with other caches");
+    let mut rows = Vec::new();
+    for &cache_bytes in &grid.cache_bytes {
+        let opened = trees.into_iter().map(|tree| tree.reopen(plan, cache_bytes as usize));
+        trees = opened.collect::<Result<_>>()?;
+        for &share in &grid.shares {
+            let queries = mix(keys, share, seed);
+            // As many again before, to fill the cache.
+            let (before, timed) = queries.split_at(queries.len() / 2);
+            for tree in &trees {
+                look_up(tree, keys, before)?;
+                rows.push(measure(tree, keys, timed, cache_bytes, plan, share)?);
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok((trees, rows))
+}
+
+/// Lookups of which about `share` are of absent keys, drawn from the queries.
+fn mix(keys: &KeySet, share: f64, seed: u64) -> Vec<Query> {
+    let mut random = SmallRng::seed_from_u64(seed ^ 3);
+    (0..lookups_of_a_point(keys))
+        .map(|_| {
+            let present = random.random::<f64>() >= share;
+            let from = if present { &keys.queries.present } else { &keys.queries.absent };
+            Query { key: from[random.random_range(0..from.len())], present }
+        })
+        .collect()
+}
+
+fn look_up(tree: &Tree, keys: &KeySet, queries: &[Query]) -> Result {
+    for query in queries {
+        let list = if query.present { &keys.present } else { &keys.absent };
+        let key = list.get(query.key);
+        check(tree.db.contains_key(key)?, query.present, key)?;
+    }
+    Ok(())
+}
+
+fn measure(
+    tree: &Tree,
+    keys: &KeySet,
+    queries: &[Query],
+    cache_bytes: u64,
+    plan: &Plan,
+    share_absent: f64,
+) -> Result<ThroughputRow> {
+    let before = tree.db.stats().tickers;
+    let start = Instant::now();
+    look_up(tree, keys, queries)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let counted = &tree.db.stats().tickers - &before;
+    let per_get = |ticker| counted.get(ticker) as f64 / queries.len() as f64;
+    Ok(ThroughputRow {
+        policy: tree.policy.to_string(),
+        cache_bytes,
+        data_bytes: plan.data_bytes as u64,
+        share_absent,
+        lookups: queries.len() as u64,
+        lookups_per_second: queries.len() as f64 / seconds,
+        block_reads_per_get: per_get(Ticker::DataBlocksExamined),
+        file_reads_per_get: per_get(Ticker::FileReads),
+    })
+}

@@ -1,0 +1,58 @@
+//! The frame of a page: one file that asks the network for nothing. Style sheet and script are in it.
+
+use serde_json::Value;
+
+use crate::record::{self, Record};
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/page.js");
+
+/// Text for between tags and inside quoted attributes.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// A whole page. `script` is run after the page's own.
+pub fn page(title: &str, body: &str, script: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}\
+         <script>\n{SCRIPT}{script}</script>\n</body>\n</html>\n",
+        escape(title)
+    )
+}
+
+/// The rows behind a plot, folded.
+pub fn figures<R: Record>(rows: &[R]) -> String {
+    let (names, rows) = record::cells(rows);
+    let header: String =
+        names.iter().map(|name| format!("<th>{}</th>", escape(&name.replace('_', " ")))).collect();
+    let mut body = String::new();
+    for row in rows {
+        body.push_str("<tr>");
+        for cell in row {
+            body.push_str(&match cell {
+                Value::Null => "<td>–</td>".to_string(),
+                Value::String(text) => format!("<td class=\"text\">{}</td>", escape(&text)),
+                cell => format!("<td>{cell}</td>"),
+            });
+        }
+        body.push_str("</tr>\n");
+    }
+    format!(
+        "<details><summary>Figures</summary><div class=\"scroll\"><table class=\"figures\"><thead>\
+         <tr>{header}</tr></thead><tbody>\n{body}</tbody></table></div></details>\n"
+    )
+}

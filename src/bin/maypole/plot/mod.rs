@@ -1,0 +1,336 @@
+//! Plots as SVG: curves and measured points over two axes. Knows nothing of what it draws.
+//!
+//! ```text
+//! y label (unit)
+//! 1 ┤
+//!   │   ●──●
+//!   ┤ ●      ╲          direct label of each series at its right end, moved apart
+//!   │          ●── bloom
+//! 0 └──┴──┴──┴──
+//!         x label (unit)
+//! ```
+//!
+//! Colours are classes `c0` to `c7`, which the page's style sheet defines for light and dark. Every
+//! point carries its figures in a `<title>`: a browser shows it on hover, also without a script.
+
+mod scale;
+
+use std::fmt::Write;
+
+use crate::html::escape;
+pub use scale::Spread;
+use scale::{Scale, range};
+
+/// Colours that the style sheet defines.
+pub const COLORS: usize = 8;
+
+/// The drawing's own units. Small, so that text stays readable where the plot is as narrow as a
+/// phone.
+const WIDTH: f64 = 460.0;
+const HEIGHT: f64 = 312.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 44.0;
+const LEFT: f64 = 54.0;
+/// Between two direct labels.
+const LINE_HEIGHT: f64 = 14.0;
+/// Of one character of a label, about.
+const CHARACTER: f64 = 7.3;
+/// Longer names are cut.
+const LABEL_CHARACTERS: usize = 22;
+
+/// One axis.
+pub struct Axis {
+    /// With the unit.
+    pub label: String,
+    pub spread: Spread,
+    /// How a tick is written.
+    pub tick: fn(f64) -> String,
+    /// The ends, where the figures alone should not choose them.
+    pub ends: Option<(f64, f64)>,
+}
+
+impl Axis {
+    pub fn new(label: &str, spread: Spread, tick: fn(f64) -> String) -> Axis {
+        Axis { label: label.to_string(), spread, tick, ends: None }
+    }
+
+    pub fn with_ends(mut self, low: f64, high: f64) -> Axis {
+        self.ends = Some((low, high));
+        self
+    }
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Look {
+    /// Measured points, joined.
+    Joined,
+    /// Measured points.
+    Points,
+    /// What theory says: a dashed curve.
+    Theory,
+}
+
+/// A named row of points.
+pub struct Series {
+    /// Empty: it gets no label.
+    pub name: String,
+    /// Below [`COLORS`].
+    pub color: usize,
+    pub look: Look,
+    pub points: Vec<Point>,
+}
+
+/// A point, and what is said of it on hover.
+pub struct Point {
+    pub x: f64,
+    pub y: f64,
+    /// The range that holds the true `y`, where it is known.
+    pub interval: Option<(f64, f64)>,
+    pub says: String,
+}
+
+/// A plot.
+pub struct Plot {
+    /// Unique on the page.
+    pub id: String,
+    pub title: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub series: Vec<Series>,
+}
+
+/// Where the parts of a drawing are.
+struct Frame {
+    x: Scale,
+    y: Scale,
+    right: f64,
+    bottom: f64,
+}
+
+impl Plot {
+    /// Whether there is a point to draw.
+    pub fn is_empty(&self) -> bool {
+        self.frame().is_none()
+    }
+
+    /// The drawing. Empty when [`Plot::is_empty`].
+    pub fn to_svg(&self) -> String {
+        let Some(frame) = self.frame() else { return String::new() };
+        let mut svg = format!(
+            "<svg class=\"plot\" id=\"{}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+             aria-label=\"{}\">\n",
+            escape(&self.id),
+            escape(&self.title)
+        );
+        self.draw_axes(&frame, &mut svg);
+        for series in &self.series {
+            draw_series(series, &frame, &mut svg);
+        }
+        self.draw_labels(&frame, &mut svg);
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    /// `None` where no point can be shown.
+    fn frame(&self) -> Option<Frame> {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let x_ends = self.x.ends.or_else(|| range(self.x.spread, points().map(|p| p.x)))?;
+        let ys = points().flat_map(|p| [p.y].into_iter().chain(p.interval.map(|i| i.1)));
+        let y_ends = range(self.y.spread, ys)?;
+        let y_ends = self.y.ends.unwrap_or(y_ends);
+        let longest = self.series.iter().map(|series| label(&series.name).chars().count()).max()?;
+        let right = WIDTH - (16.0 + CHARACTER * longest as f64);
+        let bottom = HEIGHT - BOTTOM;
+        Some(Frame {
+            x: Scale::new(self.x.spread, x_ends, (LEFT, right)),
+            y: Scale::new(self.y.spread, y_ends, (bottom, TOP)),
+            right,
+            bottom,
+        })
+    }
+
+    fn draw_axes(&self, frame: &Frame, svg: &mut String) {
+        let Frame { x, y, right, bottom } = frame;
+        for tick in y.ticks(6) {
+            let (at, text) = (y.at(tick), escape(&(self.y.tick)(tick)));
+            let _ = writeln!(
+                svg,
+                "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right:.1}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+                LEFT - 6.0,
+                at + 4.0
+            );
+        }
+        for tick in x.ticks(5) {
+            let (at, text) = (x.at(tick), escape(&(self.x.tick)(tick)));
+            let _ = writeln!(
+                svg,
+                "<path class=\"axis\" d=\"M{at:.1} {bottom:.1}v4\"/>\
+                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+                bottom + 16.0
+            );
+        }
+        let _ = writeln!(
+            svg,
+            "<path class=\"axis\" d=\"M{LEFT} {bottom:.1}H{right:.1}\"/>\
+             <text class=\"label\" x=\"4\" y=\"14\">{}</text>\
+             <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            escape(&self.y.label),
+            (LEFT + right) / 2.0,
+            HEIGHT - 8.0,
+            escape(&self.x.label)
+        );
+    }
+
+    /// The names of the series, each beside its last point, none over another.
+    fn draw_labels(&self, frame: &Frame, svg: &mut String) {
+        let mut labels: Vec<(f64, &Series, f64)> = self
+            .series
+            .iter()
+            .filter(|series| !series.name.is_empty())
+            .filter_map(|series| {
+                let last = series.points.iter().max_by(|a, b| a.x.total_cmp(&b.x))?;
+                Some((frame.y.at(last.y), series, frame.x.at(last.x)))
+            })
+            .collect();
+        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let wished: Vec<f64> = labels.iter().map(|label| label.0).collect();
+        let placed = spread_out(&wished, LINE_HEIGHT, TOP, frame.bottom);
+        for ((y, series, x), label_y) in labels.into_iter().zip(placed) {
+            let class = if series.look == Look::Theory { " theory" } else { "" };
+            // Led to from the point where it could not stay beside it.
+            if (label_y - y).abs() > 5.0 || frame.right - x > 5.0 {
+                let _ = write!(
+                    svg,
+                    "<path class=\"lead\" d=\"M{:.1} {y:.1}L{:.1} {label_y:.1}\"/>",
+                    x + 5.0,
+                    frame.right + 6.0
+                );
+            }
+            let _ = writeln!(
+                svg,
+                "<text class=\"name c{}{class}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                series.color,
+                frame.right + 9.0,
+                label_y + 4.0,
+                escape(&label(&series.name))
+            );
+        }
+    }
+}
+
+/// What fits of a name.
+fn label(name: &str) -> String {
+    match name.char_indices().nth(LABEL_CHARACTERS) {
+        None => name.to_string(),
+        Some(_) => name.chars().take(LABEL_CHARACTERS - 1).chain(['…']).collect(),
+    }
+}
+
+fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
+    let _ = write!(
+        svg,
+        "<g class=\"series c{}\" data-name=\"{}\">",
+        series.color,
+        escape(&series.name)
+    );
+    let shown: Vec<&Point> = series.points.iter().filter(|p| p.y.is_finite()).collect();
+    if series.look != Look::Points && shown.len() > 1 {
+        let path: Vec<String> = shown
+            .iter()
+            .map(|p| format!("{:.1} {:.1}", frame.x.at(p.x), frame.y.at(p.y)))
+            .collect();
+        let class = if series.look == Look::Theory { "curve theory" } else { "curve" };
+        let _ = write!(svg, "<path class=\"{class}\" d=\"M{}\"/>", path.join("L"));
+    }
+    for point in shown {
+        let (x, y) = (frame.x.at(point.x), frame.y.at(point.y));
+        if let Some((low, high)) = point.interval {
+            let (low, high) = (frame.y.at(low), frame.y.at(high));
+            let _ = write!(
+                svg,
+                "<path class=\"interval\" d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h6M{:.1} \
+                 {high:.1}h6\"/>",
+                x - 3.0,
+                x - 3.0
+            );
+        }
+        if series.look == Look::Theory {
+            continue;
+        }
+        // The wide circle is there to be hit by a finger.
+        let says = escape(&point.says);
+        let _ = write!(
+            svg,
+            "<g class=\"point\"><circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.7\"/>\
+             <circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/><title>{says}</title></g>"
+        );
+    }
+    svg.push_str("</g>\n");
+}
+
+/// Moves sorted positions apart by at least `gap`, by as little as a pass down and one up need, and
+/// keeps them between `low` and `high` as long as there is room.
+fn spread_out(wished: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut placed = wished.to_vec();
+    for _ in 0..200 {
+        let mut moved = false;
+        for i in 1..placed.len() {
+            let missing = gap - (placed[i] - placed[i - 1]);
+            if missing > 0.01 {
+                placed[i - 1] -= missing / 2.0;
+                placed[i] += missing / 2.0;
+                moved = true;
+            }
+        }
+        if let Some(first) = placed.first_mut() {
+            *first = first.max(low);
+        }
+        if let Some(last) = placed.last_mut() {
+            *last = last.min(high);
+        }
+        if !moved {
+            break;
+        }
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(points: Vec<Point>) -> Plot {
+        let axis = || Axis::new("x & y", Spread::Log, |f| format!("{f}"));
+        let series = Series { name: "<a>".into(), color: 1, look: Look::Joined, points };
+        Plot { id: "p".into(), title: "t".into(), x: axis(), y: axis(), series: vec![series] }
+    }
+
+    fn point(x: f64, y: f64) -> Point {
+        Point { x, y, interval: None, says: "says \"so\"".into() }
+    }
+
+    #[test]
+    fn each_point_is_drawn_with_its_words_and_text_is_escaped() {
+        let svg = plot(vec![point(1.0, 2.0), point(10.0, 30.0)]).to_svg();
+        assert_eq!(svg.matches("class=\"dot\"").count(), 2);
+        assert_eq!(svg.matches("<title>says &quot;so&quot;</title>").count(), 2);
+        assert!(svg.contains("&lt;a&gt;") && svg.contains("x &amp; y") && !svg.contains("<a>"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_plot_without_points_is_empty() {
+        assert!(plot(vec![]).is_empty());
+        assert!(plot(vec![point(1.0, 0.0)]).is_empty(), "a logarithmic axis has no 0");
+        assert_eq!(plot(vec![]).to_svg(), "");
+    }
+
+    #[test]
+    fn labels_keep_their_distance() {
+        let placed = spread_out(&[10.0, 11.0, 12.0, 80.0], 14.0, 0.0, 100.0);
+        assert!(placed.windows(2).all(|pair| pair[1] - pair[0] > 13.9), "{placed:?}");
+        assert!((placed[3] - 80.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,146 @@
+//! From figures to positions, and the round numbers between which a reader measures.
+
+/// How an axis spreads its figures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Spread {
+    Linear,
+    /// By the logarithm. Figures must be above 0.
+    Log,
+}
+
+/// From the figures `low..=high` to the positions `from..=to`.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    spread: Spread,
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    pub fn new(spread: Spread, (low, high): (f64, f64), (from, to): (f64, f64)) -> Scale {
+        Scale { spread, low, high, from, to }
+    }
+
+    /// The position of a figure. Figures beyond the ends of the axis get the position of the end.
+    pub fn at(&self, figure: f64) -> f64 {
+        let figure = figure.clamp(self.low, self.high);
+        let part = match self.spread {
+            Spread::Linear => (figure - self.low) / (self.high - self.low),
+            Spread::Log => (figure / self.low).ln() / (self.high / self.low).ln(),
+        };
+        self.from + part * (self.to - self.from)
+    }
+
+    /// Round figures on the axis, at most about `most` of them.
+    pub fn ticks(&self, most: usize) -> Vec<f64> {
+        match self.spread {
+            Spread::Linear => linear_ticks(self.low, self.high, most),
+            Spread::Log => log_ticks(self.low, self.high, most),
+        }
+    }
+}
+
+/// The least range of round numbers that holds all figures. A linear range that starts near 0 starts
+/// at 0. `None` when there is no figure that the spread can show.
+pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let shown = figures.filter(|f| f.is_finite() && (spread == Spread::Linear || *f > 0.0));
+    let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), figure| {
+        (low.min(figure), high.max(figure))
+    });
+    if low > high {
+        return None;
+    }
+    Some(match spread {
+        Spread::Log => {
+            // Whole thirds of a decade: 1, 2, 5.
+            let (low, high) = (low / 1.05, high * 1.05);
+            let below = rounds(low.log10().floor() as i32 - 1).rfind(|&r| r <= low);
+            let above = rounds(high.log10().floor() as i32).find(|&r| r >= high);
+            (below.unwrap_or(low), above.unwrap_or(high))
+        }
+        Spread::Linear => {
+            let low = if low > 0.0 && low < 0.6 * high { 0.0 } else { low };
+            let step = step(if high > low { high - low } else { high.abs().max(1.0) }, 5);
+            let first = (low / step).floor() * step;
+            let last = (high / step * 1.0001).ceil() * step;
+            (first, if last > first { last } else { first + step })
+        }
+    })
+}
+
+/// 1, 2 and 5 times the powers of ten, for five decades from 10 to the power of `decade`.
+fn rounds(decade: i32) -> impl DoubleEndedIterator<Item = f64> {
+    (decade..decade + 5).flat_map(|decade| [1.0, 2.0, 5.0].map(|r| r * 10f64.powi(decade)))
+}
+
+/// The round number, 1, 2 or 5 times a power of ten, that divides `length` into at most `parts`.
+fn step(length: f64, parts: usize) -> f64 {
+    let least = length / parts as f64;
+    let decade = least.log10().floor() as i32;
+    rounds(decade).find(|&r| r >= least * 0.999_999).unwrap_or(least)
+}
+
+fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let step = step(high - low, most);
+    let first = (low / step * 0.999_999).ceil() as i64;
+    let last = (high / step * 1.000_001).floor() as i64;
+    (first..=last).map(|n| n as f64 * step).collect()
+}
+
+fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+    let decades = (high / low).log10();
+    let first = low.log10().floor() as i32 - 1;
+    let last = high.log10().ceil() as i32 + 1;
+    let inside = |figure: &f64| (low * 0.999..=high * 1.001).contains(figure);
+    let of = |parts: &[f64], every: i32| -> Vec<f64> {
+        let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);
+        let ticks = decades.flat_map(|decade| parts.iter().map(move |p| p * 10f64.powi(decade)));
+        ticks.filter(inside).collect()
+    };
+    // The densest that fits.
+    if decades * 3.0 <= most as f64 {
+        return of(&[1.0, 2.0, 5.0], 1);
+    }
+    (1..).map(|every| of(&[1.0], every)).find(|ticks| ticks.len() <= most).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_hold_their_figures_and_end_at_round_numbers() {
+        let linear = |figures: &[f64]| range(Spread::Linear, figures.iter().copied());
+        assert_eq!(linear(&[3.0, 47.0]), Some((0.0, 50.0)));
+        assert_eq!(linear(&[90.0, 99.0]), Some((90.0, 100.0)));
+        assert_eq!(linear(&[]), None);
+        assert_eq!(linear(&[0.0]), Some((0.0, 0.2)));
+        let log = |figures: &[f64]| range(Spread::Log, figures.iter().copied()).unwrap();
+        for (found, expected) in
+            [(log(&[0.0, 0.003, 0.7]), (0.002, 1.0)), (log(&[30.0]), (20.0, 50.0))]
+        {
+            assert!((found.0 / expected.0 - 1.0).abs() < 1e-9, "{found:?}");
+            assert!((found.1 / expected.1 - 1.0).abs() < 1e-9, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let ticks = |spread, range| Scale::new(spread, range, (0.0, 1.0)).ticks(5);
+        assert_eq!(ticks(Spread::Linear, (0.0, 100.0)), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(ticks(Spread::Log, (1.0, 1000.0)), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(ticks(Spread::Log, (1.0, 10.0)), [1.0, 2.0, 5.0, 10.0]);
+        assert!(ticks(Spread::Log, (1e-9, 1e9)).len() <= 5);
+    }
+
+    #[test]
+    fn positions_run_from_end_to_end() {
+        let scale = Scale::new(Spread::Log, (1.0, 100.0), (200.0, 0.0));
+        assert_eq!(
+            [1.0, 10.0, 100.0, 0.0, 1e6].map(|f| scale.at(f)),
+            [200.0, 100.0, 0.0, 200.0, 0.0]
+        );
+    }
+}

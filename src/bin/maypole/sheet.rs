@@ -1,0 +1,288 @@
+//! Tables that fit where they are shown.
+//!
+//! ```text
+//! as wide as it gets       everything, in full
+//! too wide?                columns in which all rows agree become one line above the table
+//! still?                   numbers are shortened: 1,977,211 becomes 1.98M
+//! still?                   records: each row a heading, each column a line
+//! ```
+//!
+//! Where nobody says how wide it is, as in a pipe, nothing is left out.
+
+use std::io::{IsTerminal, stdout};
+
+use crate::output::table;
+
+/// Where results are shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Screen {
+    /// In characters. `None`: any.
+    pub width: Option<usize>,
+    /// A person looks at it: bars help, and lines are broken between words.
+    pub is_terminal: bool,
+    pub has_color: bool,
+}
+
+impl Screen {
+    /// Standard output. `COLUMNS` says how wide it is, else the terminal; `NO_COLOR` forbids colour.
+    pub fn stdout() -> Screen {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let said = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
+        let is_terminal = stdout().is_terminal();
+        let asked = || comfy_table::Table::new().width().map(usize::from);
+        Screen {
+            width: said.or_else(|| is_terminal.then(asked).flatten()).filter(|&width| width > 0),
+            is_terminal,
+            has_color: is_terminal && !is_set("NO_COLOR"),
+        }
+    }
+
+    pub fn bold(&self, text: &str) -> String {
+        if self.has_color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    fn dim(&self, text: &str) -> String {
+        if self.has_color { format!("\x1b[2m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    /// A text with its lines broken between words. The lines after the first are set in.
+    pub fn wrap(&self, text: &str) -> String {
+        let Some(width) = self.width else { return text.to_string() };
+        let mut lines = vec![String::new()];
+        for word in text.split(' ') {
+            let line = &lines[lines.len() - 1];
+            let is_full = line.chars().count() + 1 + word.chars().count() > width;
+            if is_full && !line.trim().is_empty() {
+                lines.push(" ".into());
+            }
+            let n = lines.len() - 1;
+            let line = &mut lines[n];
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.join("\n")
+    }
+}
+
+/// A figure, in full and short.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    long: String,
+    short: String,
+}
+
+impl Cell {
+    pub fn new(long: impl Into<String>, short: impl Into<String>) -> Cell {
+        Cell { long: long.into(), short: short.into() }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell { short: text.clone(), long: text }
+    }
+}
+
+/// A table. The first column names the rows.
+pub struct Sheet {
+    /// A line feed in a name divides it into lines. A line that is empty stands for that of the column
+    /// before.
+    pub columns: Vec<&'static str>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Sheet {
+    pub fn to_text(&self, screen: &Screen) -> String {
+        let long = |cell: &Cell| cell.long.clone();
+        let short = |cell: &Cell| cell.short.clone();
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let whole = self.table(&all, long);
+        let Some(width) = screen.width else { return self.painted(&whole, screen) };
+        let fits = |text: &String| text.lines().all(|line| line.chars().count() <= width);
+        if fits(&whole) {
+            return self.painted(&whole, screen);
+        }
+        let (shared, different): (Vec<usize>, Vec<usize>) =
+            all.into_iter().partition(|&column| self.is_shared(column));
+        let said: Vec<String> = shared
+            .iter()
+            .map(|&column| format!("{} {}", self.name(column), self.rows[0][column].long))
+            .collect();
+        let said = match said.is_empty() {
+            true => String::new(),
+            false => screen.wrap(&format!("all rows: {}", said.join(", "))) + "\n",
+        };
+        let tables = [self.table(&different, long), self.table(&different, short)];
+        match tables.into_iter().find(fits) {
+            Some(table) => said + &self.painted(&table, screen),
+            None => said + &self.records(&different, screen),
+        }
+    }
+
+    fn table(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
+        // A group's name may have been on a column that is not shown.
+        let header: Vec<String> = columns
+            .iter()
+            .enumerate()
+            .map(|(n, &column)| match self.columns[column].strip_prefix('\n') {
+                Some(rest) if n == 0 || columns[n - 1] + 1 != column => {
+                    format!("{}\n{rest}", self.group(column))
+                }
+                _ => self.columns[column].to_string(),
+            })
+            .collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
+    }
+
+    /// Whether all rows say the same. Names of rows always differ.
+    fn is_shared(&self, column: usize) -> bool {
+        let mut cells = self.rows.iter().map(|row| &row[column]);
+        let first = cells.next();
+        column > 0 && self.rows.len() > 1 && cells.all(|cell| Some(cell) == first)
+    }
+
+    /// The first line of the name, of the column itself or of one before.
+    fn group(&self, column: usize) -> &str {
+        let firsts = self.columns[..=column].iter().rev().map(|name| name.split('\n').next());
+        firsts.flatten().find(|first| !first.is_empty()).unwrap_or("")
+    }
+
+    /// On one line.
+    fn name(&self, column: usize) -> String {
+        match self.columns[column].split_once('\n') {
+            Some((_, rest)) => format!("{} {rest}", self.group(column)),
+            None => self.columns[column].to_string(),
+        }
+    }
+
+    fn records(&self, columns: &[usize], screen: &Screen) -> String {
+        let widest = columns.iter().skip(1).map(|&c| self.name(c).chars().count()).max();
+        let widest = widest.unwrap_or(0);
+        let mut lines = Vec::new();
+        for row in &self.rows {
+            lines.push(screen.bold(&row[0].long));
+            for &column in columns.iter().skip(1) {
+                let (name, value) = (self.name(column), &row[column].long);
+                let line = format!("  {name:widest$}  {value}");
+                match screen.width.is_some_and(|width| line.chars().count() > width) {
+                    true => lines.push(format!("  {name}\n    {value}")),
+                    false => lines.push(line),
+                }
+            }
+        }
+        lines.join("\n")
+    }
+
+    /// Rules step back, names of rows stand out.
+    fn painted(&self, table: &str, screen: &Screen) -> String {
+        let lines = table.lines().map(|line| {
+            if line.starts_with(['─', '═']) {
+                return screen.dim(line);
+            }
+            let names = self.rows.iter().map(|row| row[0].long.as_str());
+            let name = names.filter(|name| line.starts_with(&format!("{name} "))).max();
+            name.map_or(line.to_string(), |name| screen.bold(name) + &line[name.len()..])
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A bar of up to `width` characters for a part of 1, by eighths of a character.
+pub fn bar(part: f64, width: usize) -> String {
+    const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let eighths = (part.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    // What is there at all is seen.
+    let eighths = if part > 0.0 { eighths.max(1) } else { 0 };
+    let mut bar = "█".repeat(eighths / 8);
+    bar.extend((!eighths.is_multiple_of(8)).then(|| EIGHTHS[eighths % 8 - 1]));
+    format!("{bar:width$}")
+}
+
+/// A count with three significant digits: `1.98M`.
+pub fn short_count(number: u64) -> String {
+    const UNITS: [(&str, f64); 3] = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
+    let value = number as f64;
+    // 999,950 and more would round to 1000 of the unit below.
+    let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| value >= size * 0.9995) else {
+        return number.to_string();
+    };
+    let value = value / size;
+    let decimals = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.decimals$}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet() -> Sheet {
+        let row = |name: &str, useful: u64| {
+            vec![
+                Cell::from(name.to_string()),
+                Cell::from("4".to_string()),
+                Cell::new(format!("{useful},000"), short_count(useful * 1000)),
+                Cell::from("12".to_string()),
+                Cell::from(format!("{useful}")),
+            ]
+        };
+        Sheet {
+            columns: vec!["policy", "levels", "useful", "absent\nmean", "\np99"],
+            rows: vec![row("bloom(10)", 1234), row("none", 999)],
+        }
+    }
+
+    fn at(width: usize) -> String {
+        sheet().to_text(&Screen { width: Some(width), ..Screen::default() })
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen() {
+        for width in 22..100 {
+            let text = at(width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(text.contains("bloom(10)") && text.contains("none"));
+        }
+    }
+
+    #[test]
+    fn first_shared_columns_go_then_digits_then_the_table() {
+        let pipe = sheet().to_text(&Screen::default());
+        assert!(pipe.contains("levels") && pipe.contains("1234,000") && !pipe.contains("all rows"));
+        assert_eq!(at(100), pipe);
+        let without = at(36);
+        assert!(without.starts_with("all rows: levels 4, absent mean 12\n"), "{without}");
+        assert!(without.contains("1234,000") && without.contains("absent"), "{without}");
+        assert!(at(28).contains("1.23M"), "{}", at(28));
+        let records = at(22);
+        assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
+    }
+
+    #[test]
+    fn colour_changes_no_letter() {
+        let screen = Screen { has_color: true, ..Screen::default() };
+        let mut text = sheet().to_text(&screen);
+        for code in ["\x1b[1m", "\x1b[2m", "\x1b[0m"] {
+            assert!(text.contains(code));
+            text = text.replace(code, "");
+        }
+        assert_eq!(text, sheet().to_text(&Screen::default()));
+    }
+
+    #[test]
+    fn bars_and_counts_are_short() {
+        assert_eq!([bar(0.0, 3), bar(1.0, 3), bar(0.5, 3)], ["   ", "███", "█▌ "]);
+        assert_eq!(bar(1e-9, 2), "▏ ");
+        let counts = [7, 999, 1000, 9_999, 137_996, 999_999, 2_000_000, 12_345_678_901];
+        let short = ["7", "999", "1.00k", "10.0k", "138k", "1.00M", "2.00M", "12.3G"];
+        assert_eq!(counts.map(short_count), short);
+    }
+}

@@ -1,0 +1,391 @@
+//! `size`: how large filters must be, and what they will do. Computed, not measured.
+
+use std::io::Write;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use maypole::filter::{Family, FilterReader, FilterSpec, sizing};
+
+use crate::args;
+use crate::compare::lab;
+use crate::failure::{Failure, Result};
+use crate::output::{json_array, tell};
+use crate::record::{self, record};
+use crate::sheet::{Cell, Screen, Sheet};
+use crate::text::{count, percent, size};
+
+/// Compute how large filters must be for so many keys, and what they will do.
+///
+/// For every kind of filter: bytes, probes, the false-positive rate to expect, and the rate when
+/// the same bytes have to do for more keys. Beside them stand the textbook's Bloom filter and the
+/// fewest bits that any filter can take. A second table divides the same memory over a tree in
+/// which each level holds a tenth of the next one's keys: the same bits everywhere, or as
+/// budget(...) does it.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Size {
+    /// How many keys
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000_000_000)
+    )]
+    keys: u64,
+    /// The false-positive rate to reach, such as 0.01
+    #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = rate)]
+    rate: f64,
+    /// Take so many bits a key instead, and see what rate they reach
+    #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with = "rate")]
+    bits: Option<f64>,
+    /// Bytes of a key and its value together, for the share of the data
+    #[arg(long, value_name = "B", default_value_t = 128, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
+    entry_size: u64,
+    /// Memory of the machine, such as 16G, for the filters' share of it
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count)]
+    memory: Option<usize>,
+    /// Levels of the tree that hold data
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = RangedU64ValueParser::<u64>::new().range(1..=7))]
+    levels: u64,
+    /// Print a JSON array, one object a kind of filter
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a false-positive rate that every family reaches.
+fn rate(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (1e-8..=0.5).contains(&rate) => Ok(rate),
+        _ => Err("expected a rate between 0.00000001 and 0.5, such as 0.01".into()),
+    }
+}
+
+fn bits(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(bits) if (1.0..=30.0).contains(&bits) => Ok(bits),
+        _ => Err("expected bits a key between 1 and 30, such as 10".into()),
+    }
+}
+
+record! {
+    /// One kind of filter.
+    pub struct SizeRow {
+        filter: String,
+        keys: u64,
+        bytes: u64,
+        bits_per_key: f64,
+        /// Bits over the fewest that any filter of this rate can take.
+        times_bound: f64,
+        probes: Option<u64>,
+        fpr: f64,
+        /// Of the same bytes with more keys.
+        fpr_at_1_5_times_the_keys: f64,
+        fpr_at_2_times_the_keys: f64,
+        fpr_at_5_times_the_keys: f64,
+    }
+}
+
+/// A tree's filters.
+struct TreeRow {
+    policy: String,
+    bytes: f64,
+    /// From the smallest level to the largest.
+    bits: Vec<f64>,
+    /// Data blocks that an absent lookup reads in vain: the sum of the rates.
+    reads: f64,
+}
+
+impl Size {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let rows = self.rows()?;
+        if self.json {
+            return json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out);
+        }
+        let screen = Screen::stdout();
+        let wanted = match self.bits {
+            None => format!("at most {} false positives", percent(self.rate)),
+            Some(bits) => format!("{bits} bits each"),
+        };
+        let heading = format!("Filters of {} keys, {wanted}", count(self.keys));
+        writeln!(out, "{}", screen.bold(&screen.wrap(&heading)))?;
+        writeln!(out, "{}\n", filters(&rows).to_text(&screen))?;
+        for line in self.formulas(&rows[0]) {
+            writeln!(out, "{}", screen.wrap(&line))?;
+        }
+        let heading = format!("The same memory in a tree of {} levels", self.levels);
+        writeln!(out, "\n{}", screen.bold(&screen.wrap(&heading)))?;
+        writeln!(out, "{}\n", trees(&self.trees(&rows)).to_text(&screen))?;
+        for line in self.shares(&rows) {
+            writeln!(out, "{}", screen.wrap(&line))?;
+        }
+        Ok(())
+    }
+
+    /// The textbook's filter, the bound, and each family.
+    fn rows(&self) -> Result<Vec<SizeRow>> {
+        let mut rows = vec![self.textbook(), self.bound()];
+        for family in lab::FAMILIES {
+            let row = self.family(family)?;
+            if row.filter != family.name() {
+                let filter = &row.filter;
+                tell(format_args!("note: so few keys get a {filter} filter in place of {family}"));
+                continue;
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    fn row(
+        &self,
+        filter: &str,
+        bits: f64,
+        probes: Option<u64>,
+        fpr: impl Fn(f64) -> f64,
+    ) -> SizeRow {
+        SizeRow {
+            filter: filter.to_string(),
+            keys: self.keys,
+            bytes: (self.keys as f64 * bits / 8.0).ceil() as u64,
+            bits_per_key: bits,
+            times_bound: bits / sizing::lower_bound_bits_per_key(fpr(1.0)),
+            probes,
+            fpr: fpr(1.0),
+            fpr_at_1_5_times_the_keys: fpr(1.5),
+            fpr_at_2_times_the_keys: fpr(2.0),
+            fpr_at_5_times_the_keys: fpr(5.0),
+        }
+    }
+
+    /// `m = -n ln p / (ln 2)^2` bits and `k = m/n ln 2` probes (Bloom 1970).
+    fn textbook(&self) -> SizeRow {
+        let ln_2 = std::f64::consts::LN_2;
+        let bits = self.bits.unwrap_or(-self.rate.ln() / (ln_2 * ln_2));
+        let probes = (bits * ln_2).round().max(1.0) as u32;
+        let fpr = |times: f64| sizing::standard_bloom_fpr(bits / times, probes);
+        self.row("textbook bloom", bits, Some(u64::from(probes)), fpr)
+    }
+
+    fn bound(&self) -> SizeRow {
+        let bits = self.bits.unwrap_or_else(|| sizing::lower_bound_bits_per_key(self.rate));
+        self.row("lower bound", bits, None, |times| (-bits / times).exp2())
+    }
+
+    /// From a filter that is really built, of fewer keys where there are many.
+    fn family(&self, family: Family) -> Result<SizeRow> {
+        let keys = self.keys.min(MOST_BUILT_KEYS);
+        let build = |spec: FilterSpec| lab::build(spec, keys, 1);
+        let spec = match self.bits {
+            None => FilterSpec::fpr(self.rate, family),
+            Some(bits) => lab::spec(family, bits),
+        };
+        let block = build(spec.map_err(Failure::new)?)
+            .ok_or_else(|| Failure::new("no filter could be built"))?;
+        let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
+        let bits = block.bits_per_key();
+        let fpr = |times: f64| {
+            if times == 1.0 {
+                return block.predicted_fpr();
+            }
+            if block.family() == Family::Bloom {
+                return reader.predicted_fpr((keys as f64 * times) as u64);
+            }
+            // A Ribbon cannot be overfull: it is built of all keys, here with fewer bits for each.
+            let smaller = lab::spec(family, bits / times).ok().and_then(build);
+            smaller.map_or(1.0, |block| block.predicted_fpr())
+        };
+        Ok(self.row(block.family().name(), bits, reader.probes().map(u64::from), fpr))
+    }
+
+    fn formulas(&self, textbook: &SizeRow) -> Vec<String> {
+        let bound = sizing::lower_bound_bits_per_key(textbook.fpr);
+        vec![
+            match self.bits {
+                None => format!(
+                    "Textbook: m = -n ln p / (ln 2)^2 = {:.2} n bits, k = m/n ln 2 = {:.1} probes.",
+                    textbook.bits_per_key,
+                    textbook.bits_per_key * std::f64::consts::LN_2
+                ),
+                Some(bits) => format!(
+                    "Textbook: k = m/n ln 2 = {:.1} probes, p = (1 - e^(-k n/m))^k = {}.",
+                    bits * std::f64::consts::LN_2,
+                    percent(textbook.fpr)
+                ),
+            },
+            format!(
+                "Bound: no filter with a rate of {} takes fewer than log2(1/p) = {bound:.2} bits a key.",
+                percent(textbook.fpr)
+            ),
+            "More keys: the rate when the same bytes have to do for 1.5, 2 and 5 times the keys, as in a \
+             budget(SIZE). With bits a key, memory grows with the keys and the rate stays."
+                .to_string(),
+        ]
+    }
+
+    /// Keys of each level, the largest last.
+    fn level_keys(&self) -> Vec<f64> {
+        let parts: Vec<f64> = (0..self.levels as i32).map(|level| 10f64.powi(level)).collect();
+        let sum: f64 = parts.iter().sum();
+        parts.iter().map(|part| self.keys as f64 * part / sum).collect()
+    }
+
+    /// For each family that is there: the same bits everywhere, and the same memory divided.
+    fn trees(&self, rows: &[SizeRow]) -> Vec<TreeRow> {
+        let levels = self.level_keys();
+        let mut trees = Vec::new();
+        for row in &rows[2..] {
+            let uniform = vec![row.bits_per_key; levels.len()];
+            trees.push(TreeRow {
+                policy: format!("{}({:.1})", row.filter, row.bits_per_key),
+                bytes: row.bytes as f64,
+                bits: uniform,
+                reads: row.fpr * levels.len() as f64,
+            });
+            let cost = |rate: f64| bits_for(row, rate);
+            let (bits, reads) = divide(&levels, row.bytes as f64 * 8.0, cost);
+            let stored = levels.iter().zip(&bits).map(|(keys, bits)| keys * bits / 8.0).sum();
+            let policy = format!("budget({:.1}/key, {})", row.bits_per_key, row.filter);
+            trees.push(TreeRow { policy, bytes: stored, bits, reads });
+        }
+        trees
+    }
+
+    /// The filters' part of data and memory, and what people hold to be usual.
+    fn shares(&self, rows: &[SizeRow]) -> Vec<String> {
+        let mut lines = Vec::new();
+        let data = self.keys as f64 * self.entry_size as f64;
+        for row in &rows[2..] {
+            let share = row.bytes as f64 / data;
+            let mut line = format!(
+                "{}: {} are {} of {} of data (entries of {} bytes)",
+                row.filter,
+                size(row.bytes),
+                percent(share),
+                size(data as u64),
+                self.entry_size
+            );
+            if let Some(memory) = self.memory {
+                let share = row.bytes as f64 / memory as f64;
+                line += &format!(", {} of {} of memory", percent(share), size(memory as u64));
+                if share > MUCH_MEMORY {
+                    line += ": much, see below";
+                }
+            }
+            lines.push(line + ".");
+        }
+        lines.push(
+            "Rules of thumb: filters take 1 to 2 % of the data when entries are about a hundred bytes; \
+             where they take over 5 % of memory, fewer bits, a Ribbon or a budget leave more to data \
+             blocks."
+                .to_string(),
+        );
+        lines
+    }
+}
+
+/// The filters of more keys are taken to be as those of so many: nothing about them changes any more.
+const MOST_BUILT_KEYS: u64 = 200_000;
+/// Of memory.
+const MUCH_MEMORY: f64 = 0.05;
+/// A run gets no lower rate, as in the library's budgets.
+const BEST_FPR: f64 = 1e-4;
+/// Filters that let more through are left out.
+const WORST_FPR: f64 = 0.6;
+
+/// Bits a key of a rate, of the family of `row`.
+fn bits_for(row: &SizeRow, rate: f64) -> f64 {
+    match row.filter.as_str() {
+        _ if rate > WORST_FPR => 0.0,
+        "bloom" => f64::from(sizing::bloom_millibits_for_fpr(rate)) / 1000.0,
+        _ => row.times_bound * sizing::lower_bound_bits_per_key(rate),
+    }
+}
+
+/// The bits of each level and the sum of the rates, when each rate is in proportion to the level's keys
+/// and all take `budget_bits`: the division that makes the sum smallest (Dayan, Athanassoulis and
+/// Idreos, "Monkey", SIGMOD 2017).
+fn divide(levels: &[f64], budget_bits: f64, cost: impl Fn(f64) -> f64) -> (Vec<f64>, f64) {
+    let rate = |log2: f64, keys: f64| (log2.exp2() * keys).clamp(BEST_FPR, 1.0);
+    let all = |log2: f64| levels.iter().map(|&keys| keys * cost(rate(log2, keys))).sum::<f64>();
+    let (mut low, mut high) = (-80.0, 0.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if all(middle) > budget_bits { low = middle } else { high = middle }
+    }
+    let bits = levels.iter().map(|&keys| cost(rate(high, keys))).collect();
+    let reads = levels.iter().map(|&keys| rate(high, keys));
+    (bits, reads.map(|rate| if rate > WORST_FPR { 1.0 } else { rate }).sum())
+}
+
+fn filters(rows: &[SizeRow]) -> Sheet {
+    let row = |row: &SizeRow| {
+        let more = [
+            row.fpr_at_1_5_times_the_keys,
+            row.fpr_at_2_times_the_keys,
+            row.fpr_at_5_times_the_keys,
+        ];
+        let mut cells: Vec<Cell> = vec![
+            row.filter.clone().into(),
+            size(row.bytes).into(),
+            format!("{:.2}", row.bits_per_key).into(),
+            format!("{:.2}", row.times_bound).into(),
+            row.probes.map_or("-".to_string(), |probes| probes.to_string()).into(),
+            percent(row.fpr).into(),
+        ];
+        cells.extend(more.map(|fpr| Cell::from(percent(fpr))));
+        cells
+    };
+    Sheet {
+        columns: vec![
+            "filter",
+            "bytes",
+            "bits/key",
+            "times\nbound",
+            "probes",
+            "predicted\nrate",
+            "more keys\n1.5 x",
+            "\n2 x",
+            "\n5 x",
+        ],
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+fn trees(rows: &[TreeRow]) -> Sheet {
+    let row = |row: &TreeRow| {
+        let bits: Vec<String> = row.bits.iter().map(|bits| format!("{bits:.1}")).collect();
+        vec![
+            row.policy.clone().into(),
+            size(row.bytes as u64).into(),
+            bits.join(" / ").into(),
+            Cell::from(format!("{:.4}", row.reads)),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            "policy",
+            "bytes",
+            "bits/key,\nsmall to large level",
+            "reads per\nabsent lookup",
+        ],
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_reads_less_for_the_same_memory() {
+        let levels = [1e3, 1e4, 1e5, 1e6];
+        let keys: f64 = levels.iter().sum();
+        let cost = sizing::lower_bound_bits_per_key;
+        let (bits, reads) = divide(&levels, 7.0 * keys, cost);
+        let stored: f64 = levels.iter().zip(&bits).map(|(keys, bits)| keys * bits).sum();
+        assert!((stored / (7.0 * keys) - 1.0).abs() < 0.001, "{stored}");
+        assert!(bits.windows(2).all(|pair| pair[0] >= pair[1]), "{bits:?}");
+        let uniform = 4.0 * (-7f64).exp2();
+        assert!(reads < uniform / 2.0, "{reads}, {uniform}");
+    }
+}

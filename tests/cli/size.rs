@@ -1,0 +1,50 @@
+//! `size`: the textbook's numbers, and rows that hang together.
+
+use serde_json::Value;
+
+use crate::maypole;
+
+fn rows(text: &str) -> Vec<Value> {
+    serde_json::from_str::<Value>(text).unwrap().as_array().unwrap().clone()
+}
+
+#[test]
+fn the_textbook_says_ten_bits_for_one_percent() {
+    let text = maypole!("size", "--keys", "1000000", "--rate", "0.01", "--json").well();
+    let rows = rows(&text);
+    let of = |filter: &str| rows.iter().find(|row| row["filter"] == filter).unwrap();
+    let number = |filter: &str, field: &str| of(filter)[field].as_f64().unwrap();
+    // n = 10^6, p = 0.01: m = 9,585,059 bits, k = 6.64.
+    assert!((number("textbook bloom", "bits_per_key") - 9.585_059).abs() < 1e-5);
+    assert_eq!(of("textbook bloom")["bytes"], 1_198_133);
+    assert_eq!(of("textbook bloom")["probes"], 7);
+    assert!((number("lower bound", "bits_per_key") - 100f64.log2()).abs() < 1e-9);
+    let bits =
+        ["lower bound", "burr", "ribbon", "bloom"].map(|filter| number(filter, "bits_per_key"));
+    assert!(bits.windows(2).all(|pair| pair[0] < pair[1]), "{bits:?}");
+    for row in &rows {
+        let rates = [
+            "fpr",
+            "fpr_at_1_5_times_the_keys",
+            "fpr_at_2_times_the_keys",
+            "fpr_at_5_times_the_keys",
+        ]
+        .map(|field| row[field].as_f64().unwrap());
+        assert!((rates[0] / 0.01 - 1.0).abs() < 0.03, "{row}");
+        assert!(rates.windows(2).all(|pair| pair[0] < pair[1]), "{row}");
+    }
+}
+
+#[test]
+fn bits_give_a_rate_and_memory_a_share() {
+    let text =
+        maypole!("size", "--keys=1000000000", "--bits=10", "--memory=16G", "--levels=3").well();
+    for part in ["1.16 GiB", "p = (1 - e^(-k n/m))^k", "of 16.0 GiB of memory", "tree of 3 levels"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    // So few keys that no ribbon can be built of them.
+    let done = maypole!("size", "--keys=3");
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.err.lines().all(|line| line.starts_with("note: ")), "{}", done.err);
+}
