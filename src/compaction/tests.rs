@@ -46,7 +46,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             cache: BlockCache::new(1 << 20),
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
-            assigned_sequence: None,
+            global_sequence: None,
             tail_bytes: 0,
         },
         pin_metadata: PinMetadata::None,

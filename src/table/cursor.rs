@@ -95,7 +95,7 @@ impl TableCursor {
                 cursor.enter(pinned);
                 cursor
             }
-            None => BlockCursor::new(pinned, self.table.overlay()),
+            None => BlockCursor::new(pinned, self.table.global_sequence()),
         });
         Ok(())
     }

@@ -26,12 +26,12 @@ fn block_of(bytes: &[u8]) -> Option<Block> {
 /// its sequence numbers are replaced.
 pub fn block(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
-    let overlay = (how & 1 != 0).then_some(7);
+    let global_sequence = (how & 1 != 0).then_some(7);
     let (Some(plain), Some(mut fast)) = (block_of(bytes), block_of(bytes)) else { return };
     fast.add_key_heads();
     let Some((entries, whole)) = plain_entries(&plain) else { return };
     for block in [&plain, &fast] {
-        let mut cursor = BlockCursor::new(block, overlay);
+        let mut cursor = BlockCursor::new(block, global_sequence);
         let mut result = cursor.seek_to_first();
         if plain.restart(0).is_ok_and(|first| first == 0) {
             for (offset, key, value) in &entries {
@@ -58,11 +58,11 @@ pub fn block(data: &[u8]) {
     } else {
         for (_, target, _) in entries.iter().take(50) {
             for block in [&plain, &fast] {
-                let _ = BlockCursor::new(block, overlay).seek(target);
-                let _ = BlockCursor::new(block, overlay).seek_before(target);
+                let _ = BlockCursor::new(block, global_sequence).seek(target);
+                let _ = BlockCursor::new(block, global_sequence).seek_before(target);
                 let (user_key, trailer) = (key::user_key(target), key::trailer(target));
                 let start = block.search_start(user_key);
-                let _ = block.find_from(start, user_key, trailer, overlay);
+                let _ = block.find_from(start, user_key, trailer, global_sequence);
             }
         }
     }

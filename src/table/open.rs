@@ -57,9 +57,9 @@ pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<T
 }
 
 /// For an ingested table: the sequence number of all its entries.
-pub(super) fn overlay(
+pub(super) fn global_sequence_of(
     properties: &TableProperties,
-    assigned: Option<SequenceNumber>,
+    from_manifest: Option<SequenceNumber>,
 ) -> Result<Option<SequenceNumber>, Damage> {
     let version = properties.number(names::EXTERNAL_VERSION);
     let stored = properties.number(names::GLOBAL_SEQUENCE);
@@ -69,7 +69,7 @@ pub(super) fn overlay(
             let expected = "the version of an external file beside its sequence number";
             return Err(Damage::new(0, expected, "none"));
         }
-        _ => match assigned {
+        _ => match from_manifest {
             None => return Ok(None),
             Some(_) => {
                 let expected = "an external file, for a sequence number to be assigned";
@@ -77,7 +77,7 @@ pub(super) fn overlay(
             }
         },
     };
-    match assigned {
+    match from_manifest {
         Some(assigned) if stored != 0 && stored != assigned => Err(Damage::new(
             0,
             format_args!("the assigned sequence number {assigned}"),
@@ -86,7 +86,7 @@ pub(super) fn overlay(
         _ if stored > MAX_SEQUENCE => {
             Err(Damage::new(0, "a sequence number below 2^56", format_args!("{stored}")))
         }
-        _ => Ok(assigned.or((stored > 0).then_some(stored))),
+        _ => Ok(from_manifest.or((stored > 0).then_some(stored))),
     }
 }
 

@@ -31,13 +31,13 @@ use super::format::properties::{TableProperties, names};
 /// The block's name in the metaindex.
 pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 
-/// Reads the ranges that a table deletes; `None` if it deletes none. `overlay`: the sequence number
+/// Reads the ranges that a table deletes; `None` if it deletes none. `global_sequence`: the sequence number
 /// of all of them. Damage if their number is not the one that the properties state.
 pub(super) fn read_ranges(
     file: &BlockFile,
     metaindex: &[(String, BlockHandle)],
     properties: &TableProperties,
-    overlay: Option<SequenceNumber>,
+    global_sequence: Option<SequenceNumber>,
 ) -> Result<Option<Arc<RangeTombstones>>> {
     // Files of old versions of RocksDB do not say.
     let stated = properties.number(names::RANGE_DELETIONS);
@@ -55,7 +55,7 @@ pub(super) fn read_ranges(
     let mut key_bytes = KeyBytes::new(file.limit());
     let mut ranges = Vec::new();
     let mut read = || -> Result<(), Damage> {
-        let mut cursor = BlockCursor::new(&block, overlay);
+        let mut cursor = BlockCursor::new(&block, global_sequence);
         cursor.seek_to_first()?;
         while cursor.valid() {
             let (internal_key, end) = (cursor.key(), cursor.value());

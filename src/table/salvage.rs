@@ -33,7 +33,7 @@ use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::IndexParser;
-use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
+use super::open::{global_sequence_of, read_metaindex, read_properties, refuse_unknown};
 use super::range_del::read_ranges;
 use search::{damage_to_none, find_blocks, find_footer};
 
@@ -43,7 +43,7 @@ type Entry = (Vec<u8>, Vec<u8>);
 /// A damaged table, and the blocks that are left of it.
 pub(crate) struct Salvage {
     file: BlockFile,
-    overlay: Option<SequenceNumber>,
+    global_sequence: Option<SequenceNumber>,
     blocks: Vec<BlockHandle>,
     /// Where the data blocks end.
     data_end: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Salvage {
     /// The properties could not be read.
     pub lost_properties: bool,
     /// It is for ingestion, and its sequence number is unknown.
-    pub needs_sequence: bool,
+    pub needs_global_sequence: bool,
     /// There may have been range deletions, and they could not be read.
     pub lost_ranges: bool,
 }
@@ -70,24 +70,24 @@ pub(crate) struct Hole {
 }
 
 impl Salvage {
-    /// Finds the blocks. `assigned`: the sequence number of all entries, for an ingested table.
+    /// Finds the blocks. `from_manifest`: the sequence number of all entries, for an ingested table.
     ///
     /// # Errors
     /// Why nothing of the table can be read, or that it needs a newer version.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
-        assigned: Option<SequenceNumber>,
+        from_manifest: Option<SequenceNumber>,
     ) -> Result<Salvage> {
         let counters = Arc::new(Counters::new());
         // A footer has no checksum: one that says another version or checksum is damage, too.
         let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0);
-        let read = own.and_then(|opened| Salvage::read_parts(opened, None, assigned));
+        let read = own.and_then(|opened| Salvage::read_parts(opened, None, from_manifest));
         match read {
             Err(Error::Corruption { .. } | Error::Unsupported { .. }) => {
                 let found = find_footer(&file, &counters);
                 let (footer, blocks) = found.map_err(|other| read.err().unwrap_or(other))?;
                 let opened = BlockFile::with_footer(file, counters, footer);
-                Salvage::read_parts(opened, Some(blocks), assigned)
+                Salvage::read_parts(opened, Some(blocks), from_manifest)
             }
             read => read,
         }
@@ -97,7 +97,7 @@ impl Salvage {
     fn read_parts(
         file: BlockFile,
         all_blocks: Option<Vec<BlockHandle>>,
-        assigned: Option<SequenceNumber>,
+        from_manifest: Option<SequenceNumber>,
     ) -> Result<Salvage> {
         let footer = *file.footer();
         let metaindex = damage_to_none(read_metaindex(&file, footer.metaindex))?;
@@ -113,11 +113,10 @@ impl Salvage {
             refuse_unknown(&file, metaindex, properties)?;
         }
         let lost_properties = properties.is_none();
-        let overlay = match &properties {
-            Some(properties) => {
-                overlay(properties, assigned).map_err(|damage| damage.in_file(file.path(), 0))?
-            }
-            None => assigned,
+        let global_sequence = match &properties {
+            Some(properties) => global_sequence_of(properties, from_manifest)
+                .map_err(|damage| damage.in_file(file.path(), 0))?,
+            None => from_manifest,
         };
 
         let is_external =
@@ -125,7 +124,7 @@ impl Salvage {
         let ranges = match &metaindex {
             Some(metaindex) => {
                 let stated = properties.clone().unwrap_or_default();
-                damage_to_none(read_ranges(&file, metaindex, &stated, overlay))?
+                damage_to_none(read_ranges(&file, metaindex, &stated, global_sequence))?
             }
             None => None,
         };
@@ -163,13 +162,13 @@ impl Salvage {
         };
         Ok(Salvage {
             file,
-            overlay,
+            global_sequence,
             blocks,
             data_end,
             ranges: ranges.flatten(),
             identity: properties.as_ref().and_then(TableProperties::identity),
             lost_properties,
-            needs_sequence: is_external && overlay.is_none(),
+            needs_global_sequence: is_external && global_sequence.is_none(),
             lost_ranges,
         })
     }
@@ -242,7 +241,7 @@ impl Salvage {
         let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
             let mut entries: Vec<Entry> = Vec::new();
-            let mut cursor = BlockCursor::new(&block, self.overlay);
+            let mut cursor = BlockCursor::new(&block, self.global_sequence);
             cursor.seek_to_first()?;
             while cursor.valid() {
                 let internal_key = cursor.key();

@@ -30,7 +30,7 @@ use super::format::file::{BlockFile, Buffer, MOST_TAIL_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::{Index, IndexParser};
-use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
+use super::open::{global_sequence_of, read_metaindex, read_properties, refuse_unknown};
 use super::range_del::{RANGE_DEL_BLOCK, read_ranges};
 
 /// What a table shares with the rest of a database, and how it is to be read.
@@ -41,7 +41,7 @@ pub(crate) struct TableContext {
     /// Filter and index stay in memory once loaded; they are charged all the same.
     pub pin_metadata: bool,
     /// For an ingested table: the sequence number that all its entries were given.
-    pub assigned_sequence: Option<SequenceNumber>,
+    pub global_sequence: Option<SequenceNumber>,
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Table {
     prefix_filter: Option<PrefixFilter>,
     index_handle: BlockHandle,
     index_form: IndexForm,
-    overlay: Option<SequenceNumber>,
+    global_sequence: Option<SequenceNumber>,
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
     properties: TableProperties,
@@ -107,9 +107,10 @@ impl Table {
         };
         let damaged = |damage| file.damaged(damage, properties_handle);
         let index_form = properties.index_form().map_err(damaged)?;
-        let overlay = overlay(&properties, context.assigned_sequence).map_err(damaged)?;
+        let global_sequence =
+            global_sequence_of(&properties, context.global_sequence).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
-        let ranges = read_ranges(&file, &metaindex, &properties, overlay)?;
+        let ranges = read_ranges(&file, &metaindex, &properties, global_sequence)?;
         file.forget_tail();
         let found = StoredFilter::find(&metaindex);
         let stored_filter = found.filter(|_| properties.whole_key_filtering());
@@ -127,7 +128,7 @@ impl Table {
             prefix_filter,
             index_handle,
             index_form,
-            overlay,
+            global_sequence,
             ranges,
             metaindex,
             properties,
@@ -199,8 +200,8 @@ impl Table {
     }
 
     /// Whether the table is for ingestion and its sequence number is unknown.
-    pub fn needs_sequence(&self) -> bool {
-        self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.overlay.is_none()
+    pub fn needs_global_sequence(&self) -> bool {
+        self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.global_sequence.is_none()
     }
 
     /// The filter, if it can be asked for anything.
@@ -382,8 +383,8 @@ impl Table {
     }
 
     /// The sequence number that all entries are seen with, where that is not the stored one.
-    pub fn overlay(&self) -> Option<SequenceNumber> {
-        self.overlay
+    pub fn global_sequence(&self) -> Option<SequenceNumber> {
+        self.global_sequence
     }
 
     #[inline]

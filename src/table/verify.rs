@@ -92,7 +92,7 @@ impl Table {
         last_key: &mut Vec<u8>,
         check: &mut TableCheck,
     ) -> Result<(), Damage> {
-        let mut cursor = BlockCursor::new(block, self.overlay());
+        let mut cursor = BlockCursor::new(block, self.global_sequence());
         cursor.seek_to_first()?;
         while cursor.valid() {
             let internal_key = cursor.key();
@@ -101,7 +101,7 @@ impl Table {
             if check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
                 return Err(Damage::new(0, "keys in ascending order", printed()));
             }
-            // Without the overlay: separators were made from what is stored.
+            // Without the global sequence number: separators were made from what is stored.
             if index.find(user_key, cursor.stored_trailer()) != i {
                 return Err(Damage::new(0, "a key between its block's separators", printed()));
             }

@@ -60,12 +60,12 @@ impl TableStore {
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete)))
     }
 
-    /// Opens the file at `path`. `assigned_sequence`: the sequence number of all its entries, if it
+    /// Opens the file at `path`. `global_sequence`: the sequence number of all its entries, if it
     /// was ingested. `tail_bytes`: how much of its end an opening reads; 0 if that is not known.
     pub fn open_table(
         &self,
         path: &Path,
-        assigned_sequence: Option<SequenceNumber>,
+        global_sequence: Option<SequenceNumber>,
         level: usize,
         tail_bytes: u64,
     ) -> Result<Arc<Table>> {
@@ -75,7 +75,7 @@ impl TableStore {
             PinMetadata::All => true,
         };
         let shared = self.context.clone();
-        let context = TableContext { assigned_sequence, pin_metadata, tail_bytes, ..shared };
+        let context = TableContext { global_sequence, pin_metadata, tail_bytes, ..shared };
         let file = match self.keeps_tables_open {
             true => self.fs.open(path)?,
             false => self.fs.open_pooled(path, &self.descriptors)?,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::Read;
 
 use maypole::filter::FilterSpec;
-use maypole::{BlockHandle, Compression, SstReader, SstWriter, TableOptions};
+use maypole::table::{BlockHandle, Compression, SstReader, SstWriter, TableOptions};
 
 /// `bytes` from `from` on, 16 a line, beside what they mean.
 fn hex(out: &mut String, file: &[u8], from: usize, bytes: usize, meaning: &str) {
@@ -40,7 +40,8 @@ pub fn dump() -> String {
     let mut file = Vec::new();
     std::fs::File::open(&path).unwrap().read_to_end(&mut file).unwrap();
     let table = SstReader::open(&path).unwrap();
-    let filter = table.filter().unwrap().unwrap().handle;
+    let is_filter = |name: &str| name.starts_with("fullfilter.");
+    let (_, filter) = table.metaindex().iter().find(|(name, _)| is_filter(name)).unwrap().clone();
     let footer = table.footer();
     let index = footer.index.unwrap();
     let data = BlockHandle { offset: 0, bytes: filter.offset - 5 };

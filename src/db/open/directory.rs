@@ -95,7 +95,7 @@ pub(crate) fn table_store(
             cache,
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
-            assigned_sequence: None,
+            global_sequence: None,
             tail_bytes: 0,
         },
         pin_metadata: options.pin_metadata,

@@ -145,8 +145,8 @@ impl Repair<'_> {
         mut global_sequence: Option<SequenceNumber>,
     ) -> Result<()> {
         let path = names::table_path(&self.dir, number);
-        let guessed = table.needs_sequence() && global_sequence.is_none();
-        if table.needs_sequence() {
+        let guessed = table.needs_global_sequence() && global_sequence.is_none();
+        if table.needs_global_sequence() {
             let sequence = global_sequence.unwrap_or_else(|| self.guess(number));
             global_sequence = Some(sequence);
             table = self.whole.open_table(&path, global_sequence, LAST_LEVEL, 0)?;
@@ -197,7 +197,7 @@ impl Repair<'_> {
         };
         let file_bytes = file.len();
         let opened = Salvage::open(Arc::clone(&file), global_sequence).and_then(|salvage| {
-            if !salvage.needs_sequence {
+            if !salvage.needs_global_sequence {
                 return Ok((salvage, false));
             }
             global_sequence = Some(self.guess(number));

@@ -32,24 +32,24 @@ const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 pub(crate) struct BlockCursor<B> {
     block: PinnedBlock<B>,
     /// For an ingested file: the sequence number that every key gets.
-    overlay: Option<SequenceNumber>,
+    global_sequence: Option<SequenceNumber>,
     valid: bool,
     /// Where the current entry starts.
     offset: usize,
     /// Where the next entry starts and the current value ends.
     next: usize,
     value_start: usize,
-    /// The stored internal key. Later keys share its bytes, so the overlay is not applied here.
+    /// The stored internal key. Later keys share its bytes, so the global sequence number is not applied here.
     stored_key: KeyBuffer,
-    /// The key with its overlay; unused without one.
+    /// The key with its global sequence number; unused without one.
     shown_key: Vec<u8>,
 }
 
 impl<B: PinsBlock> BlockCursor<B> {
-    pub fn new(block: B, overlay: Option<SequenceNumber>) -> Self {
+    pub fn new(block: B, global_sequence: Option<SequenceNumber>) -> Self {
         BlockCursor {
             block: PinnedBlock::new(block),
-            overlay,
+            global_sequence,
             valid: false,
             offset: 0,
             next: 0,
@@ -89,13 +89,13 @@ impl<B: PinsBlock> BlockCursor<B> {
 
     #[inline]
     pub fn key(&self) -> &[u8] {
-        match self.overlay {
+        match self.global_sequence {
             None => &self.stored_key,
             Some(_) => &self.shown_key,
         }
     }
 
-    /// The trailer as it is stored, without the overlay.
+    /// The trailer as it is stored, without the global sequence number.
     pub fn stored_trailer(&self) -> u64 {
         key::trailer(&self.stored_key)
     }
@@ -270,7 +270,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.next = value.end;
         self.value_start = value.start;
         self.valid = true;
-        match self.overlay {
+        match self.global_sequence {
             None => trailer,
             Some(sequence) => self.show(sequence),
         }
@@ -348,10 +348,10 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Compares a stored key, seen with the overlay, to the target.
+    /// Compares a stored key, seen with the global sequence number, to the target.
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
         key::user_key(stored).cmp(user_key).then_with(|| {
-            let stored_trailer = match self.overlay {
+            let stored_trailer = match self.global_sequence {
                 None => key::trailer(stored),
                 Some(sequence) => key::pack(sequence, key::kind_byte(stored)),
             };

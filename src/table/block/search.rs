@@ -44,15 +44,15 @@ pub(crate) enum SearchResult {
 
 impl Block {
     /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
-    /// `overlay` as for [`BlockCursor`].
+    /// `global_sequence` as for [`BlockCursor`].
     #[cfg(test)]
     pub fn find(
         &self,
         user_key: &[u8],
         trailer: u64,
-        overlay: Option<SequenceNumber>,
+        global_sequence: Option<SequenceNumber>,
     ) -> Result<SearchResult, Damage> {
-        self.find_from(self.search_start(user_key), user_key, trailer, overlay)
+        self.find_from(self.search_start(user_key), user_key, trailer, global_sequence)
     }
 
     /// Starts to fetch the entry that a search from `start` will read.
@@ -65,14 +65,14 @@ impl Block {
     }
 
     /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
-    /// `start` is this block's [`Block::search_start`]; `overlay` as for [`BlockCursor`].
+    /// `start` is this block's [`Block::search_start`]; `global_sequence` as for [`BlockCursor`].
     #[inline(always)]
     pub(crate) fn find_from(
         &self,
         start: SeekStart,
         user_key: &[u8],
         trailer: u64,
-        overlay: Option<SequenceNumber>,
+        global_sequence: Option<SequenceNumber>,
     ) -> Result<SearchResult, Damage> {
         let (offset, same_bytes) = match start {
             SeekStart::At(Candidate { same_bytes: Some(same_bytes), offset, .. }) => {
@@ -82,8 +82,8 @@ impl Block {
             SeekStart::PastEnd => return Ok(SearchResult::PastEnd),
             SeekStart::Unknown => {
                 return rarely(move || {
-                    let start = self.restart_before(user_key, trailer, overlay)?;
-                    self.walk(start, 0, user_key, trailer, overlay)
+                    let start = self.restart_before(user_key, trailer, global_sequence)?;
+                    self.walk(start, 0, user_key, trailer, global_sequence)
                 });
             }
         };
@@ -93,12 +93,12 @@ impl Block {
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
             && are_equal(suffix, &user_key[entry.shared..])
-            && shown(u64::from_le_bytes(*stored), overlay) <= trailer
+            && shown(u64::from_le_bytes(*stored), global_sequence) <= trailer
         {
-            let trailer = shown(u64::from_le_bytes(*stored), overlay);
+            let trailer = shown(u64::from_le_bytes(*stored), global_sequence);
             return Ok(SearchResult::Found { trailer, value: entry.value });
         }
-        rarely(move || self.walk(offset, same_bytes, user_key, trailer, overlay))
+        rarely(move || self.walk(offset, same_bytes, user_key, trailer, global_sequence))
     }
 
     /// The offset of the last restart point whose key is before the target.
@@ -106,7 +106,7 @@ impl Block {
         &self,
         user_key: &[u8],
         trailer: u64,
-        overlay: Option<SequenceNumber>,
+        global_sequence: Option<SequenceNumber>,
     ) -> Result<usize, Damage> {
         let (mut low, mut high) = (0, self.restart_count());
         while high - low > 1 {
@@ -114,7 +114,7 @@ impl Block {
             let restart_key = self.restart_key(middle)?;
             let order = key::user_key(restart_key)
                 .cmp(user_key)
-                .then_with(|| trailer.cmp(&shown(key::trailer(restart_key), overlay)));
+                .then_with(|| trailer.cmp(&shown(key::trailer(restart_key), global_sequence)));
             if order == Ordering::Less {
                 low = middle;
             } else {
@@ -132,7 +132,7 @@ impl Block {
         mut same_bytes: usize,
         user_key: &[u8],
         trailer: u64,
-        overlay: Option<SequenceNumber>,
+        global_sequence: Option<SequenceNumber>,
     ) -> Result<SearchResult, Damage> {
         let entries = self.entries();
         let (mut matched, mut last_user_key_bytes) = (0, 0);
@@ -154,8 +154,8 @@ impl Block {
                     let wanted = &user_key[matched..];
                     match suffix.cmp(wanted) {
                         Ordering::Greater => return Ok(SearchResult::Absent),
-                        Ordering::Equal if shown(fixed64(stored), overlay) <= trailer => {
-                            let trailer = shown(fixed64(stored), overlay);
+                        Ordering::Equal if shown(fixed64(stored), global_sequence) <= trailer => {
+                            let trailer = shown(fixed64(stored), global_sequence);
                             return Ok(SearchResult::Found { trailer, value: entry.value });
                         }
                         Ordering::Equal => matched = user_key.len(),
@@ -164,10 +164,10 @@ impl Block {
                         }
                     }
                 }
-                _ => return self.find_by_cursor(user_key, trailer, overlay),
+                _ => return self.find_by_cursor(user_key, trailer, global_sequence),
             }
             let Some(user_key_bytes) = user_key_bytes else {
-                return self.find_by_cursor(user_key, trailer, overlay);
+                return self.find_by_cursor(user_key, trailer, global_sequence);
             };
             last_user_key_bytes = user_key_bytes;
             offset = entry.value.end;
@@ -180,9 +180,9 @@ impl Block {
         &self,
         user_key: &[u8],
         trailer: u64,
-        overlay: Option<SequenceNumber>,
+        global_sequence: Option<SequenceNumber>,
     ) -> Result<SearchResult, Damage> {
-        let mut cursor = BlockCursor::new(self, overlay);
+        let mut cursor = BlockCursor::new(self, global_sequence);
         cursor.seek_parts(user_key, trailer)?;
         if !cursor.valid() {
             return Ok(SearchResult::PastEnd);
@@ -196,8 +196,8 @@ impl Block {
 
 /// The trailer an entry is seen with.
 #[inline]
-fn shown(stored_trailer: u64, overlay: Option<SequenceNumber>) -> u64 {
-    match overlay {
+fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
+    match global_sequence {
         None => stored_trailer,
         Some(sequence) => key::pack(sequence, stored_trailer as u8),
     }
@@ -220,10 +220,11 @@ mod tests {
             }
             let block = Block::new(BlockBytes::copy_from(builder.finish())).unwrap();
             for target in targets {
-                for overlay in [None, Some(7)] {
+                for global_sequence in [None, Some(7)] {
                     for trailer in [0, pack(2, 1), pack(2, 0xff), pack(7, 0xff), u64::MAX] {
-                        let found = block.find(target, trailer, overlay).unwrap();
-                        let expected = block.find_by_cursor(target, trailer, overlay).unwrap();
+                        let found = block.find(target, trailer, global_sequence).unwrap();
+                        let expected =
+                            block.find_by_cursor(target, trailer, global_sequence).unwrap();
                         assert_eq!(found, expected, "{target:?} {trailer:#x} in {keys:?}");
                     }
                 }

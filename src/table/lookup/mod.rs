@@ -115,7 +115,8 @@ impl Table {
         loop {
             tickers.add(Ticker::DataBlocksExamined, 1);
             file.add(FileTicker::DataBlocksExamined, 1);
-            let search = block.find_from(start, key.user_key, key.trailer(), self.overlay());
+            let search =
+                block.find_from(start, key.user_key, key.trailer(), self.global_sequence());
             let damaged = |damage| self.block_file().damaged(damage, index.index.handle(i));
             match search.map_err(damaged)? {
                 SearchResult::Found { trailer, value } => {

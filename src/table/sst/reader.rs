@@ -77,7 +77,7 @@ impl SstReader {
             cache: BlockCache::new(READER_CACHE_BYTES),
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
-            assigned_sequence: None,
+            global_sequence: None,
             tail_bytes: 0,
         };
         let table = Table::open(fs.open(path.as_ref())?, context)?;

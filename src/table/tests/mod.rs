@@ -85,7 +85,7 @@ fn context(cache_bytes: usize) -> TableContext {
         cache: BlockCache::new(cache_bytes),
         counters: Arc::new(Counters::new()),
         pin_metadata: false,
-        assigned_sequence: None,
+        global_sequence: None,
         tail_bytes: 0,
     }
 }

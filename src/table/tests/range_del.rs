@@ -100,7 +100,7 @@ fn an_assigned_sequence_number_is_that_of_the_ranges_too() {
     assert!(matches!(writer.delete_range(b"b", b"a"), Err(Error::InvalidArgument(_))));
     assert_eq!(writer.entries(), 3);
     assert_eq!(writer.finish().unwrap().range_deletions, 2);
-    let context = TableContext { assigned_sequence: Some(42), ..context(0) };
+    let context = TableContext { global_sequence: Some(42), ..context(0) };
     let table = Table::open(fs.open(Path::new("t.sst")).unwrap(), context).unwrap();
     let covering = |key: &[u8], snapshot| table.ranges().unwrap().covering(key, snapshot);
     assert_eq!([covering(b"b", 42), covering(b"x", 50), covering(b"b", 41)], [42, 42, 0]);

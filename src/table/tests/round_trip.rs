@@ -330,7 +330,7 @@ fn an_ingested_table_shows_the_sequence_number_it_was_given() {
             (internal_key(key, 55, value.is_some().into()), value.unwrap_or_default().to_vec())
         })
         .collect();
-    let context = TableContext { assigned_sequence: Some(55), ..context(1 << 20) };
+    let context = TableContext { global_sequence: Some(55), ..context(1 << 20) };
     assert_reads_as(&open(&fs, "e.sst", &context).unwrap(), &seen);
     // Alone, the file shows what it stores.
     let reader = SstReader::open_in(&fs, "e.sst").unwrap();
@@ -358,7 +358,7 @@ fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_a
     let seen =
         vec![(internal_key(b"a", 77, 1), b"1".to_vec()), (internal_key(b"b", 77, 0), vec![])];
     assert_reads_as(&table, &seen);
-    let assigned = |sequence| TableContext { assigned_sequence: Some(sequence), ..context(0) };
+    let assigned = |sequence| TableContext { global_sequence: Some(sequence), ..context(0) };
     assert!(Table::open(file_of(&bytes), assigned(77)).is_ok());
     assert!(matches!(
         Table::open(file_of(&bytes), assigned(78)).err(),
@@ -443,6 +443,6 @@ fn only_a_finished_table_leaves_a_file() {
 fn a_database_table_takes_no_assigned_sequence_number() {
     let fs = MemFs::new();
     write(&fs, "t.sst", &mixed_entries(5), options(Compression::None));
-    let context = TableContext { assigned_sequence: Some(9), ..context(0) };
+    let context = TableContext { global_sequence: Some(9), ..context(0) };
     assert!(matches!(open(&fs, "t.sst", &context).err(), Some(Error::Corruption { .. })));
 }

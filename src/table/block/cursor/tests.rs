@@ -80,9 +80,11 @@ fn a_step_tells_the_trailer_and_whether_the_user_key_repeats() {
     }
     entries.insert(1, (internal_key(b"", 9, 1), vec![0; 20_000]));
     entries.sort_by(|a, b| key::compare(&a.0, &b.0));
-    for (restart_interval, overlay) in [(1, None), (16, None), (10_000, None), (16, Some(5))] {
+    for (restart_interval, global_sequence) in
+        [(1, None), (16, None), (10_000, None), (16, Some(5))]
+    {
         let block = build(&entries, restart_interval);
-        let mut cursor = BlockCursor::new(&block, overlay);
+        let mut cursor = BlockCursor::new(&block, global_sequence);
         cursor.seek_to_first().unwrap();
         let mut steps = 0;
         for pair in entries.windows(2) {
@@ -94,7 +96,7 @@ fn a_step_tells_the_trailer_and_whether_the_user_key_repeats() {
             assert_eq!(step.trailer, key::trailer(cursor.key()));
             assert_eq!(key::user_key(cursor.key()), key::user_key(&pair[1].0));
             assert_eq!(cursor.value(), pair[1].1);
-            assert!(overlay.is_some() || cursor.key() == pair[1].0);
+            assert!(global_sequence.is_some() || cursor.key() == pair[1].0);
         }
         assert!(cursor.step().is_none() && cursor.valid(), "at the end it stays for `next`");
         assert!(steps > entries.len() / 8, "both forms are met: {steps}");

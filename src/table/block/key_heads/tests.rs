@@ -39,11 +39,18 @@ fn build(keys: &BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>, value_bytes: usize)
 fn assert_same_answers(plain: &Block, target: &[u8]) {
     let mut fast = Block::new(BlockBytes::copy_from(plain.bytes())).unwrap();
     fast.add_key_heads();
-    for overlay in [None, Some(7)] {
+    for global_sequence in [None, Some(7)] {
         for trailer in [0, pack(2, 1), pack(2, 0xff), pack(7, 0xff), u64::MAX] {
-            let expected = plain.find(target, trailer, overlay).unwrap();
-            assert_eq!(fast.find(target, trailer, overlay).unwrap(), expected, "{target:?}");
-            let mut cursors = [BlockCursor::new(plain, overlay), BlockCursor::new(&fast, overlay)];
+            let expected = plain.find(target, trailer, global_sequence).unwrap();
+            assert_eq!(
+                fast.find(target, trailer, global_sequence).unwrap(),
+                expected,
+                "{target:?}"
+            );
+            let mut cursors = [
+                BlockCursor::new(plain, global_sequence),
+                BlockCursor::new(&fast, global_sequence),
+            ];
             for cursor in &mut cursors {
                 cursor.seek_parts(target, trailer).unwrap();
             }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use maypole::SstReader;
+use maypole::table::SstReader;
 
 use crate::failure::{Failure, Result};
 use crate::load::no_keys;
