@@ -205,8 +205,8 @@ impl Inner {
                 counts: file.table.file_counters().snapshot(),
             })
             .collect();
-        let departed = self.store.obsolete.counts();
-        let levels = (0..LEVELS).map(|level| level_stats(level, &files, departed[level]));
+        let obsolete = self.store.obsolete.counts();
+        let levels = (0..LEVELS).map(|level| level_stats(level, &files, obsolete[level]));
         let levels =
             levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
         let cache = &self.store.context.cache;
@@ -232,7 +232,7 @@ impl Inner {
     }
 }
 
-fn level_stats(level: usize, files: &[FileStats], departed: FileCounts) -> LevelStats {
+fn level_stats(level: usize, files: &[FileStats], obsolete: FileCounts) -> LevelStats {
     let here: Vec<&FileStats> = files.iter().filter(|file| file.level == level).collect();
     LevelStats {
         level,
@@ -240,7 +240,7 @@ fn level_stats(level: usize, files: &[FileStats], departed: FileCounts) -> Level
         file_bytes: here.iter().map(|file| file.file_bytes).sum(),
         entries: here.iter().map(|file| file.entries).sum(),
         filter_bytes: here.iter().filter_map(|file| file.filter.as_ref()).map(|f| f.bytes).sum(),
-        counts: here.iter().fold(departed, |sum, file| sum + file.counts),
+        counts: here.iter().fold(obsolete, |sum, file| sum + file.counts),
         predicted_fpr: predicted_fpr(here.iter().copied()),
     }
 }

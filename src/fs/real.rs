@@ -6,6 +6,8 @@
 //!
 //! A write that would make a file longer than the process may (RLIMIT_FSIZE) is refused before the
 //! system call: the system would send SIGXFSZ.
+//!
+//! The file is long since it is the one place that calls the operating system for files.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};

@@ -295,8 +295,8 @@ impl<'a> Repair<'a> {
 
     fn table_file(&self, meta: FileMeta, table: Arc<Table>) -> Arc<TableFile> {
         let path = names::table_path(&self.dir, meta.number);
-        let departed = Arc::clone(&self.whole.obsolete);
-        Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed))
+        let obsolete = Arc::clone(&self.whole.obsolete);
+        Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete))
     }
 
     fn add_new(&mut self, level: usize, file: Arc<TableFile>) {

@@ -8,6 +8,8 @@
 //! Invariant: no memory is allocated because a file says so. A codec can expand its input only so
 //! far (at best a few bytes stand for one longest match). A larger stated size is damage, and is
 //! refused before anything is allocated.
+//!
+//! The file is long since all codecs have their tests at its foot.
 
 use crate::encoding::coding::Decoder;
 #[cfg(any(feature = "lz4", feature = "zstd", test))]

@@ -20,6 +20,8 @@
 //!
 //! RocksDB uses `rocksdb.compression` too, to pick its decompressor; here the trailer of each block
 //! says it. `rocksdb.format.version` decides nothing: old files state 0 whatever their footer says.
+//!
+//! The file is long since names, decoding and encoding of each property belong together.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What was written is read back, in every form the format has.
+//! What was written is read back, in every form the format has. One file, since all tests share the
+//! entries made at its head.
 
 use std::path::Path;
 
