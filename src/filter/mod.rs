@@ -58,6 +58,8 @@ pub mod sizing;
 mod spec;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "textbook")]
+pub mod textbook;
 
 use std::fmt;
 #[cfg(target_arch = "x86_64")]
