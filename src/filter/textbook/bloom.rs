@@ -1,8 +1,8 @@
 //! The standard Bloom filter: `k` bits of an array for each key.
 //!
-//! Literature: B. H. Bloom, CACM 1970. Two hashes for `k`: A. Kirsch, M. Mitzenmacher, "Less hashing,
-//! same performance", ESA 2006. The estimate of the number of keys: S. J. Swamidass, P. Baldi,
-//! J. Chem. Inf. Model. 2007.
+//! Literature: B. H. Bloom, CACM 1970. Two hashes for `k`: A. Kirsch, M. Mitzenmacher, "Less
+//! hashing, same performance", ESA 2006. The estimate of the number of keys: S. J. Swamidass, P.
+//! Baldi, J. Chem. Inf. Model. 2007.
 //!
 //! A key sets `k` bits. A query looks at the same `k` bits: one that is 0 proves that the key was
 //! never added. If all are 1, other keys may have set them: "maybe".
@@ -19,9 +19,9 @@
 //!
 //! The `k` positions come from two hashes: `start + i · step`. The arithmetic wraps at 2^64, and
 //! [`reduce`] scales each sum to the array. A step near 0 would put all probes on one bit. With 64
-//! bits this happens to one key in `m`, and the odd step is never 0 itself. Two keys with nearly the
-//! same start and step share all their bits: in filters of some hundred bits this is felt, and the
-//! rate is higher than the formulas say.
+//! bits this happens to one key in `m`, and the odd step is never 0 itself. Two keys with nearly
+//! the same start and step share all their bits: in filters of some hundred bits this is felt, and
+//! the rate is higher than the formulas say.
 //!
 //! Invariants: a bit never goes back to 0. Bits past the array's end are 0.
 
@@ -145,8 +145,8 @@ impl BloomFilter {
         set as f64 / self.bits() as f64
     }
 
-    /// How many distinct keys were probably added, told from the bits alone. Infinite when every bit
-    /// is set: then nothing is left to tell from.
+    /// How many distinct keys were probably added, told from the bits alone. Infinite when every
+    /// bit is set: then nothing is left to tell from.
     pub fn estimated_keys(&self) -> f64 {
         let bits_a_key = match self.layout {
             Layout::Shared => f64::from(self.hashes),
@@ -161,8 +161,8 @@ impl BloomFilter {
         self.combine(other, |a, b| a | b)
     }
 
-    /// Keeps what both may contain. No common key is lost. Bits that different keys set in both stay
-    /// too, so the result is wrong more often than a filter of the common keys alone.
+    /// Keeps what both may contain. No common key is lost. Bits that different keys set in both
+    /// stay too, so the result is wrong more often than a filter of the common keys alone.
     pub fn intersect(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
         self.combine(other, |a, b| a & b)
     }

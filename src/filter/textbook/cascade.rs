@@ -1,8 +1,8 @@
 //! The filter cascade: no wrong answer at all, for a universe that is known when it is built.
 //!
 //! Literature: J. Larisch et al., "CRLite: a scalable system for pushing all TLS revocations to all
-//! browsers", IEEE S&P 2017. The layers: K. Salikhov, G. Sacomoto, G. Kucherov, "Using cascading Bloom
-//! filters to improve the memory usage for de Brujin graphs", Algorithms Mol. Biol. 2014.
+//! browsers", IEEE S&P 2017. The layers: K. Salikhov, G. Sacomoto, G. Kucherov, "Using cascading
+//! Bloom filters to improve the memory usage for de Brujin graphs", Algorithms Mol. Biol. 2014.
 //!
 //! The universe is the keys that are *in* and those that are *out*, such as revoked and good
 //! certificates. Nobody will ask for another key. A Bloom filter of the keys in is wrong for some
@@ -20,12 +20,12 @@
 //!                                                                            what it holds
 //! ```
 //!
-//! Each layer has a salt of its own. With the same hashes in all of them, a key that two bits of one
-//! layer agree on would find them agree in the next one too, and the cascade would not end.
+//! Each layer has a salt of its own. With the same hashes in all of them, a key that one layer is
+//! wrong for would be more likely to fool the next one too, and the layers would not shrink.
 //!
 //! The sizes: at the rate 1/2 a key takes 1.44 bits, and layers from the second on shrink by half
 //! each two steps. The first layer's rate `r·√½ / s`, for `r` keys in and `s` out, makes the second
-//! one hold `r·√½` keys; smaller or larger rates cost more in all (CRLite, section III).
+//! one hold `r·√½` keys; smaller or larger rates cost more in all (CRLite).
 //!
 //! Invariant: each key of the universe is answered rightly. A key outside of it gets any answer.
 
@@ -60,8 +60,8 @@ fn salted(hash: u64, layer: usize) -> u64 {
 }
 
 impl Cascade {
-    /// A cascade that answers "in" for all of `included` and "out" for all of `excluded`. `None` when
-    /// that cannot be: a hash stands in both.
+    /// A cascade that answers "in" for all of `included` and "out" for all of `excluded`. `None`
+    /// when that cannot be: a hash stands in both.
     pub fn new(included: &[u64], excluded: &[u64]) -> Option<Cascade> {
         let (r, s) = (included.len() as f64, excluded.len() as f64);
         let first_rate = (r * 0.5f64.sqrt() / s).clamp(1e-12, RATE);

@@ -1,4 +1,5 @@
-//! The counting Bloom filter: a counter where the standard filter has a bit, so that keys can leave.
+//! The counting Bloom filter: a counter where the standard filter has a bit, so that keys can
+//! leave.
 //!
 //! Literature: L. Fan, P. Cao, J. Almeida, A. Broder, "Summary cache", SIGCOMM 1998 and ToN 2000.
 //!
@@ -8,15 +9,16 @@
 //! remove → 1, 4, 5                  2     1 15         15 never comes down again
 //! ```
 //!
-//! Four bits for each counter: at the best number of hashes a counter passes 15 once in 10^15, if no
-//! key is added twice. So the filter is four times as large as a standard one.
+//! Four bits for each counter: at the best number of hashes a counter passes 15 once in 10^15, if
+//! no key is added twice. So the filter is four times as large as a standard one.
 //!
-//! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it. One
-//! at [`STUCK`] has lost count and stays: taking from it could drop it to 0 while keys still need it.
+//! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it.
+//! One at [`STUCK`] has lost count and stays: taking from it could drop it to 0 while keys still
+//! need it.
 //!
-//! The danger. Removing a key that was never added, but looks present, takes counts from other keys,
-//! and these may be lost. A filter can not notice it. Only someone who knows the keys can remove
-//! safely, and an LSM tree never needs to: it writes a new filter with every table.
+//! The danger. Removing a key that was never added, but looks present, takes counts from other
+//! keys, and these may be lost. A filter cannot notice it. Only someone who knows the keys can
+//! remove safely, and an LSM tree never needs to: it writes a new filter with every table.
 
 use super::bloom::{MOST_HASHES, positions};
 use super::formulas;
@@ -65,8 +67,8 @@ impl CountingBloom {
         self.places(hash).all(|place| self.counters.get(place) > 0)
     }
 
-    /// Removes a key that was added. `false`, and nothing changes, when it is certainly not there. A
-    /// key that was never added may look present; removing it damages the filter: see above.
+    /// Removes a key that was added. `false`, and nothing changes, when it is certainly not there.
+    /// A key that was never added may look present; removing it damages the filter: see above.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;

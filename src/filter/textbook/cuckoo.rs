@@ -15,12 +15,13 @@
 //! left, so `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this comes back. The
 //! paper takes the xor of the two, which needs a power of two of buckets; a difference does not.
 //!
-//! A query compares with `2b` slots, so about `2b · load / 2^f` of absent keys are found: `f` bits of
-//! fingerprint spend 3 on the eight slots, and 5 % of the slots stay empty. That is why a cuckoo
+//! A query compares with `2b` slots, so about `2b · load / 2^f` of absent keys are found: `f` bits
+//! of fingerprint spend 3 on the eight slots, and 5 % of the slots stay empty. That is why a cuckoo
 //! filter beats a Bloom filter for small rates only.
 //!
-//! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. Each present key's fingerprint
-//! is in one of its two buckets, as often as the key was added. A failed insertion changes nothing.
+//! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. Each present key's
+//! fingerprint is in one of its two buckets, as often as the key was added. A failed insertion
+//! changes nothing.
 
 use super::packed::Packed;
 use super::{Full, mix, reduce};
@@ -51,7 +52,8 @@ impl CuckooFilter {
         CuckooFilter { slots, fingerprint_bits: fingerprint_bits.clamp(2, 32), len: 0, kicks: 0 }
     }
 
-    /// A filter with room for `keys` keys that is wrong at most as often as `rate`, between 0 and 1.
+    /// A filter with room for `keys` keys that is wrong at most as often as `rate`, between 0 and
+    /// 1.
     pub fn for_rate(keys: usize, rate: f64) -> CuckooFilter {
         let bits = (2.0 * SLOTS as f64 * LOAD / rate).log2().ceil();
         CuckooFilter::new(keys, bits as u32)

@@ -1,9 +1,9 @@
 //! The arithmetic of Bloom filters: how large, how many hashes, how often wrong.
 //!
-//! Literature: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM 1970.
-//! P. Bose et al., "On the false-positive rate of Bloom filters", IPL 2008: the usual formula is an
-//! approximation. K. Christensen, A. Roginsky, M. Jimeno, "A new analysis of the false-positive rate
-//! of a Bloom filter", IPL 2010: how to compute it exactly.
+//! Literature: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM
+//! 1970. P. Bose et al., "On the false-positive rate of Bloom filters", IPL 2008: the usual formula
+//! is an approximation. K. Christensen, A. Roginsky, M. Jimeno, "A new analysis of the
+//! false-positive rate of a Bloom filter", IPL 2010: how to compute it exactly.
 //!
 //! `n` keys set `k` bits each in an array of `m` bits. A bit stays 0 with probability
 //! `(1 - 1/m)^(kn)`, nearly `e^(-kn/m)`. A key that is absent finds all its `k` bits set with about

@@ -3,9 +3,9 @@
 //! Literature: M. A. Bender et al., "Don't thrash: how to cache your hash on flash", VLDB 2012. The
 //! table is J. G. Cleary's, "Compact hash tables using bidirectional linear probing", 1984.
 //!
-//! A fingerprint is cut in two. The *quotient* names the slot where it belongs; the *remainder*, `r`
-//! bits, is what the slot stores. Fingerprints with the same quotient form a **run**, sorted. A run
-//! that is in the way shifts the next ones to the right; what touches forms a **cluster**.
+//! A fingerprint is cut in two. The *quotient* names the slot where it belongs; the *remainder*,
+//! `r` bits, is what the slot stores. Fingerprints with the same quotient form a **run**, sorted. A
+//! run that is in the way shifts the next ones to the right; what touches forms a **cluster**.
 //!
 //! ```text
 //! fingerprints  1·a  1·c  2·b  2·e  2·f  5·d        quotient·remainder
@@ -19,18 +19,16 @@
 //!                    |cluster                     |
 //! ```
 //!
-//! The three bits give all quotients back: from the start of a cluster, each run belongs to the next
-//! slot that is marked occupied. So the filter can be listed in order, and what is listed can be
-//! merged with another filter or put into a larger one, without any key. Each doubling moves a bit
-//! from the remainder to the quotient: the fingerprint stays the same, its rate at full load doubles.
+//! The three bits give all quotients back: from the start of a cluster, each run belongs to the
+//! next slot that is marked occupied. So the filter can be listed in order, and what is listed can
+//! be merged with another filter or put into a larger one, without any key (`listing`). Each
+//! doubling moves a bit from the remainder to the quotient, and the rate at full load doubles.
 //!
-//! Absent keys are found with about `load / 2^r`. A slot takes `r + 3` bits and some slots are empty,
-//! so it is larger than a Bloom filter by a tenth to a quarter.
+//! Absent keys are found with about `load / 2^r`. A slot takes `r + 3` bits and some slots are
+//! empty, so it is larger than a Bloom filter by a tenth to a quarter.
 //!
-//! The paper has a power of two of slots. Here a fingerprint is a number below `slots · 2^r`, scaled
-//! from the hash, and any number of slots does.
-//!
-//! `listing` has what needs the order: listing, doubling, merging.
+//! The paper has a power of two of slots. Here a fingerprint is a number below `slots · 2^r`,
+//! scaled from the hash, and any number of slots does.
 //!
 //! Invariants: at least one slot is empty, so each cluster has an end. Slots count in a circle.
 
@@ -57,8 +55,8 @@ pub struct QuotientFilter {
 }
 
 impl QuotientFilter {
-    /// A filter of `slots` slots, at least 2, with remainders of 1 to 29 bits. 95 % of the slots take
-    /// a key.
+    /// A filter of `slots` slots, at least 2, with remainders of 1 to 29 bits. 95 % of the slots
+    /// take a key.
     pub fn new(slots: usize, remainder_bits: u32) -> QuotientFilter {
         let remainder_bits = remainder_bits.clamp(1, 29);
         QuotientFilter {
@@ -68,8 +66,8 @@ impl QuotientFilter {
         }
     }
 
-    /// A filter that `keys` keys fill to `load`, at most 0.95, and that is then wrong at most as often
-    /// as `rate`, between 0 and 1.
+    /// A filter that `keys` keys fill to `load`, at most 0.95, and that is then wrong at most as
+    /// often as `rate`, between 0 and 1.
     pub fn for_rate(keys: usize, rate: f64, load: f64) -> QuotientFilter {
         let slots = (keys as f64 / load).ceil() as usize + 1;
         QuotientFilter::new(slots, (load / rate).log2().ceil().max(1.0) as u32)
@@ -80,6 +78,12 @@ impl QuotientFilter {
         let fingerprint = reduce(mix(hash, 1), self.slots.len() << self.remainder_bits);
         let remainder = fingerprint & ((1 << self.remainder_bits) - 1);
         (fingerprint >> self.remainder_bits, remainder as u32)
+    }
+
+    /// The most fingerprints it takes.
+    fn most(&self) -> usize {
+        let most = (self.slots.len() as f64 * MOST_LOAD).ceil() as usize;
+        most.min(self.slots.len() - 1)
     }
 
     fn next(&self, slot: usize) -> usize {
@@ -147,8 +151,7 @@ impl QuotientFilter {
     }
 
     fn insert_fingerprint(&mut self, quotient: usize, remainder: u32) -> Result<(), Full> {
-        let most = (self.slots.len() as f64 * MOST_LOAD).ceil() as usize;
-        if self.len >= most.min(self.slots.len() - 1) {
+        if self.len >= self.most() {
             return Err(Full);
         }
         self.len += 1;
@@ -181,8 +184,8 @@ impl QuotientFilter {
         Ok(())
     }
 
-    /// Puts an entry into a slot and moves what is there to the right, up to the next empty slot. The
-    /// occupied mark belongs to the slot and does not move.
+    /// Puts an entry into a slot and moves what is there to the right, up to the next empty slot.
+    /// The occupied mark belongs to the slot and does not move.
     fn shift_in(&mut self, mut slot: usize, mut entry: u32) {
         loop {
             let moved = self.slots.get(slot);
@@ -198,8 +201,8 @@ impl QuotientFilter {
     /// Removes a key that was added, once. `false` when it is certainly not there. A key that was
     /// never added may look present; removing it loses another key of the same fingerprint.
     ///
-    /// The cluster is taken out and put back without the key: slower than closing the gap, which has
-    /// to find out for each entry whether it comes to stand in its own slot, but plainly right.
+    /// The cluster is taken out and put back without the key: slower than closing the gap, which
+    /// has to find out for each entry whether it comes to stand in its own slot, but plainly right.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;

@@ -1,6 +1,6 @@
 //! What Redis' BF commands promise, as methods over named [`ScalableBloom`] filters.
 //!
-//! Literature: the pages of the commands in Redis' documentation, <https://redis.io/docs/latest/commands/>.
+//! Literature: the commands' pages at <https://redis.io/docs/latest/commands/>.
 //!
 //! ```text
 //! command                     here           and where the filter is missing
@@ -17,7 +17,7 @@
 //! The effects are Redis'; the bytes of a dump are not. Items are hashes of 64 bits here. Redis
 //! answers for a filter that is half loaded; here that is an error.
 //!
-//! Invariant: a command that fails changes nothing. Only a load whose bits prove damaged starts anew.
+//! Invariant: a command that fails changes nothing; but a load of damaged bits has to start anew.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -212,7 +212,7 @@ impl Keyspace {
     }
 
     /// BF.SCANDUMP: the next iterator and a piece to keep with it. The first call passes 0; an
-    /// iterator of 0 in the reply is the end, and its piece is empty. Nothing may be added meanwhile.
+    /// iterator of 0 in the reply is the end, and its piece is empty. Add nothing meanwhile.
     pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {
         let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
         let Some(offset) = iterator.checked_sub(1) else {

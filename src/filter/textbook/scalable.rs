@@ -3,8 +3,8 @@
 //! Literature: P. S. Almeida, C. Baquero, N. Preguiça, D. Hutchison, "Scalable Bloom filters",
 //! IPL 2007.
 //!
-//! A standard filter that gets more keys than planned is soon useless, and it cannot be made larger:
-//! its keys are gone. So a full layer is left alone, and a larger one takes the next keys.
+//! A standard filter that gets more keys than planned is soon useless, and it cannot be made
+//! larger: its keys are gone. So a full layer is left alone, and a larger one takes the next keys.
 //!
 //! ```text
 //!           capacity   rate        expansion 2, rate 1 %
@@ -18,9 +18,9 @@
 //! The rates halve, so that their sum never reaches the rate that was asked for. The price: each
 //! halving costs 1.44 bits a key, and an absent key is looked for in every layer.
 //!
-//! Invariants: all layers but the last hold as many keys as they have room for. A key enters only if
-//! no layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers follow
-//! from the [`Options`] alone.
+//! Invariants: all layers but the last hold as many keys as they have room for. A key enters only
+//! if no layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers
+//! follow from the [`Options`] alone.
 //!
 //! ```text
 //! header    offset  size     meaning
@@ -188,8 +188,8 @@ impl ScalableBloom {
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
-    /// A piece of the payload: at most `most` of its bytes from `offset` on, a multiple of 8. Empty at
-    /// the end.
+    /// A piece of the payload: at most `most` of its bytes from `offset` on, a multiple of 8. Empty
+    /// at the end.
     pub fn save_piece(&self, offset: usize, most: usize) -> Vec<u8> {
         self.words().skip(offset / 8).take(most / 8).flat_map(u64::to_le_bytes).collect()
     }
