@@ -5,6 +5,7 @@ mod compare;
 mod database;
 mod signals;
 mod streams;
+mod structures;
 mod usage;
 
 use std::ffi::OsStr;

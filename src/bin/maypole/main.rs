@@ -1,8 +1,9 @@
 //! The command line: `maypole COMMAND …`.
 //!
 //! ```text
-//! compare/   the main job: one tree per filter policy, measured on the same keys
-//! bench/     db_bench's workloads on one database
+//! compare/      the main job: one tree per filter policy, measured on the same keys
+//! bench/        db_bench's workloads on one database
+//! structures/   filters by themselves, and what is said of them
 //! put get delete scan load stats verify repair   on a database
 //! inspect                                     on one table file, whoever wrote it
 //!
@@ -36,6 +37,7 @@ mod scan;
 mod scratch;
 mod space;
 mod stats;
+mod structures;
 mod text;
 mod verify;
 
@@ -69,6 +71,7 @@ struct Cli {
 enum Command {
     Compare(compare::Compare),
     Bench(bench::Bench),
+    Structures(structures::Structures),
     Put(put::Put),
     Get(get::Get),
     Delete(delete::Delete),
@@ -85,6 +88,7 @@ impl Command {
         match self {
             Command::Compare(command) => command.run(out),
             Command::Bench(command) => command.run(out),
+            Command::Structures(command) => command.run(out),
             Command::Put(command) => command.run(),
             Command::Get(command) => command.run(out),
             Command::Delete(command) => command.run(),

@@ -1,0 +1,185 @@
+//! Measures one structure.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use maypole::filter::textbook::mix;
+
+use super::subjects::{Filter, Make, Subject};
+use crate::failure::{Failure, Result};
+
+/// Every time is the best of so many: what else the machine does only adds.
+pub const ROUNDS: usize = 3;
+/// Queries of a timed round: too many for a branch predictor to learn their answers.
+const QUERIES: usize = 1 << 18;
+/// The most keys, as a multiple of those planned.
+const MOST_TIMES: usize = 5;
+
+/// Hashes of keys: those that are present, and others that are not.
+pub struct Hashes {
+    seed: u64,
+}
+
+impl Hashes {
+    pub fn new(seed: u64) -> Hashes {
+        Hashes { seed: mix(seed, 0x5eed) }
+    }
+
+    /// Distinct random hashes: mixing never makes two numbers one.
+    fn numbered(&self, numbers: std::ops::Range<u64>) -> Vec<u64> {
+        numbers.map(|number| mix(number, self.seed)).collect()
+    }
+
+    /// The first `count` keys.
+    pub fn present(&self, count: usize) -> Vec<u64> {
+        self.numbered(0..count as u64)
+    }
+
+    /// `count` keys that are never present.
+    pub fn absent(&self, count: usize) -> Vec<u64> {
+        self.numbered(1 << 40..(1 << 40) + count as u64)
+    }
+
+    /// Bytes of the hashes of a run, and of the largest filter.
+    pub fn memory(keys: usize) -> u64 {
+        (keys * (MOST_TIMES + 2) * 8) as u64 + (64 << 20)
+    }
+}
+
+/// What one structure is like.
+pub struct Row {
+    pub name: &'static str,
+    pub deletes: bool,
+    pub keys: usize,
+    pub bytes: usize,
+    pub build_ns: f64,
+    pub absent_ns: f64,
+    pub present_ns: f64,
+    pub probes: usize,
+    pub false_positives: usize,
+    /// With two and five times as many keys as planned.
+    pub over: [Over; 2],
+}
+
+/// What became of a structure that was given more keys than planned.
+pub enum Over {
+    Rate(f64),
+    /// It was full with so many keys.
+    Full(usize),
+    /// It is built once, from all its keys.
+    Static,
+}
+
+impl Row {
+    pub fn bits_per_key(&self) -> f64 {
+        self.bytes as f64 * 8.0 / self.keys as f64
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.false_positives as f64 / self.probes as f64
+    }
+
+    /// Bits a key over the fewest that this rate can take. `None`: never wrong.
+    pub fn over_bound(&self) -> Option<f64> {
+        (self.false_positives > 0).then(|| self.bits_per_key() / -self.rate().log2())
+    }
+}
+
+/// Nanoseconds for each of `count` pieces of work, and what the work gave.
+pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
+    let start = Instant::now();
+    let made = work();
+    (start.elapsed().as_nanos() as f64 / count as f64, made)
+}
+
+/// Nanoseconds of a query: the best round, after one that nobody counts.
+pub fn query_ns(filter: &dyn Filter, hashes: &[u64]) -> f64 {
+    let round = || timed(hashes.len(), || black_box(filter.count_in_a_chain(hashes))).0;
+    round();
+    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+/// Builds the filter that `subject` plans for `keys.len()` keys at `rate`.
+pub fn build(
+    subject: &Subject,
+    keys: &[u64],
+    rate: f64,
+    absent: &[u64],
+) -> Result<Box<dyn Filter>> {
+    match subject.make {
+        Make::Static(make) => make(keys, rate, absent),
+        Make::Dynamic(make) => {
+            let mut filter = make(keys.len(), rate);
+            match filter.add(keys) {
+                added if added == keys.len() => Ok(filter),
+                added => Err(Failure::new(format_args!(
+                    "{}: full with {added} of {} planned keys",
+                    subject.name,
+                    keys.len()
+                ))),
+            }
+        }
+    }
+}
+
+/// How many absent keys tell a rate to about a hundredth of it.
+pub fn probes(rate: f64) -> usize {
+    ((10_000.0 / rate) as usize).clamp(200_000, 4_000_000)
+}
+
+/// Measures one structure.
+pub fn row(subject: &Subject, keys: usize, rate: f64, seed: u64) -> Result<Row> {
+    let mut build_ns = f64::INFINITY;
+    for round in 1..ROUNDS as u64 {
+        // Fresh keys: a set that was seen before trains the branch predictor.
+        let hashes = Hashes::new(mix(seed, round));
+        let (present, absent) = (hashes.present(keys), hashes.absent(probes(rate)));
+        let (ns, filter) = timed(keys, || build(subject, &present, rate, &absent));
+        black_box(filter?);
+        build_ns = build_ns.min(ns);
+    }
+    let hashes = Hashes::new(seed);
+    let present = hashes.present(keys);
+    let absent = hashes.absent(probes(rate));
+    let (ns, filter) = timed(keys, || build(subject, &present, rate, &absent));
+    let mut filter = filter?;
+    // A filter that forgets a key is worth no row.
+    if filter.count(&present) != keys {
+        return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
+    }
+    let mut row = Row {
+        name: subject.name,
+        deletes: subject.deletes,
+        keys,
+        bytes: filter.bytes(),
+        build_ns: build_ns.min(ns),
+        absent_ns: query_ns(&*filter, &absent[..QUERIES.min(absent.len())]),
+        present_ns: query_ns(&*filter, &shuffled(&present)),
+        probes: absent.len(),
+        false_positives: filter.count(&absent),
+        over: [Over::Static, Over::Static],
+    };
+    if let Make::Dynamic(_) = subject.make {
+        row.over = overfill(&mut *filter, &hashes.present(MOST_TIMES * keys), keys, &absent);
+    }
+    Ok(row)
+}
+
+/// As many present keys as a round takes, in an order that is not that of their insertion.
+fn shuffled(present: &[u64]) -> Vec<u64> {
+    let pick = |i| ((u128::from(mix(i, 7)) * present.len() as u128) >> 64) as usize;
+    (0..QUERIES as u64).map(|i| present[pick(i)]).collect()
+}
+
+/// Adds keys to a filter that holds the first `planned` of `present`.
+fn overfill(filter: &mut dyn Filter, present: &[u64], planned: usize, absent: &[u64]) -> [Over; 2] {
+    let mut held = planned;
+    [2, MOST_TIMES].map(|times| {
+        let wanted = times * planned;
+        held += filter.add(&present[held..wanted]);
+        match held == wanted {
+            true => Over::Rate(filter.count(absent) as f64 / absent.len() as f64),
+            false => Over::Full(held),
+        }
+    })
+}
