@@ -1,4 +1,4 @@
-//! Measures one structure.
+//! Measures structures, side by side.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -7,6 +7,7 @@ use maypole::filter::textbook::mix;
 
 use super::subjects::{Filter, Make, Subject};
 use crate::failure::{Failure, Result};
+use crate::progress;
 
 /// Every time is the best of so many: what else the machine does only adds.
 pub const ROUNDS: usize = 3;
@@ -40,9 +41,9 @@ impl Hashes {
         self.numbered(1 << 40..(1 << 40) + count as u64)
     }
 
-    /// Bytes of the hashes of a run, and of the largest filter.
+    /// Bytes of the hashes of a run, and of its filters: 40 a key are enough for them.
     pub fn memory(keys: usize) -> u64 {
-        (keys * (MOST_TIMES + 2) * 8) as u64 + (64 << 20)
+        (keys * ((MOST_TIMES + 2) * 8 + 40)) as u64 + (64 << 20)
     }
 }
 
@@ -92,20 +93,8 @@ pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
     (start.elapsed().as_nanos() as f64 / count as f64, made)
 }
 
-/// Nanoseconds of a query: the best round, after one that nobody counts.
-pub fn query_ns(filter: &dyn Filter, hashes: &[u64]) -> f64 {
-    let round = || timed(hashes.len(), || black_box(filter.count_in_a_chain(hashes))).0;
-    round();
-    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
-}
-
 /// Builds the filter that `subject` plans for `keys.len()` keys at `rate`.
-pub fn build(
-    subject: &Subject,
-    keys: &[u64],
-    rate: f64,
-    absent: &[u64],
-) -> Result<Box<dyn Filter>> {
+fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<Box<dyn Filter>> {
     match subject.make {
         Make::Static(make) => make(keys, rate, absent),
         Make::Dynamic(make) => {
@@ -123,46 +112,76 @@ pub fn build(
 }
 
 /// How many absent keys tell a rate to about a hundredth of it.
-pub fn probes(rate: f64) -> usize {
-    ((10_000.0 / rate) as usize).clamp(200_000, 4_000_000)
+fn probes(rate: f64) -> usize {
+    ((10_000.0 / rate) as usize).clamp(QUERIES, 4_000_000)
 }
 
-/// Measures one structure.
-pub fn row(subject: &Subject, keys: usize, rate: f64, seed: u64) -> Result<Row> {
-    let mut build_ns = f64::INFINITY;
-    for round in 1..ROUNDS as u64 {
-        // Fresh keys: a set that was seen before trains the branch predictor.
-        let hashes = Hashes::new(mix(seed, round));
-        let (present, absent) = (hashes.present(keys), hashes.absent(probes(rate)));
-        let (ns, filter) = timed(keys, || build(subject, &present, rate, &absent));
-        black_box(filter?);
-        build_ns = build_ns.min(ns);
-    }
+/// Measures structures. They take turns in every round, so that whatever else the machine does hits
+/// all of them alike.
+pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<Vec<Row>> {
+    let bar = progress::bar((subjects.len() * 2 * ROUNDS) as u64, "");
     let hashes = Hashes::new(seed);
-    let present = hashes.present(keys);
-    let absent = hashes.absent(probes(rate));
-    let (ns, filter) = timed(keys, || build(subject, &present, rate, &absent));
-    let mut filter = filter?;
-    // A filter that forgets a key is worth no row.
-    if filter.count(&present) != keys {
-        return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
+    let (present, absent) = (hashes.present(keys), hashes.absent(probes(rate)));
+
+    let (mut filters, mut build_ns) = (Vec::new(), vec![f64::INFINITY; subjects.len()]);
+    for round in (0..ROUNDS as u64).rev() {
+        // Fresh keys: a set that was seen before trains the branch predictor. Those that are asked
+        // come last.
+        let fresh = Hashes::new(mix(seed, round)).present(keys);
+        let present = if round == 0 { &present } else { &fresh };
+        filters.clear();
+        for (subject, best) in subjects.iter().zip(&mut build_ns) {
+            bar.set_message(format!("building: {}", subject.name));
+            let (ns, filter) = timed(keys, || build(subject, present, rate, &absent));
+            filters.push(filter?);
+            *best = best.min(ns);
+            bar.inc(1);
+        }
     }
-    let mut row = Row {
-        name: subject.name,
-        deletes: subject.deletes,
-        keys,
-        bytes: filter.bytes(),
-        build_ns: build_ns.min(ns),
-        absent_ns: query_ns(&*filter, &absent[..QUERIES.min(absent.len())]),
-        present_ns: query_ns(&*filter, &shuffled(&present)),
-        probes: absent.len(),
-        false_positives: filter.count(&absent),
-        over: [Over::Static, Over::Static],
-    };
-    if let Make::Dynamic(_) = subject.make {
-        row.over = overfill(&mut *filter, &hashes.present(MOST_TIMES * keys), keys, &absent);
+
+    let some_present = shuffled(&present);
+    let asked = [&absent[..QUERIES], &some_present];
+    let mut query_ns = vec![[f64::INFINITY; 2]; subjects.len()];
+    for _ in 0..ROUNDS {
+        for ((subject, filter), best) in subjects.iter().zip(&filters).zip(&mut query_ns) {
+            bar.set_message(format!("asking: {}", subject.name));
+            for (best, hashes) in best.iter_mut().zip(asked) {
+                // Once to bring the filter into the processor's cache.
+                black_box(filter.count_in_a_chain(hashes));
+                let round = || black_box(filter.count_in_a_chain(hashes));
+                *best = best.min(timed(hashes.len(), round).0);
+            }
+            bar.inc(1);
+        }
     }
-    Ok(row)
+
+    bar.set_message("adding more keys");
+    let more = hashes.present(MOST_TIMES * keys);
+    let measured = subjects.iter().zip(filters).zip(build_ns).zip(query_ns);
+    let rows = measured.map(|(((subject, mut filter), build_ns), [absent_ns, present_ns])| {
+        // A filter that forgets a key is worth no row.
+        if filter.count(&present) != keys {
+            return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
+        }
+        Ok(Row {
+            name: subject.name,
+            deletes: subject.deletes,
+            keys,
+            bytes: filter.bytes(),
+            build_ns,
+            absent_ns,
+            present_ns,
+            probes: absent.len(),
+            false_positives: filter.count(&absent),
+            over: match subject.make {
+                Make::Static(_) => [Over::Static, Over::Static],
+                Make::Dynamic(_) => overfill(&mut *filter, &more, keys, &absent),
+            },
+        })
+    });
+    let rows = rows.collect();
+    bar.finish_and_clear();
+    rows
 }
 
 /// As many present keys as a round takes, in an order that is not that of their insertion.

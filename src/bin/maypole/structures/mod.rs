@@ -22,11 +22,10 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use crate::failure::Result;
-use crate::{output, progress, space};
+use crate::{output, space};
 use measure::Hashes;
 
-/// Measure the filters of the textbooks beside those of the database, or judge what is said of
-/// them.
+/// Measure textbook filters beside those of the database, or judge what is said of filters.
 ///
 /// Standard, split, counting and scalable Bloom filters, cuckoo and quotient filters, a filter
 /// cascade and a binary fuse filter stand beside bloom, ribbon and burr. Each is made for the same
@@ -37,8 +36,8 @@ use measure::Hashes;
 /// Then keys are added until there are twice and five times as many as planned. "full at N" says
 /// how many a structure took, "static" that it is built from all its keys at once.
 ///
-/// Times are nanoseconds a key, the best of three rounds by one thread. A build starts from hashes.
-/// A query waits for the answer of the one before.
+/// Times are nanoseconds a key by one thread, the best of three rounds in which the structures take
+/// turns. A build starts from hashes. A query waits for the answer of the one before.
 ///
 /// With --claims, statements about filters that are often repeated are measured instead. Each gets
 /// a verdict (true, half true, false) by the threshold printed with it, and one sentence.
@@ -83,15 +82,7 @@ impl Structures {
         if self.claims {
             return claims::run(self.keys, self.seed, self.json, out);
         }
-        let subjects = subjects::all();
-        let bar = progress::bar(subjects.len() as u64, "");
-        let mut rows = Vec::new();
-        for subject in &subjects {
-            bar.set_message(subject.name);
-            rows.push(measure::row(subject, self.keys, self.rate, self.seed)?);
-            bar.inc(1);
-        }
-        bar.finish_and_clear();
+        let rows = measure::rows(&subjects::all(), self.keys, self.rate, self.seed)?;
         if self.json {
             return report::json(&rows, out);
         }

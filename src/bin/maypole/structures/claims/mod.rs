@@ -139,6 +139,7 @@ pub fn run(keys: usize, seed: u64, as_json: bool, out: &mut dyn Write) -> Result
     let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
     let [holds, half, fails] = [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of);
     writeln!(out, "{} claims: {holds} true, {half} half true, {fails} false", claims.len())?;
+    writeln!(out, "Measured by: {HERE} --keys {keys} --seed {seed}")?;
     writeln!(out, "Note: {}, one thread.", output::machine())?;
     Ok(())
 }

@@ -9,14 +9,11 @@ use crate::structures::measure::{self, ROUNDS, timed};
 use crate::structures::subjects::{self, Filter};
 
 pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
-    let mut rows = Vec::new();
-    for name in ["maypole bloom", "maypole ribbon", "maypole burr"] {
-        let all = subjects::all();
-        let subject = all.iter().find(|subject| subject.name == name);
-        let subject = subject.ok_or_else(|| Failure::new("no such structure"))?;
-        rows.push(measure::row(subject, lab.keys, ONE_PERCENT, lab.seed)?);
-    }
-    let [bloom, ribbon, burr] = &rows[..] else { return Err(Failure::new("three rows")) };
+    let own = subjects::all().into_iter().filter(|subject| subject.name.starts_with("maypole"));
+    let rows = measure::rows(&own.collect::<Vec<_>>(), lab.keys, ONE_PERCENT, lab.seed)?;
+    let [bloom, ribbon, burr] = &rows[..] else {
+        return Err(Failure::new("the database has three families"));
+    };
     let [build, burr_build] = [ribbon, burr].map(|row| row.build_ns / bloom.build_ns);
     let [query, burr_query] = [ribbon, burr].map(|row| row.absent_ns / bloom.absent_ns);
     let slower = Claim {
