@@ -29,7 +29,8 @@ fn it_is_a_sorted_list_through_any_sequence_of_insertions_and_removals() {
             let key = pool[reduce(draw, pool.len())];
             let fingerprint = filter.fingerprint(key);
             // Phases of growth and of shrinking.
-            if draw % 100 < if step / (10 * slots as u64) % 2 == 0 { 75 } else { 30 } {
+            let share = if (step / (10 * slots as u64)).is_multiple_of(2) { 75 } else { 30 };
+            if draw % 100 < share {
                 let before = filter.len();
                 let fits = filter.insert(key).is_ok();
                 assert_eq!(fits, before < filter.most());

@@ -129,7 +129,7 @@ pub fn run(keys: usize, seed: u64, as_json: bool, out: &mut dyn Write) -> Result
         let Claim { says, verdict, rule, because, .. } = claim;
         writeln!(out, "{verdict:>9}  {says}")?;
         writeln!(out, "           {}", figures(claim))?;
-        writeln!(out, "           {rule}")?;
+        writeln!(out, "           Rule: {rule}")?;
         writeln!(out, "           {because}")?;
         if claim.see != HERE {
             writeln!(out, "           More: {}", claim.see)?;

@@ -96,9 +96,9 @@ pub fn quotient(lab: &Lab) -> Result<Vec<Claim>> {
         verdict: Verdict::of_cases(&more.map(|more| (0.07..=0.28).contains(&more))),
         rule: "at the rate it has, 75 and 90 % full; true from 7 to 28 % at both, half true at one",
         figures: vec![("larger when 75 % full", more[0]), ("larger when 90 % full", more[1])],
-        because: "Its three marks and its empty slots cost that much near 1 %; at lower rates it \
-                  becomes the smaller one, because a Bloom filter pays 1.44 bits where it pays \
-                  one.",
+        because: "Its three marks and its empty slots cost that much near 1 %; well filled and at \
+                  a tenth of that rate it is no larger, because it pays one bit where a Bloom \
+                  filter pays 1.44.",
         see: HERE,
     }])
 }
@@ -119,8 +119,8 @@ pub fn a_million_urls(lab: &Lab) -> Result<Vec<Claim>> {
             ("times the claim", bytes / CLAIMED_BYTES),
             ("rate with 117 KiB", lab.rate(&claimed)),
         ],
-        because: "It is a slip of a factor ten: a megabit was taken for a megabyte, or a digit was \
-                  lost.",
+        because: "A million keys of 9.6 bits are 1.2 million bytes; the claim is too low by a \
+                  factor of ten.",
         see: HERE,
     }])
 }
