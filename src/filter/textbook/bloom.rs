@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The `k` positions come from two hashes: `start + i · step`. The arithmetic wraps at 2^64, and
-//! [`reduce`] scales each sum to the array. A step near 0 would put all probes on one bit. With 64
+//! `reduce` scales each sum to the array. A step near 0 would put all probes on one bit. With 64
 //! bits this happens to one key in `m`, and the odd step is never 0 itself. Two keys with nearly
 //! the same start and step share all their bits: in filters of some hundred bits this is felt, and
 //! the rate is higher than the formulas say.
