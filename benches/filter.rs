@@ -5,11 +5,19 @@
 //! cargo bench --bench filter -- hot/10000        one group
 //! ```
 //!
-//! Groups: `build/KEYS` (from ready hashes), `hot-absent/KEYS` and `hot-present/KEYS` (one filter, each
-//! query waits for the answer of the one before), `hot-many/KEYS` (one filter, all queries at hand),
-//! `memory-one/KEYS` and `memory-batched/KEYS` (a random one of 100 MB of filters, one after the other
-//! and 32 at a time). Sizes and rates differ between the peers: a query of a larger filter with more
-//! false positives is not the same thing done faster.
+//! The groups:
+//!
+//! ```text
+//! build/KEYS            from ready hashes
+//! hot-absent/KEYS       one filter; each query waits for the answer of the one before
+//! hot-present/KEYS      the same for keys that are there
+//! hot-many/KEYS         one filter, all queries at hand
+//! memory-one/KEYS       a random one of 100 MB of filters, one query after the other
+//! memory-batched/KEYS   the same, 32 queries at a time
+//! ```
+//!
+//! Sizes and rates differ between the peers: a query of a larger filter with more false positives is
+//! not the same thing done faster.
 
 use std::hint::black_box;
 use std::time::Duration;

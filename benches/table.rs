@@ -28,7 +28,8 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use maypole::filter::{FilterBuilder, FilterSpec};
 use maypole::fs::{Fs, MemFs, RealFs};
-use maypole::{SstWriter, TableOptions, hash64};
+use maypole::hash64;
+use maypole::table::{SstWriter, TableOptions};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 #[path = "../src/table/block/builder.rs"]

@@ -1,8 +1,8 @@
 //! Errors that carry evidence: which file, which offset, what was expected, what was found.
 //!
-//! Two kinds, because two kinds of code fail. A decoder sees bytes and knows no file: it answers
-//! `Damage`. Whoever opened the file adds its name and the place where the bytes began, which
-//! makes an [`Error`]. Every [`Error`] prints on one line.
+//! There are two kinds. A decoder sees bytes and knows no file: it answers `Damage`. Whoever opened
+//! the file adds its name and the offset of the bytes, which makes an [`Error`]. Every [`Error`]
+//! prints on one line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,8 +11,22 @@ use std::{fmt, io};
 /// The result of every fallible public call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where. Cheap to clone, so that a background failure can be reported to
-/// every later caller.
+/// What went wrong, and where. Cheap to clone, so that every later caller can be told of a failure
+/// in the background.
+///
+/// ```
+/// use maypole::{Db, Error};
+///
+/// # let dir = tempfile::tempdir()?;
+/// let missing = Db::builder(dir.path().join("none")).create_if_missing(false).open();
+/// match missing {
+///     Err(Error::InvalidArgument(what)) => println!("{what}"),
+///     Err(error) if error.is_out_of_space() => println!("free some space: {error}"),
+///     Err(error) => return Err(error.into()),
+///     Ok(_) => unreachable!(),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,20 +40,20 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// Bytes on disk are not what their format says. The file is named; the rest of the
-    /// database stays readable.
+    /// Bytes on disk are not what their format says. The rest of the database stays readable.
+    /// [`Db::repair`](crate::Db::repair) helps where it does not open any more.
     #[error("{file}: damaged at offset {offset}: expected {expected}, found {found}", file = file.display())]
     Corruption {
         /// The damaged file.
         file: PathBuf,
-        /// Byte offset of the first byte that is wrong, as near as can be told.
+        /// Offset of the first byte that is wrong, as near as can be told.
         offset: u64,
         /// What the format asks for.
         expected: String,
         /// What is there instead.
         found: String,
     },
-    /// The file is well formed, but needs something this build cannot do.
+    /// The file is well formed, but needs something that this build cannot do.
     #[error("{file}: not supported: {what}", file = file.display())]
     Unsupported {
         /// The file.
@@ -47,7 +61,7 @@ pub enum Error {
         /// The feature that is missing, and what to do about it.
         what: String,
     },
-    /// An option or an argument is out of its range; nothing was changed.
+    /// An option or an argument is out of its range. Nothing was changed.
     #[error("{0}")]
     InvalidArgument(String),
     /// Another `Db`, in this process or another one, has the directory open.
@@ -56,14 +70,15 @@ pub enum Error {
         /// The database directory.
         path: PathBuf,
     },
-    /// An earlier failure made the database read-only. What was durable stays readable.
+    /// An earlier failure made the database read-only. Reads go on. Open the database again to
+    /// write: that recovers what is durable.
     #[error("the database is read-only after an earlier failure: {0}")]
     ReadOnly(Arc<Error>),
-    /// The database was opened to be read only, by [`Builder::open_read_only`](crate::Builder::open_read_only).
+    /// The database was opened by [`Builder::open_read_only`](crate::Builder::open_read_only).
     #[error("the database was opened read-only")]
     OpenedReadOnly,
-    /// Work in the background panicked: a bug, here or in what was plugged in, such as a file system.
-    /// The message is the panic's. Open the database again to go on.
+    /// A flush or a compaction panicked, with this message. It is a bug, here or in a file system
+    /// of the caller. The database is read-only from then on. Open it again to go on.
     #[error("work in the background panicked: {0}")]
     Panicked(String),
     /// The database was closed.
@@ -77,7 +92,7 @@ impl Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
 
-    /// The same, about the file `known` where it is about `own`, a copy of it that is gone.
+    /// Renames the file `own`, a copy that is gone, to `known`, the file that the caller knows.
     pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
         match &mut self {
             Error::Io { path: file, .. }
@@ -96,11 +111,11 @@ impl Error {
         self
     }
 
-    /// Whether room was missing: on the device, in a quota, or under the limit of a file's size.
-    /// Nothing is in doubt then, and the same call may succeed when there is room again.
+    /// Whether space was missing: on the device, in a quota, or under the limit of a file's size.
+    /// Nothing is in doubt then. The same call may succeed once there is space again.
     ///
-    /// A failed sync is never of this kind, whatever its reason: what it was to make durable may be
-    /// lost, and no second sync tells.
+    /// A failed sync is never of this kind, whatever its reason: the bytes may be lost, and a
+    /// second sync does not tell.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match self {
@@ -128,12 +143,12 @@ impl Damage {
         Damage { offset: offset as u64, expected: expected.to_string(), found: found.to_string() }
     }
 
-    /// The same, in a buffer in which the decoded one begins at `start`.
+    /// The same damage, in a larger buffer that holds the decoded one at `start`.
     pub fn moved_by(self, start: usize) -> Damage {
         Damage { offset: self.offset.saturating_add(start as u64), ..self }
     }
 
-    /// Names the file, and where in it the decoded buffer began.
+    /// Adds the file, and the offset of the decoded buffer in it.
     pub fn in_file(self, file: &Path, buffer_offset: u64) -> Error {
         Error::Corruption {
             file: file.to_owned(),

@@ -1,5 +1,5 @@
-//! Maypole: an embedded key-value store, a log-structured merge tree built around its **filter block**, the
-//! small structure in every table file that lets a lookup skip the disk.
+//! Maypole: an embedded key-value store, a log-structured merge tree built around its **filter
+//! block**: the small structure in every table file that lets a lookup skip the disk.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -13,14 +13,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]; [`WriteBatch, WriteBrake`], [`Snapshot`],
-//!   [`DbIterator`] and [`DbCursor`] belong to it.
-//! - [`filter`] is the filter library by itself, and [`FilterPolicy`] says which filter a new table gets.
-//! - [`SstWriter`] and [`SstReader`] write and read single tables, in RocksDB's format, without a database.
-//! - [`fs`] is the seam to the operating system; [`fs::MemFs`] loses power on demand, for tests.
+//! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]. [`WriteBatch`],
+//!   [`Snapshot`], [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. Its page says what is
+//!   absent on purpose.
+//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library by
+//!   itself.
+//! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
+//! - [`fs`] is the seam to the operating system. [`fs::MemFs`] loses power on demand, for tests.
 //!
-//! Features: `lz4` (on), `snappy`, `zstd` (binds C) are compressions; `cli` is the command line `maypole`.
+//! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bytes` converts a
+//! [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `cli` is the command line
+//! `maypole`.
 
+mod annotate;
 mod cache;
 mod compaction;
 mod cursor;
@@ -39,14 +44,15 @@ mod range_tombstones;
 mod slice;
 mod stats;
 mod sync;
-mod table;
+pub mod table;
 mod version;
 mod wal;
 
+pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
-    BrakeCause, Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats,
-    Loss, RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteBrake,
+    Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Loss,
+    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;
 pub use encoding::key::SequenceNumber;
@@ -54,11 +60,8 @@ pub use error::{Error, Result};
 pub use filter_policy::FilterPolicy;
 pub use slice::Slice;
 pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
-pub use table::{
-    BlockHandle, ChecksumKind, Compression, FilterInfo, FilterKeys, FilterSummary, Footer,
-    PrefixExtractor, PropertyValue, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter,
-    TableCheck, TableFilterInfo, TableOptions, TableProperties, TableSummary,
-};
+// Options of `Builder`. The other types of tables are in `table` only.
+pub use table::{Compression, FilterKeys, PrefixExtractor};
 
 /// Compiles the README's example with the documentation's.
 #[cfg(doctest)]

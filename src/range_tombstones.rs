@@ -1,8 +1,8 @@
 //! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
 //!
-//! A range deletion is a tombstone for all keys from `begin` to before `end`: whoever sees its
-//! sequence number sees none of their older versions. The ranges of a set overlap as they like; a
-//! lookup wants the newest of those that hold its key and that its snapshot sees.
+//! A range deletion is a tombstone for all keys from `begin` to before `end`. A snapshot that sees its
+//! sequence number sees no older versions of those keys. The ranges of a set may overlap. A lookup asks
+//! for the newest range that covers its key and that its snapshot sees.
 //!
 //! ```text
 //!   ranges      [a ─────────── m) 9              bounds      a   c   f   m   p
@@ -15,14 +15,16 @@
 //!                                                up; sequence numbers of a node descend.
 //! ```
 //!
-//! The bounds, each once and in order, cut the keys into *fragments*; within one the answer is the
-//! same. A segment tree over the fragments holds the sequence numbers: the ranges that hold a
-//! fragment stand on the way from its leaf to the root. Listing them at every fragment instead
-//! would answer faster by a factor of log n, and take n² memory for ranges that lie within each
-//! other, which a damaged or hostile table could ask for. This takes n log n.
+//! The bounds cut the keys into *fragments*; all keys of a fragment have the same answer. A segment tree
+//! over the fragments holds the sequence numbers: the ranges that cover a fragment stand on the way from
+//! its leaf to the root. That takes n log n memory. A list at every fragment would answer faster by a
+//! factor of log n, but takes n² memory if ranges lie within each other, as a hostile table could ask for.
 //!
-//! Empty ranges hide nothing and are left out. A set does not change; it knows no tables, levels or
-//! snapshots, only sequence numbers.
+//! Empty ranges hide nothing and are left out. A set does not change. It knows no tables and no levels,
+//! only sequence numbers.
+//!
+//! The file is longer than most because of its tests: a benchmark includes it by its path, so they stand
+//! at the foot.
 
 use std::sync::Arc;
 
@@ -37,8 +39,8 @@ pub(crate) struct RangeTombstone<'a> {
     pub sequence: SequenceNumber,
 }
 
-/// What they are told who ask for a range that ends before its begin. As `BTreeMap::range` does,
-/// this tells an empty range from one whose ends were mistaken for each other.
+/// The error for a range that ends before its start. An empty range is no error: as in
+/// `BTreeMap::range`, only exchanged ends are a mistake.
 pub(crate) fn reversed_range(begin: &[u8], end: &[u8]) -> Error {
     Error::InvalidArgument(format!(
         "a range from \"{}\" to \"{}\" ends before its begin",
@@ -67,7 +69,7 @@ pub(crate) struct Fragment<'a> {
     pub begin: Option<&'a [u8]>,
     /// The first key behind it; `None`: to the very last one.
     pub end: Option<&'a [u8]>,
-    /// The newest range deletion that holds it; 0: none.
+    /// The sequence number of the newest range deletion that covers it; 0: none.
     pub sequence: SequenceNumber,
 }
 
@@ -75,7 +77,7 @@ impl<'a> Fragment<'a> {
     /// All keys, none of them deleted.
     pub const EVERYTHING: Fragment<'static> = Fragment { begin: None, end: None, sequence: 0 };
 
-    /// What two sets come to, asked for the same key: the keys in both fragments, and the newer
+    /// The answer of two sets together, for the same key: the keys in both fragments, and the newer
     /// range deletion.
     pub fn meet(self, other: Fragment<'a>) -> Fragment<'a> {
         Fragment {
@@ -105,11 +107,12 @@ impl RangeTombstones {
             set.keys.extend_from_slice(bound);
             set.key_ends.push(set.keys.len());
         }
-        let place = |bound: &[u8]| bounds.partition_point(|&other| other < bound);
-        set.ranges = given.iter().map(|r| (place(r.begin), place(r.end), r.sequence)).collect();
+        let position = |bound: &[u8]| bounds.partition_point(|&other| other < bound);
+        set.ranges =
+            given.iter().map(|r| (position(r.begin), position(r.end), r.sequence)).collect();
 
-        // How many stand at each node, then where each node's end, then, filling from the oldest,
-        // where they begin.
+        // `nodes` holds first the number at each node, then where each node's numbers end, and, after
+        // filling from the oldest, where they start.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -160,7 +163,7 @@ impl RangeTombstones {
         self.keys.capacity() + numbers * size_of::<u64>() + self.ranges.capacity() * range_bytes
     }
 
-    /// The newest range deletion that holds `user_key`, of those that `snapshot` sees; 0: none.
+    /// The newest range deletion that covers `user_key` and that `snapshot` sees; 0: none.
     pub fn covering(&self, user_key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
         match self.fragments_up_to(user_key).checked_sub(1) {
             Some(fragment) => self.newest(fragment, snapshot),
@@ -179,9 +182,8 @@ impl RangeTombstones {
         }
     }
 
-    /// The fragments from `lower` to before `upper` (`None`: open), in order, those at either end
-    /// cut off there: begin, end, and the number that [`Self::newest`] takes. Some may be in no
-    /// range.
+    /// The fragments from `lower` to before `upper` (`None`: open), in order and cut off there: start,
+    /// end, and the number that [`Self::newest`] takes. Some may be in no range.
     pub fn clipped<'a>(
         &'a self,
         lower: Option<&'a [u8]>,
@@ -198,7 +200,7 @@ impl RangeTombstones {
             .filter(|(begin, end, _)| begin < end)
     }
 
-    /// The newest range deletion that holds a fragment, of those that `snapshot` sees; 0: none.
+    /// The newest range deletion that covers a fragment and that `snapshot` sees; 0: none.
     pub fn newest(&self, fragment: usize, snapshot: SequenceNumber) -> SequenceNumber {
         if fragment >= self.fragment_count() {
             return 0;
@@ -236,7 +238,7 @@ impl RangeTombstones {
     }
 }
 
-/// The nodes of a tree over `fragments` that together make up those from `first` to before
+/// Visits the nodes of a tree over `fragments` that together make up those from `first` to before
 /// `behind`.
 fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl FnMut(usize)) {
     let (mut low, mut high) = (first + fragments, behind + fragments);
@@ -254,7 +256,7 @@ fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl 
     }
 }
 
-/// As [`RangeTombstones::fragment_at`], of sets of which each ends before the next one begins.
+/// As [`RangeTombstones::fragment_at`], of several sets, each of which ends before the next starts.
 pub(crate) fn fragment_of_disjoint<'a>(
     sets: &'a [Arc<RangeTombstones>],
     user_key: &[u8],
@@ -268,21 +270,21 @@ pub(crate) fn fragment_of_disjoint<'a>(
         Some(reaching) => sets[reaching].fragment_at(user_key, snapshot),
         None => Fragment::EVERYTHING,
     };
-    // Behind its last range a set says nothing about those of the next one.
+    // Behind its last range a set does not know where the next set starts.
     if fragment.end.is_none() {
         fragment.end = sets.get(behind).and_then(|next| begin(next));
     }
     fragment
 }
 
-/// Sets that are asked as one: a memtable makes a new one with every range deletion, so it keeps
-/// several, of sizes that double.
+/// Several sets that answer as one. A memtable makes a new set at every range deletion; sets of sizes
+/// that double keep that cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
-    /// The same with one range more. Sets that are not larger than what is put on top of them are
-    /// merged into it, so that there are log n of them, and each range is sorted log n times.
+    /// The same with one range more. A set that is not larger than the new one is merged into it. So
+    /// there are log n sets, and each range is sorted log n times.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);

@@ -1,16 +1,17 @@
 //! Layers import only downward. This test reads the `crate::` paths of every source file and fails
-//! on one that points up, so that a line of code knows its room.
+//! on one that points up, so that a line of code knows its room. Within some rooms the files import
+//! only downward too: [`WITHOUT_CIRCLES`].
 //!
 //! ```text
 //! 4  db/
-//! 3  compaction/   version/   filter_policy
+//! 3  compaction/   version/   filter_policy   annotate/
 //! 2  table/   memtable/   wal/
 //! 1  fs/   cache/
 //! 0  filter/ (imports memory/ and nothing else)   cursor/   memory/   encoding/   sync/   stats/
 //!    range_tombstones   slice   error
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("memtable", 2),
     ("wal", 2),
     ("filter_policy", 3),
+    ("annotate", 3),
     ("version", 3),
     ("compaction", 3),
     ("db", 4),
@@ -120,6 +122,162 @@ fn no_module_imports_upward() {
         }
     }
     assert!(upward.is_empty(), "upward imports:\n{}", upward.join("\n"));
+}
+
+/// Rooms whose files import each other without a circle: each can be read from the bottom up.
+const WITHOUT_CIRCLES: &[&str] = &["cursor", "encoding", "filter", "memory"];
+
+/// A module: the segments of its path from the crate on.
+type Module = Vec<String>;
+
+/// The code of a source file, without comments and without the tests at its foot.
+fn code_of(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default().to_string() + "\n")
+        .collect()
+}
+
+/// The paths of a use tree, `a::{b, c::d}`, or of an expression, `a::b(`. The tree starts at `text`.
+fn paths_of(text: &str) -> Vec<Module> {
+    let text = text.trim_start();
+    if let Some(list) = text.strip_prefix('{') {
+        let (mut depth, mut start, mut paths) = (0, 0, Vec::new());
+        for (i, character) in list.char_indices() {
+            match character {
+                '}' | ',' if depth == 0 => {
+                    paths.extend(paths_of(&list[start..i]));
+                    start = i + 1;
+                    if character == '}' {
+                        break;
+                    }
+                }
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+        return paths;
+    }
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    if name.is_empty() {
+        return vec![Vec::new()];
+    }
+    let tails = rest.strip_prefix("::").map_or(vec![Vec::new()], paths_of);
+    tails.into_iter().map(|tail| [vec![name.to_string()], tail].concat()).collect()
+}
+
+/// The modules that the code of `own` names, itself left out. A path leads to its longest part that
+/// is a module: items are not followed to where they are re-exported from.
+fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
+    let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
+        let (first, mut rest) = path.split_first()?;
+        let mut module = match first.as_str() {
+            "crate" => Vec::new(),
+            "self" => own.clone(),
+            "super" => own[..own.len().checked_sub(1)?].to_vec(),
+            name if modules.contains(&[&own[..], &[name.to_string()]].concat()) => {
+                [&own[..], &[name.to_string()]].concat()
+            }
+            name => aliases.get(name)?.clone(),
+        };
+        while rest.first().is_some_and(|name| name == "super") {
+            module.pop();
+            rest = &rest[1..];
+        }
+        for name in rest {
+            let deeper = [&module[..], std::slice::from_ref(name)].concat();
+            if !modules.contains(&deeper) {
+                break;
+            }
+            module = deeper;
+        }
+        Some(module)
+    };
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '.');
+    let paths: Vec<Module> = code
+        .match_indices("::")
+        .filter_map(|(at, _)| {
+            let start = code[..at].rfind(|c: char| !c.is_alphanumeric() && c != '_')? + 1;
+            // Only the start of a path, and not the `pub(in crate::room)` of an item.
+            let before = &code[..start];
+            let is_start = start < at && !before.ends_with(is_part) && !before.ends_with("(in ");
+            is_start.then(|| paths_of(&code[start..]))
+        })
+        .flatten()
+        .collect();
+    // `use super::bloom` makes `bloom` a name for a module in what follows.
+    let mut aliases = BTreeMap::new();
+    for path in &paths {
+        if let (Some(name), Some(module)) = (path.last(), resolve(path, &BTreeMap::new()))
+            && module.last() == Some(name)
+        {
+            aliases.insert(name.clone(), module);
+        }
+    }
+    let mut named: BTreeSet<Module> =
+        paths.iter().filter_map(|path| resolve(path, &aliases)).collect();
+    named.remove(own);
+    named
+}
+
+/// The files of each room that can be reached from themselves, by room.
+fn circles() -> BTreeMap<String, BTreeSet<String>> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    source_files(&source, &mut files);
+    let mut codes = BTreeMap::new();
+    for path in files {
+        let relative = path.strip_prefix(&source).unwrap().with_extension("");
+        let mut module: Module =
+            relative.iter().map(|part| part.to_str().unwrap().to_string()).collect();
+        if module.iter().any(|part| matches!(part.as_str(), "tests" | "bin" | "lib" | "fuzzing")) {
+            continue;
+        }
+        module.pop_if(|name| name == "mod");
+        codes.insert(module, code_of(&fs::read_to_string(&path).unwrap()));
+    }
+    let modules: BTreeSet<Module> = codes.keys().cloned().collect();
+    let graph: BTreeMap<&Module, BTreeSet<Module>> =
+        codes.iter().map(|(own, code)| (own, named_modules(own, code, &modules))).collect();
+    let mut circles: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for module in &modules {
+        let (mut reached, mut open) = (BTreeSet::new(), vec![module]);
+        while let Some(next) = open.pop() {
+            for to in graph.get(next).into_iter().flatten() {
+                // Within the room: other rooms are on other floors.
+                if to.first() == module.first() && reached.insert(to) {
+                    open.push(to);
+                }
+            }
+        }
+        if reached.contains(module) {
+            circles.entry(module[0].clone()).or_default().insert(module.join("/"));
+        }
+    }
+    circles
+}
+
+#[test]
+fn no_files_of_a_room_import_each_other_in_a_circle() {
+    let circles = circles();
+    for room in WITHOUT_CIRCLES {
+        assert_eq!(circles.get(*room), None, "these files of {room}/ import each other");
+    }
+}
+
+#[test]
+fn paths_lead_to_the_modules_they_name() {
+    let module = |path: &str| path.split('/').map(str::to_string).collect::<Module>();
+    let modules: BTreeSet<Module> =
+        ["a", "a/b", "a/b/c", "a/d", "e"].into_iter().map(module).collect();
+    let code = "use super::{d::X, b}; use crate::e::{self, f::G}; fn g() { c::h(); d::no() }";
+    let named: Vec<String> = named_modules(&module("a/b"), code, &modules)
+        .into_iter()
+        .map(|module| module.join("/"))
+        .collect();
+    assert_eq!(named, ["a/b/c", "a/d", "e"]);
 }
 
 #[test]

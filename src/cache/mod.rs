@@ -1,8 +1,8 @@
 //! The block cache: how many bytes of blocks stay in memory, and which leave first.
 //!
-//! It finds nothing. A cached value is reached through its *slot* ([`slots`]), which the table or
-//! index that it belongs to holds; the cache only owns the values, counts their bytes and decides
-//! who leaves. It knows no blocks, files or keys.
+//! The cache does not look up anything. Readers reach a cached value through its *slot*
+//! ([`slots`]), which belongs to the table or index that the value is of. The cache owns the
+//! values, counts their bytes and decides which leave. It knows no blocks, files or keys.
 //!
 //! ```text
 //!   table ── Slots [ p | · | p | p ]          a reader: guard, load p, done
@@ -10,28 +10,32 @@
 //!   BlockCache   ring Data      ⟲ hand        evicted first
 //!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
 //!                ring Pinned                  never evicted, but charged
+//!
+//!   memory       pool       from 64 MiB on: large pages
+//!                recycled   smaller caches: buffers of evicted blocks
 //! ```
 //!
 //! Invariants:
-//! - Memory for blocks comes from a [`pool`], in small caches from [`spares`]. What they hold unused is
-//!   missing from what may be resident, as garbage is, but for a 64th of the capacity.
-//! - The charges of all entries and what is reserved sum to `usage`. It exceeds the capacity only when
-//!   reservations alone do; no entry stays then.
-//! - A slot is written only under the mutex, together with the ring entry it stands for: a slot is
-//!   full exactly while a ring owns its value.
-//! - Evicted values wait in the garbage until no reader can hold them. Their bytes are
-//!   missing from what may be resident, so the heap is bounded by the capacity and loads in flight.
-//! - No value is dropped and nothing is retired while the mutex is held.
+//! - `usage` is the sum of the charges of all entries and of all reservations. It exceeds the
+//!   capacity only if the reservations alone do; then no entry stays.
+//! - A slot is written only under the mutex, together with its ring entry: a slot is full exactly
+//!   while a ring owns its value.
+//! - Evicted values wait in the garbage until no reader can hold them. Garbage reduces the room for
+//!   blocks, so the capacity and the loads under way bound the heap.
+//! - Memory comes from a [`pool`], in small caches from [`recycled`] buffers. Unused bytes there
+//!   reduce the room for blocks too, except the first 1/64 of the capacity.
+//! - No value is dropped or retired while the mutex is held.
 //!
 //! Only misses, evictions and the closing of tables take the mutex. A hit writes at most one
-//! reference bit, and only when it is not set.
+//! reference bit, and only if it is not set.
 
+mod eviction;
 #[cfg(all(test, loom))]
 mod models;
 mod pool;
+mod recycled;
 mod ring;
 pub(crate) mod slots;
-mod spares;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -42,43 +46,45 @@ use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
+use eviction::{CacheState, Priority};
 use pool::Pool;
-use ring::{Entry, Ring};
+use recycled::RecycledBuffers;
+use ring::Entry;
 pub(crate) use slots::{Lease, Resident, Slots};
-use spares::Spares;
 
-/// Locks that keep two threads from loading one value. More than threads that load at one time.
+/// Locks that keep two threads from loading one value. More than there are threads that load at one
+/// time.
 const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The part of the capacity that data may take from metadata. Below it a data block displaces
-/// metadata that nobody asked for during a whole turn of the hand, so that the filters of cold
-/// tables cannot keep all data out; above it data displaces data only.
-const DATA_SHARE: usize = 8;
-
-/// Metadata entries that one data block may look at. A block that finds no room among them stays
-/// out of the cache: losing it is cheaper than losing a filter that is in use.
-const METADATA_STEPS_FOR_DATA: usize = 4;
-
-/// The part of the capacity that garbage may take. Beyond it nothing is evicted, so what does not
-/// fit is not kept: a reader that is stopped under its guard keeps all garbage alive, and must
+/// Garbage may take up to 1/8 of the capacity. Beyond that nothing is evicted, and a value that
+/// does not fit is not kept. A reader that stops under its guard keeps all garbage alive: it must
 /// neither let the heap grow nor empty the cache.
 const GARBAGE_SHARE: usize = 8;
 
-/// What is evicted before it is retired and collected together: rarely enough that the barrier costs
-/// nothing, soon enough that readers rarely notice the missing room.
+/// Evicted values are retired and collected together once they take so many bytes: rarely enough
+/// that the barrier costs nothing, soon enough that readers hardly notice the missing room.
 fn garbage_limit_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 256).clamp(4 << 10, 1 << 20)
 }
 
-/// What left may take so much beside the capacity: a portion that waits for readers, one of spare
-/// memory, and a little. That is what there always is when every miss evicts. Were it counted, each
-/// eviction would take from the room of the next insertion, which then evicts more.
+/// Garbage and unused memory may take so many bytes beside the capacity: a portion that waits for
+/// readers, one of unused memory, and a little more. If every miss evicts, there always is as much.
+/// If it counted, each eviction would reduce the room of the next insertion, which would evict
+/// more.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (3 * garbage_limit_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
-/// What a cached value is, for the counts; data leaves the cache before the rest.
+/// What a cached value is. Data blocks leave the cache before the others.
+///
+/// ```
+/// use maypole::{BlockCache, BlockKind};
+///
+/// let cache = BlockCache::new(64 << 20);
+/// assert_eq!(cache.usage_of(BlockKind::Filter).entries, 0);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BlockKind {
     /// A data block and its search structure.
     Data,
@@ -88,24 +94,42 @@ pub enum BlockKind {
     Filter,
 }
 
-/// Which tables' filters and indexes are never evicted, once the first lookup has loaded them. They
-/// are charged as if they were not pinned. Where pinned metadata alone fills the cache, nothing else is
-/// kept in it: data blocks, and metadata that does not fit, are read again at every use.
+/// Of which tables the filters and indexes are never evicted, once the first lookup has loaded
+/// them.
+///
+/// Pinned values are charged like others. If they alone fill the cache, it keeps nothing else: data
+/// blocks, and metadata that does not fit, are read again at every use.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::{Db, PinMetadata};
+///
+/// let db = Db::builder(dir.path()).pin_metadata(PinMetadata::Level0).open()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PinMetadata {
-    /// Those of no table: they leave after all data, those that were not used for long first. The
-    /// best use of a cache that is smaller than all metadata.
+    /// Of no table. Filters and indexes leave after all data, the least used first. The best choice
+    /// if the cache is smaller than all metadata.
     #[default]
     None,
-    /// Those of flushed tables and of level 0, which nearly every lookup asks. Keeps their latency
-    /// even while scans or colder tables push through the cache.
+    /// Of flushed tables and of level 0, which nearly every lookup asks. Lookups there keep their
+    /// latency while scans or cold tables fill the cache.
     Level0,
-    /// Those of all tables: an absent key never waits for the disk but for a false positive. Size the
-    /// cache for all filters and indexes, and data on top.
+    /// Of all tables. An absent key waits for the disk only at a false positive. Make the cache
+    /// large enough for all filters and indexes, and for data besides.
     All,
 }
 
-/// How much of one kind is resident.
+/// How much of one kind is resident: see [`BlockCache::usage_of`].
+///
+/// ```
+/// use maypole::{BlockCache, BlockKind, KindUsage};
+///
+/// let cache = BlockCache::new(1 << 20);
+/// assert_eq!(cache.usage_of(BlockKind::Data), KindUsage { entries: 0, bytes: 0 });
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KindUsage {
     /// Resident values.
@@ -114,35 +138,38 @@ pub struct KindUsage {
     pub bytes: usize,
 }
 
-/// Who leaves first.
-#[derive(Clone, Copy)]
-enum Priority {
-    Data,
-    Metadata,
-    Pinned,
-}
-
-/// A byte-bounded cache of blocks, which several databases may share.
+/// A byte-bounded cache of blocks. Several databases may share one.
 ///
-/// Every value is charged the heap bytes it really holds, bookkeeping included. Data blocks are
-/// evicted before indexes and filters; within either, a value that was used since the hand of the
-/// clock last passed gets a second chance. A value that does not fit is used and not kept.
+/// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
+/// evicted before indexes and filters. In both groups a value gets a second chance if it was used
+/// since the hand of the clock last passed it. A value that does not fit is used and not kept.
 ///
-/// Open tables are charged too, about 3 KiB each, and cannot be refused: what they take is not there
-/// for blocks. When they alone exceed the capacity, every block is read again at each use.
+/// Open tables are charged too, about 3 KiB each. They cannot be refused, and leave less room for
+/// blocks. If they alone exceed the capacity, every block is read again at each use.
 ///
-/// From 64 MiB on, blocks and filters lie in pages of 2 MiB where the kernel has them (Linux), since a
-/// processor finds few small pages in its own table. What they have free counts against the capacity
-/// too.
+/// From 64 MiB on, blocks and filters lie in pages of 2 MiB if the kernel has them (Linux): with
+/// small pages a lookup misses the processor's page table too. Free memory in these pages counts
+/// against the capacity.
 ///
-/// What was evicted lives on until the lookups that were under way have ended. So the heap exceeds the
-/// capacity by up to a 64th, and for moments by what the last miss of each thread displaced: give the
-/// cache at least twenty times the largest filter.
+/// An evicted value lives until the lookups that may use it have ended. So the heap exceeds the
+/// capacity by up to 1/64, and for moments by what the last miss of each thread displaced. Give the
+/// cache at least twenty times the size of the largest filter.
+///
+/// ```
+/// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
+/// use maypole::{BlockCache, Db};
+///
+/// let cache = BlockCache::new(256 << 20);
+/// let one = Db::builder(first.path()).block_cache(cache.clone()).open()?;
+/// let other = Db::builder(second.path()).block_cache(cache.clone()).open()?;
+/// assert!(cache.usage() <= cache.capacity());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct BlockCache {
     capacity_bytes: usize,
-    /// Bytes of the garbage: evicted, retired, and maybe still held by a reader.
+    /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     load_stripes: [Mutex<()>; LOAD_STRIPES],
     memory: Memory,
 }
@@ -150,26 +177,10 @@ pub struct BlockCache {
 /// Where memory for blocks comes from.
 enum Memory {
     Pool(Arc<Pool>),
-    Spares(Arc<Spares>),
+    Recycled(Arc<RecycledBuffers>),
 }
 
-struct State {
-    usage_bytes: usize,
-    /// Of these, what pinned entries and reservations take.
-    pinned_bytes: usize,
-    reserved_bytes: usize,
-    by_kind: [KindUsage; 3],
-    /// By [`Priority`].
-    rings: [Ring; 3],
-    /// Evicted data, until it is enough to be retired together.
-    leaving: Vec<Arc<dyn Entry>>,
-    leaving_bytes: usize,
-    /// Metadata is among it and is to be retired at once: an index leads back to the cache, so the cache
-    /// must not keep it.
-    metadata_leaves: bool,
-}
-
-/// What was evicted, on its way through the garbage.
+/// Evicted values, on their way through the garbage.
 struct Evicted {
     cache: Arc<BlockCache>,
     bytes: usize,
@@ -182,32 +193,23 @@ impl Memory {
         let most_spare_bytes =
             (2 * garbage_limit_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes));
         Pool::new(capacity_bytes)
-            .map_or_else(|| Memory::Spares(Spares::new(most_spare_bytes)), Memory::Pool)
+            .map_or_else(|| Memory::Recycled(RecycledBuffers::new(most_spare_bytes)), Memory::Pool)
     }
 }
 
 impl BlockCache {
-    /// A cache for at most `capacity_bytes` bytes. With 0 nothing is kept.
+    /// A cache for at most `capacity_bytes` bytes. With 0 it keeps nothing.
     pub fn new(capacity_bytes: usize) -> Arc<BlockCache> {
         Arc::new(BlockCache {
             capacity_bytes,
             garbage_bytes: AtomicUsize::new(0),
-            state: Mutex::new(State {
-                usage_bytes: 0,
-                pinned_bytes: 0,
-                reserved_bytes: 0,
-                by_kind: Default::default(),
-                rings: Default::default(),
-                leaving: Vec::new(),
-                leaving_bytes: 0,
-                metadata_leaves: false,
-            }),
+            state: Mutex::new(CacheState::default()),
             load_stripes: std::array::from_fn(|_| Mutex::new(())),
             memory: Memory::new(capacity_bytes),
         })
     }
 
-    /// The bound it was made with, in bytes.
+    /// The capacity in bytes, as given to [`BlockCache::new`].
     pub fn capacity(&self) -> usize {
         self.capacity_bytes
     }
@@ -228,19 +230,19 @@ impl BlockCache {
         lock(&self.state).by_kind[kind as usize]
     }
 
-    /// Memory of `len` bytes, whatever they hold, for what is about to be kept here.
+    /// Memory of `len` bytes, whatever they hold, for a value that is about to be cached.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
         match &self.memory {
             Memory::Pool(pool) => pool.buffer(len).unwrap_or_else(|| LineBuf::zeroed(len)),
-            Memory::Spares(spares) => spares.buffer(len),
+            Memory::Recycled(recycled) => recycled.buffer(len),
         }
     }
 
-    /// Memory for blocks that none has.
+    /// Memory that no block uses.
     fn unused_bytes(&self) -> usize {
         match &self.memory {
             Memory::Pool(pool) => pool.free_bytes(),
-            Memory::Spares(spares) => spares.spare_bytes(),
+            Memory::Recycled(recycled) => recycled.unused_bytes(),
         }
     }
 
@@ -248,9 +250,8 @@ impl BlockCache {
         self.garbage_bytes.load(Ordering::Relaxed) > self.capacity_bytes / GARBAGE_SHARE
     }
 
-    /// Charges `bytes` of memory that is held beside the cache for as long as the reservation lives,
-    /// and evicts what they displace. Memory that is needed whatever the capacity is: a reservation
-    /// never fails.
+    /// Charges `bytes` of memory beside the cache while the reservation lives, and evicts what they
+    /// displace. Never fails: such memory is needed whatever the capacity is.
     pub(crate) fn reserve(self: &Arc<BlockCache>, bytes: usize) -> Reservation {
         let evicted = {
             let mut state = lock(&self.state);
@@ -264,8 +265,8 @@ impl BlockCache {
         Reservation { cache: Arc::clone(self), bytes }
     }
 
-    /// Makes room for `entry` and takes it in; `publish` fills its slot. Returns what was evicted,
-    /// for the caller to retire when it holds no lock.
+    /// Makes room for `entry` and takes it in; `publish` fills its slot. Returns the evicted
+    /// values. The caller retires them when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
@@ -285,8 +286,8 @@ impl BlockCache {
         self.take_leaving(&mut state)
     }
 
-    /// Turns what was evicted into garbage, when it is enough to be worth it, or is metadata.
-    fn take_leaving(self: &Arc<BlockCache>, state: &mut State) -> Option<Arc<Evicted>> {
+    /// Turns the evicted values into garbage, if they are enough to be worth it or hold metadata.
+    fn take_leaving(self: &Arc<BlockCache>, state: &mut CacheState) -> Option<Arc<Evicted>> {
         if state.leaving_bytes <= garbage_limit_bytes(self.capacity_bytes) && !state.metadata_leaves
         {
             return None;
@@ -299,87 +300,13 @@ impl BlockCache {
         Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, _entries: entries }))
     }
 
-    /// Sends garbage on its way. Hold no lock.
+    /// Retires evicted values. Hold no lock.
     fn retire(&self, evicted: Option<Arc<Evicted>>) {
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;
             sync::retire(evicted, bytes, garbage_limit_bytes(self.capacity_bytes));
         } else if self.has_much_garbage() {
             sync::collect();
-        }
-    }
-}
-
-impl State {
-    /// Evicts until `entry` fits into `room_bytes`. `false` when it cannot.
-    fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
-        let header = entry.header();
-        let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
-        if !may_evict || self.pinned_bytes > target_bytes {
-            return self.usage_bytes <= target_bytes;
-        }
-        let is_data = matches!(header.priority, Priority::Data);
-        let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
-        if is_data && data_bytes < room_bytes / DATA_SHARE {
-            let mut steps = METADATA_STEPS_FOR_DATA;
-            while self.usage_bytes > target_bytes {
-                let ring = &mut self.rings[Priority::Metadata as usize];
-                let Some(victim) = ring.next_unused(&mut steps) else { break };
-                self.evict(victim);
-            }
-        }
-        let evictable = [Priority::Data, Priority::Metadata];
-        self.evict_to(target_bytes, &evictable[..if is_data { 1 } else { 2 }]);
-        self.usage_bytes <= target_bytes
-    }
-
-    /// Evicts from the rings of `priorities`, one after another, until no more than `target_bytes` are
-    /// charged or they are empty.
-    fn evict_to(&mut self, target_bytes: usize, priorities: &[Priority]) {
-        for &priority in priorities {
-            while self.usage_bytes > target_bytes {
-                let Some(victim) = self.rings[priority as usize].sweep() else { break };
-                self.evict(victim);
-            }
-        }
-    }
-
-    fn evict(&mut self, victim: Arc<dyn Entry>) {
-        // SAFETY: `self` is what the mutex guards, and the victim came out of its ring just now.
-        unsafe { victim.empty_slot() };
-        self.uncharge(&*victim);
-        let header = victim.header();
-        self.metadata_leaves |= header.kind != BlockKind::Data;
-        self.leaving_bytes += header.charge_bytes;
-        self.leaving.push(victim);
-    }
-
-    fn add(&mut self, entry: Arc<dyn Entry>) {
-        let header = entry.header();
-        let kind = &mut self.by_kind[header.kind as usize];
-        kind.entries += 1;
-        kind.bytes += header.charge_bytes;
-        self.usage_bytes += header.charge_bytes;
-        if let Priority::Pinned = header.priority {
-            self.pinned_bytes += header.charge_bytes;
-        }
-        self.rings[header.priority as usize].push(entry);
-    }
-
-    /// Takes `entry` out of its ring.
-    fn remove(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
-        self.uncharge(entry);
-        self.rings[entry.header().priority as usize].take(entry)
-    }
-
-    fn uncharge(&mut self, entry: &dyn Entry) {
-        let header = entry.header();
-        let kind = &mut self.by_kind[header.kind as usize];
-        kind.entries -= 1;
-        kind.bytes -= header.charge_bytes;
-        self.usage_bytes -= header.charge_bytes;
-        if let Priority::Pinned = header.priority {
-            self.pinned_bytes -= header.charge_bytes;
         }
     }
 }

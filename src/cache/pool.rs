@@ -6,17 +6,17 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines, the first that is long enough in the slab that was used last, or in one
-//! after it. Freed runs join by themselves, since a bit knows no pieces. Pieces larger than a slab begin
-//! one and cover several.
+//! A piece is a run of lines: the first free run that is long enough, in the slab that was used
+//! last or in one after it. Freed runs join by themselves, since the bits know no pieces. A piece
+//! larger than a slab starts at one and covers several.
 //!
 //! Invariants:
-//! - A line whose bit is set belongs to one piece; nobody touches the others.
-//! - A slab that is not resident has no bit set. Empty slabs go back to the operating system, but one.
-//! - `free_bytes` are those of resident slabs that no piece has. The cache counts them against its
-//!   capacity: whatever holes pieces of different sizes leave, the memory stays bounded.
+//! - A line whose bit is set belongs to one piece. Nobody touches the others.
+//! - A slab that is not resident has no bit set. All empty slabs but one go back to the operating
+//!   system.
+//! - `free_bytes` is the memory of resident slabs that no piece has. The cache counts it against
+//!   its capacity: however large the holes between pieces are, the memory stays bounded.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
@@ -28,23 +28,22 @@ const SLAB_BYTES: usize = LARGE_PAGE_BYTES;
 const SLAB_LINES: usize = SLAB_BYTES / LINE_BYTES;
 const SLAB_WORDS: usize = SLAB_LINES / 64;
 
-/// Caches smaller than this have no pool. Their pages are few, and a partly used slab would be too
-/// large a part of them.
+/// Smaller caches have no pool: one partly used slab would be too large a part of them.
 const LEAST_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 
 /// See the module.
 pub(super) struct Pool {
     pages: LargePages,
     free_bytes: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
-struct State {
-    /// By their place in the reservation, up to the last that was ever resident.
+struct PoolState {
+    /// In the order of the reservation, up to the last that was ever resident.
     slabs: Vec<Slab>,
-    /// Where the last piece was found.
+    /// The slab of the last piece.
     current: usize,
-    /// Of all resident slabs.
+    /// In all resident slabs.
     free_lines: usize,
 }
 
@@ -53,19 +52,19 @@ struct Slab {
     free_lines: usize,
     /// No run of free lines is longer.
     longest: usize,
-    /// A bit for each line that a piece has.
+    /// A bit for each line, set if a piece has it.
     used: Box<[u64; SLAB_WORDS]>,
 }
 
 impl Pool {
-    /// A pool for a cache of `capacity_bytes`. `None` for a small one, and where the addresses are not
-    /// to be had.
+    /// A pool for a cache of `capacity_bytes`. `None` for a small one, and if the addresses cannot
+    /// be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
         if capacity_bytes < LEAST_CAPACITY_BYTES {
             return None;
         }
         let pages = LargePages::reserve(capacity_bytes)?;
-        let state = State { slabs: Vec::new(), current: 0, free_lines: 0 };
+        let state = PoolState { slabs: Vec::new(), current: 0, free_lines: 0 };
         Some(Arc::new(Pool { pages, free_bytes: AtomicUsize::new(0), state: Mutex::new(state) }))
     }
 
@@ -81,8 +80,8 @@ impl Pool {
         let line = state.take(bytes / LINE_BYTES, self.pages.bytes() / SLAB_BYTES)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
-        // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once until
-        // they are given back. They are initialised: the kernel made them zeros.
+        // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once
+        // until they are given back. They are initialised: the kernel made them zeros.
         unsafe {
             let start = self.pages.start().add(line * LINE_BYTES);
             Some(LineBuf::lent(start, len, Arc::<Pool>::clone(self)))
@@ -91,7 +90,8 @@ impl Pool {
 }
 
 impl LineLender for Pool {
-    unsafe fn take_back(&self, start: NonNull<u8>, bytes: usize) {
+    fn take_back(&self, buffer: LineBuf) {
+        let (start, bytes) = buffer.into_raw();
         let line = (start.addr().get() - self.pages.start().addr().get()) / LINE_BYTES;
         let mut state = lock(&self.state);
         state.give_back(line, bytes / LINE_BYTES, |slab| {
@@ -102,13 +102,13 @@ impl LineLender for Pool {
     }
 }
 
-impl State {
-    /// Bytes that are held for nothing, the bits included.
+impl PoolState {
+    /// Unused bytes, and the bits.
     fn free_bytes(&self) -> usize {
         self.free_lines * LINE_BYTES + self.slabs.len() * (SLAB_LINES / 8)
     }
 
-    /// Takes a run of `lines` lines in a reservation of `most_slabs`; answers its first one.
+    /// Takes a run of `lines` lines in a reservation of `most_slabs`. Answers its first line.
     fn take(&mut self, lines: usize, most_slabs: usize) -> Option<usize> {
         if lines > SLAB_LINES {
             return self.take_slabs(lines, most_slabs);
@@ -134,7 +134,7 @@ impl State {
         Some(i * SLAB_LINES)
     }
 
-    /// A piece of more than a slab, from the beginning of one.
+    /// Takes a piece larger than a slab. It starts at one.
     fn take_slabs(&mut self, lines: usize, most_slabs: usize) -> Option<usize> {
         let count = lines.div_ceil(SLAB_LINES);
         let first = self.new_slabs(count, most_slabs)?;
@@ -144,14 +144,14 @@ impl State {
         Some(first * SLAB_LINES)
     }
 
-    /// The first of `count` neighbouring slabs that were not resident and are now.
+    /// Makes `count` neighbouring slabs resident. Answers the first of them.
     fn new_slabs(&mut self, count: usize, most_slabs: usize) -> Option<usize> {
         let mut run = 0;
         let in_row = self.slabs.iter().position(|slab| {
             run = if slab.resident { 0 } else { run + 1 };
             run == count
         });
-        // The row may go on into slabs that never were.
+        // The last run may go on behind the slabs that were ever resident.
         let first = in_row.map_or(self.slabs.len() - run, |last| last + 1 - count);
         let end = first.checked_add(count).filter(|&end| end <= most_slabs)?;
         self.slabs.resize_with(end.max(self.slabs.len()), Slab::absent);
@@ -202,7 +202,7 @@ impl Slab {
         }
     }
 
-    /// The first run of `wanted` free lines; without one the length of the longest.
+    /// The first run of `wanted` free lines. If there is none, the length of the longest run.
     fn find(&self, wanted: usize) -> Result<usize, usize> {
         let (mut end, mut longest) = (0, 0);
         while end < SLAB_LINES {
@@ -216,7 +216,7 @@ impl Slab {
         Err(longest)
     }
 
-    /// The first line from `from` on that is used, or free; the number of lines if there is none.
+    /// The first line from `from` on that is used, or free. The number of lines if there is none.
     fn next(&self, from: usize, used: bool) -> usize {
         let flipped = if used { 0 } else { u64::MAX };
         let mut hidden = u64::MAX << (from % 64);
@@ -230,7 +230,7 @@ impl Slab {
         SLAB_LINES
     }
 
-    /// Makes free lines used ones, or used ones free.
+    /// Turns free lines into used ones, or used ones into free ones.
     fn flip(&mut self, first: usize, lines: usize) {
         let (mut at, end) = (first, first + lines);
         while at < end {
@@ -243,12 +243,10 @@ impl Slab {
 
 #[cfg(all(test, not(loom), target_os = "linux"))]
 mod tests {
-    use super::*;
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
 
-    fn random(seed: &mut u64, bound: usize) -> usize {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (*seed >> 33) as usize % bound
-    }
+    use super::*;
 
     fn state_bytes(pool: &Pool) -> usize {
         let state = lock(&pool.state);
@@ -265,15 +263,16 @@ mod tests {
     #[test]
     fn pieces_of_all_sizes_keep_their_bytes_and_leave_nothing_behind() {
         let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
-        let (mut pieces, mut seed, mut refused) = (Vec::<(LineBuf, u8)>::new(), 1, 0);
+        let mut rng = StdRng::seed_from_u64(1);
+        let (mut pieces, mut refused) = (Vec::<(LineBuf, u8)>::new(), 0);
         for round in 0..60_000usize {
             // Phases of growing and of shrinking.
-            let grows = random(&mut seed, 10) < if round / 10_000 % 2 == 0 { 8 } else { 2 };
+            let grows = rng.random_bool(if round / 10_000 % 2 == 0 { 0.8 } else { 0.2 });
             if grows || pieces.is_empty() {
-                let len = match random(&mut seed, 1000) {
-                    0 => random(&mut seed, 3 * SLAB_BYTES),
-                    1..10 => random(&mut seed, 300_000),
-                    _ => 3_900 + random(&mut seed, 400),
+                let len = match rng.random_range(0..1000) {
+                    0 => rng.random_range(0..3 * SLAB_BYTES),
+                    1..10 => rng.random_range(0..300_000),
+                    _ => rng.random_range(3_900..4_300),
                 };
                 let Some(mut piece) = pool.buffer(len) else {
                     refused += 1;
@@ -284,7 +283,7 @@ mod tests {
                 piece.fill(round as u8);
                 pieces.push((piece, round as u8));
             } else {
-                let (piece, byte) = pieces.swap_remove(random(&mut seed, pieces.len()));
+                let (piece, byte) = pieces.swap_remove(rng.random_range(0..pieces.len()));
                 assert!(piece.iter().all(|&found| found == byte));
             }
             let held: usize = pieces.iter().map(|(piece, _)| piece.memory_bytes()).sum();
@@ -303,8 +302,8 @@ mod tests {
     #[test]
     fn what_was_given_back_is_used_again() {
         let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
-        // As many as there is room for, then every second one goes and is taken again, twice as large
-        // where two neighbours went.
+        // As many as there is room for, then every second one goes and is taken again, twice as
+        // large where two neighbours went.
         let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();

@@ -1,13 +1,13 @@
 //! The clock: entries in a ring, a hand, and a bit that says "used since the hand last passed".
 //!
 //! ```text
-//!   places  [ a | b | – | c | d ]      – a hole, on the free list
-//!                 ▲ hand               the place it freed is filled next: a new entry
+//!   entries [ a | b | – | c | d ]      – a hole, on the free list
+//!                 ▲ hand               the hole it made last is filled next: a new entry
 //!                                      gets a whole turn before the hand meets it
 //! ```
 //!
-//! Not an LRU list, since a hit would have to write to a structure that all readers share. A hit
-//! here sets a bit in the entry, which the reader has in its hands anyway, when it is not yet set.
+//! Not an LRU list: there a hit writes to a structure that all readers share. Here a hit sets a bit
+//! in the entry, which the reader uses anyway, and only if the bit is not set.
 
 use std::sync::Arc;
 
@@ -16,15 +16,16 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{BlockKind, Priority};
 
-/// Entries that one search passes over because they were used. Beyond it the next one leaves,
-/// used or not, so that one miss never waits for a turn around a large ring.
+/// One search passes over so many used entries at most. Then the next one leaves, used or not: a
+/// miss never waits for a whole turn around a large ring.
 const MAX_SECOND_CHANCES: usize = 64;
 
-/// How many entries before the hand comes to one it and its slot are asked for.
+/// An entry is fetched when the hand is so many entries before it.
 const ENTRY_AHEAD: usize = 4;
+/// The same for its slot.
 const SLOT_AHEAD: usize = 2;
 
-/// Where the position of an entry that is in no ring would stand.
+/// The position of an entry that is in no ring.
 const NOWHERE: u32 = u32::MAX;
 
 /// What the cache knows of a value.
@@ -32,7 +33,7 @@ pub(super) struct Header {
     referenced: AtomicBool,
     pub kind: BlockKind,
     pub priority: Priority,
-    /// The place in its ring. Written under the cache's mutex.
+    /// The index in its ring. Written under the cache's mutex.
     position: AtomicU32,
     /// Heap bytes of the value and its bookkeeping.
     pub charge_bytes: usize,
@@ -65,8 +66,8 @@ impl Header {
         }
     }
 
-    /// Asks for a second chance. Writes only when the bit is not set, so a value in steady use
-    /// stays readable in every processor's cache.
+    /// Asks for a second chance. Writes only if the bit is not set: the line of a value in steady
+    /// use stays in every processor's cache.
     #[inline]
     pub fn mark_used(&self) {
         if !self.referenced.load(Ordering::Relaxed) {
@@ -92,27 +93,27 @@ impl Header {
 /// One ring. Guarded by the cache's mutex.
 #[derive(Default)]
 pub(super) struct Ring {
-    places: Vec<Option<Arc<dyn Entry>>>,
-    /// Holes in `places`; the last one is filled first.
+    entries: Vec<Option<Arc<dyn Entry>>>,
+    /// Holes in `entries`; the last one is filled first.
     free: Vec<u32>,
     hand: usize,
 }
 
 impl Ring {
-    /// Heap bytes that one entry may cost a ring, with vectors that have just doubled.
+    /// Heap bytes that one entry may cost a ring whose vectors have just doubled.
     pub const ENTRY_BYTES: usize = 2 * (size_of::<Option<Arc<dyn Entry>>>() + size_of::<u32>());
 
     fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.entries.len() - self.free.len()
     }
 
     pub fn push(&mut self, entry: Arc<dyn Entry>) {
         let position = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            (self.places.len() - 1) as u32
+            self.entries.push(None);
+            (self.entries.len() - 1) as u32
         });
         entry.header().position.store(position, Ordering::Relaxed);
-        self.places[position as usize] = Some(entry);
+        self.entries[position as usize] = Some(entry);
     }
 
     /// Takes out an entry that is in this ring.
@@ -142,7 +143,7 @@ impl Ring {
         while *steps > 0 {
             *steps -= 1;
             let position = self.advance();
-            let entry = self.places[position as usize].as_ref().expect("the hand skips holes");
+            let entry = self.entries[position as usize].as_ref().expect("the hand skips holes");
             if !entry.header().take_used() {
                 return Some(self.take_at(position));
             }
@@ -150,14 +151,14 @@ impl Ring {
         None
     }
 
-    /// Starts to fetch what the next sweeps will touch: entries that nobody touched for a whole turn, and
-    /// then their slots.
+    /// Starts to fetch what the next sweeps will touch: entries that nobody used for a whole turn,
+    /// and their slots.
     pub fn prefetch_next(&self) {
-        let place = |ahead: usize| self.places.get(self.hand + ahead).and_then(Option::as_ref);
-        if let Some(entry) = place(SLOT_AHEAD) {
+        let ahead = |count: usize| self.entries.get(self.hand + count).and_then(Option::as_ref);
+        if let Some(entry) = ahead(SLOT_AHEAD) {
             entry.prefetch_slot();
         }
-        if let Some(entry) = place(ENTRY_AHEAD) {
+        if let Some(entry) = ahead(ENTRY_AHEAD) {
             let start = Arc::as_ptr(entry).cast::<u8>();
             // The counts, and the header's last line.
             prefetch(start.wrapping_sub(2 * size_of::<usize>()));
@@ -165,22 +166,22 @@ impl Ring {
         }
     }
 
-    /// Moves the hand past the next entry and returns its place. The ring is not empty.
+    /// Moves the hand past the next entry and returns its index. The ring is not empty.
     fn advance(&mut self) -> u32 {
         loop {
-            if self.hand >= self.places.len() {
+            if self.hand >= self.entries.len() {
                 self.hand = 0;
             }
             let position = self.hand;
             self.hand += 1;
-            if self.places[position].is_some() {
+            if self.entries[position].is_some() {
                 return position as u32;
             }
         }
     }
 
     fn take_at(&mut self, position: u32) -> Arc<dyn Entry> {
-        let entry = self.places[position as usize].take().expect("the entry is in this ring");
+        let entry = self.entries[position as usize].take().expect("the entry is in this ring");
         self.free.push(position);
         entry
     }

@@ -1,8 +1,8 @@
 //! Slots: where a resident value is reached by one load, without a hash table, lock or fence.
 //!
-//! A [`Slots`] belongs to whatever the values belong to: a table has one for its filter and index,
-//! a parsed index one with a slot for each data block. It starts empty. [`Slots::get`] finds a
-//! resident; [`Slots::load`] makes one, once, however many threads miss at the same moment.
+//! A [`Slots`] belongs to the owner of its values: a table has one for its filter and its index, a
+//! parsed index has one with a slot for each data block. It starts empty. [`Slots::get`] finds a
+//! resident value. [`Slots::load`] loads one, once, however many threads miss at the same moment.
 //!
 //! ```text
 //!   Slots.array  [ null | pointer | null | ... ]
@@ -10,20 +10,20 @@
 //!                  Arc<Resident<T>> ── owned by a ring of the cache, later by the garbage
 //! ```
 //!
-//! Why a reader's pointer is good. It loaded the pointer from a slot under a guard, and:
-//! 1. a slot holds a pointer only while a ring of the cache owns a strong count of it;
-//! 2. eviction empties the slot and *retires* that count, so not before the guard is gone;
-//! 3. dropping the `Slots` takes the counts out of the rings and drops them at once, but needs the
+//! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
+//! 1. a slot holds a pointer only while a ring of the cache owns a strong count of the value;
+//! 2. eviction empties the slot and *retires* that count, so it is dropped after the guard;
+//! 3. dropping the `Slots` takes the counts out of the rings and drops them at once. It needs the
 //!    `Slots` to itself, and every borrowed [`Lease`] borrows it.
 //!
-//! An index that is evicted goes through the garbage like any other value; when it is dropped its
-//! own `Slots` goes, and with it the data blocks that were reached through it: a deleted file
-//! leaves nothing behind.
+//! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
+//! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
+//! behind.
 //!
-//! Why the cache may write to a slot. A resident names its slot by address, not through a count
-//! on the row: a value that a user keeps would keep the whole row. The address is followed only
-//! under the cache's mutex while a ring owns the resident, and `Slots::drop` takes its residents
-//! out of the rings under that mutex before the row is freed.
+//! Why the cache may write to a slot. A resident knows its slot by address. A count on the row
+//! would let a value that a user keeps keep the whole row. The cache follows the address only under
+//! its mutex and while a ring owns the resident. `Slots::drop` takes the residents out of the rings
+//! under that mutex before the row is freed.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -38,11 +38,11 @@ use crate::sync::{Guard, lock, pin};
 use super::ring::{Entry, Header, Ring};
 use super::{BlockCache, BlockKind, LOAD_STRIPES, Priority};
 
-/// Residents that dropping a `Slots` takes out under one hold of the cache's mutex.
+/// Dropping a `Slots` takes out so many residents each time it holds the cache's mutex.
 const REMOVED_AT_ONCE: usize = 64;
 
-/// A value that came through the cache. It lives as long as anyone holds it, also after eviction.
-/// What eviction reads stands together, beside the counts.
+/// A value that came through the cache. It lives as long as somebody holds it, also after eviction.
+/// The fields that eviction reads come first, beside the counts.
 #[repr(C)]
 pub(crate) struct Resident<T> {
     header: Header,
@@ -50,7 +50,7 @@ pub(crate) struct Resident<T> {
     value: T,
 }
 
-/// Where the pointer to a resident stands.
+/// The address of the slot that points to a resident.
 struct SlotAddress<T>(*const AtomicPtr<Resident<T>>);
 
 // SAFETY: the address is followed only as the module comment says, and what it leads to is atomic.
@@ -64,7 +64,8 @@ impl<T> Resident<T> {
         self.header.charge_bytes
     }
 
-    /// Whether the cache took it in when it was loaded. A value that does not fit is not kept.
+    /// Whether the cache took the value in when it was loaded. It does not if the value does not
+    /// fit.
     pub fn was_cached(&self) -> bool {
         self.header.was_cached()
     }
@@ -105,7 +106,8 @@ unsafe impl<T: StableBytes> StableBytes for Resident<T> {
 /// A resident in use: borrowed under a guard, or owned because it was just loaded.
 pub(crate) struct Lease<'g, T> {
     pointer: NonNull<Resident<T>>,
-    /// Keeps `pointer` alive where no guard does. Beside the pointer, so that `deref` need not ask.
+    /// Keeps `pointer` alive if no guard does. The pointer is a field of its own, so that `deref`
+    /// need not branch.
     owned: Option<Arc<Resident<T>>>,
     _guard: PhantomData<&'g Guard>,
 }
@@ -134,8 +136,8 @@ impl<T> Lease<'_, T> {
         match &self.owned {
             Some(resident) => Arc::clone(resident),
             // SAFETY: the pointer came from a slot, hence from `Arc::into_raw`'s equal
-            // `Arc::as_ptr`, and the count is above 0 while the guard is held; the count added
-            // here belongs to the new `Arc`.
+            // `Arc::as_ptr`, and the count is above 0 while the guard is held; the count added here
+            // belongs to the new `Arc`.
             None => unsafe {
                 Arc::increment_strong_count(self.pointer.as_ptr());
                 Arc::from_raw(self.pointer.as_ptr())
@@ -155,8 +157,8 @@ impl<T> Deref for Lease<'_, T> {
 
 /// A fixed row of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Send + Sync + 'static> {
-    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving one
-    /// claims it for the mover alone, and residents hold addresses into it.
+    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving a
+    /// box asserts that nobody else points into it, and residents do.
     array: Arc<[AtomicPtr<Resident<T>>]>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
@@ -164,8 +166,8 @@ pub(crate) struct Slots<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
-    /// `count` empty slots for values of one kind. Those of a `pinned` row are never evicted, but
-    /// charged. Whoever holds the row charges [`Slots::heap_bytes`] for it.
+    /// `count` empty slots for values of one kind. The values of a `pinned` row are charged, but
+    /// never evicted. The owner of the row charges [`Slots::heap_bytes`] for it.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
         let priority = match kind {
             _ if pinned => Priority::Pinned,
@@ -180,7 +182,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         }
     }
 
-    /// Heap bytes of a row of `count` slots, itself excluded.
+    /// Heap bytes of a row of `count` slots, without the `Slots` itself.
     pub const fn heap_bytes(count: usize) -> usize {
         2 * size_of::<usize>() + count * size_of::<AtomicPtr<T>>()
     }
@@ -190,22 +192,29 @@ impl<T: Send + Sync + 'static> Slots<T> {
         self.array.len()
     }
 
-    /// The resident in slot `i`, if there is one. One load, and a write only when the resident was
-    /// not used for a while.
+    /// The resident in slot `i`, if there is one. One load; a write only if the resident was not
+    /// used since the hand passed it.
     #[inline]
     pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, T>> {
-        let pointer = NonNull::from(self.borrow(i, guard)?);
+        let pointer = self.pointer(i, guard)?;
         Some(Lease { pointer, owned: None, _guard: PhantomData })
     }
 
     /// As [`Slots::get`], as a plain reference.
     #[inline]
-    pub fn borrow<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<&'g Resident<T>> {
+    pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<T>> {
+        // SAFETY: alive for as long as the guard is held and the row exists (module comment).
+        self.pointer(i, guard).map(|pointer| unsafe { pointer.as_ref() })
+    }
+
+    /// The pointer in slot `i`, whose resident is marked as used. Not made from a reference to the
+    /// resident: that would not reach the counts beside it.
+    #[inline(always)]
+    fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = NonNull::new(self.array[i].load(Ordering::Acquire))?;
         // SAFETY: alive for as long as the guard is held and the row exists (module comment).
-        let resident = unsafe { pointer.as_ref() };
-        resident.header.mark_used();
-        Some(resident)
+        unsafe { pointer.as_ref() }.header.mark_used();
+        Some(pointer)
     }
 
     /// Starts to fetch slot `i` itself.
@@ -214,8 +223,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         prefetch(&raw const self.array[i]);
     }
 
-    /// Starts to fetch all of the resident in slot `i` and its counts, whose memory behind it
-    /// excluded.
+    /// Starts to fetch the resident in slot `i` and its counts. Not the memory that it points to.
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
         let resident = self.array[i].load(Ordering::Relaxed).cast::<u8>();
@@ -226,12 +234,11 @@ impl<T: Send + Sync + 'static> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
     }
 
-    /// Fills slot `i` from `read`, which returns the value and the heap bytes it owns. When
-    /// another thread is filling it, waits and uses that thread's value. A value that does not fit
-    /// into the cache is returned and not kept; an error leaves the slot empty.
+    /// Fills slot `i` from `read`, which returns the value and the heap bytes it owns. If another
+    /// thread is filling the slot, waits for it and uses its value. A value that does not fit into
+    /// the cache is returned and not kept. An error leaves the slot empty.
     ///
-    /// `read` must not load through the same cache: it runs under a lock that stands for many
-    /// slots.
+    /// `read` must not load through the same cache: it runs under a lock that many slots share.
     pub fn load<E>(
         &self,
         i: usize,
@@ -263,7 +270,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         Resident { header, slot: SlotAddress(&raw const self.array[i]), value }
     }
 
-    /// The lock for slot `i`. Different rows use different locks for equal slots.
+    /// The load lock of slot `i`. Equal slots of different rows use different locks.
     fn stripe(&self, i: usize) -> usize {
         // Models must repeat themselves exactly, and addresses do not.
         let row = if cfg!(loom) { 0 } else { self.array.as_ptr().addr() as u64 };

@@ -1,8 +1,12 @@
-//! The contract of cache and slots, with values that know whether they are alive.
+//! The contract of cache and slots, with values that know whether they are alive. One file, since
+//! all tests use the values made at its head.
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
 use std::thread;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::sync::{collect, pin};
@@ -344,16 +348,14 @@ fn an_evicted_index_takes_its_data_blocks_along() {
 fn threads_that_read_load_evict_and_close_meet_only_live_values() {
     const CAPACITY: usize = 200_000;
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
-    let rounds = if cfg!(miri) { 100 } else { 30_000 };
+    let rounds = if cfg!(miri) { 20 } else { 30_000 };
     let indexes: Slots<Index> = Slots::new(&cache, 8, BlockKind::Index, false);
     let filters = filters(&cache, 8);
-    let worker = |seed: usize| {
-        let mut random = seed;
+    let worker = |seed: u64| {
+        let mut rng = StdRng::seed_from_u64(seed);
         let mut kept = None;
         for _ in 0..rounds {
-            // Knuth's MMIX generator; its high bits are good enough here.
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let (table, block) = (random >> 33 & 7, random >> 36 & 31);
+            let (table, block) = (rng.random_range(0..8), rng.random_range(0..32));
             let guard = pin();
             if filters.get(table, &guard).is_none_or(|filter| filter.id != table) {
                 disk.load(&filters, table, 12_000);
@@ -372,7 +374,7 @@ fn threads_that_read_load_evict_and_close_meet_only_live_values() {
                 None => assert_eq!(disk.load(&index.data, block, 4000).id, block),
             }
             assert!(kept.as_ref().is_none_or(|kept| kept.id < 32));
-            if random >> 40 & 1023 == 0 {
+            if rng.random_range(0..1024) == 0 {
                 // A table is opened, used and closed.
                 let short_lived = data(&cache, 32);
                 disk.load(&short_lived, block, 3000);

@@ -1,17 +1,35 @@
-//! Compaction: merging tables downward so that a lookup meets few of them.
+//! Compaction: merging tables downward, so that a lookup meets few of them.
 //!
-//! - [`pick`]: which tables, a pure function of what the tree holds;
-//! - [`aside`]: which of them damaged ones keep from moving;
-//! - [`retain`]: which entries survive, a pure function of the snapshots;
-//! - [`ranges`]: which of them range deletions drop, and what is left of these;
-//! - [`split`]: where a large one is cut, so that several threads share it;
-//! - [`run`]: the merge itself, from open tables to new ones.
+//! Read in this order:
+//!
+//! - [`targets`]: how large each level may be, and how far the tree is from that;
+//! - [`pick`]: which compaction is due next;
+//! - [`plan`]: what one compaction merges, and where its output may lie;
+//! - [`tiny`]: small neighbours that become one table;
+//! - [`damaged`]: what damaged files keep from moving;
+//! - [`split`]: where a large compaction is cut, so that several threads share it;
+//! - [`run`]: the merge itself, from open tables to new ones;
+//! - [`retain`]: which entries survive it;
+//! - [`ranges`]: which of them range deletions drop, and what is left of these.
+//!
+//! All but [`run`] are pure functions of what the tree holds.
 
-pub(crate) mod aside;
-pub(crate) mod pick;
+mod damaged;
+#[cfg(test)]
+mod fixtures;
+mod pick;
+mod plan;
 mod ranges;
-pub(crate) mod retain;
+mod retain;
 pub(crate) mod run;
 pub(crate) mod split;
+mod targets;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod tiny;
+
+pub(crate) use pick::{pick, without_held_up};
+pub(crate) use plan::{Plan, Unavailable, plan_files, plan_level_0, plan_neighbours};
+pub(crate) use targets::{
+    LAST_LEVEL, TreeShape, debt_bytes, level_bytes, level_targets, next_level,
+};

@@ -1,19 +1,20 @@
 //! Range deletions in a compaction: what they drop, and what is left of them.
 //!
-//! As for versions of a key ([`super::retain`]), snapshots cut the sequence numbers into stripes. A
-//! range deletion drops the older entries of its own stripe: no reader sees one without the other.
-//! Of the range deletions that hold a key, each stripe needs the newest.
+//! Snapshots cut the sequence numbers into stripes, as for versions of a key ([`super::retain`]). A
+//! range deletion drops the older entries of its own stripe: no reader sees them without it. Each
+//! stripe keeps only the newest range deletion that covers a key.
 //!
 //! ```text
 //!   sequence          1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7
 //!   range deletions     2       5   7     9
-//!   dropped entries   1         4 5 6     8         those before the range deletion of their stripe
-//!   kept ranges         2           7     9         2 only if something older lies deeper
+//!   dropped entries   1         4 5 6     8         older than the range deletion of their stripe
+//!   kept ranges         2           7     9         2 only if a deeper level holds older entries
 //! ```
 //!
-//! Survivors are cut where the outputs are, so that a file's range deletions lie within its range.
-//! One goes as a tombstone does: it lies in the oldest stripe and no level below the output has
-//! anything in its range. What it hid in the inputs went in the same merge.
+//! Surviving range deletions are cut at the ends of the outputs, so that those of a file lie within
+//! its range. A range deletion goes as a tombstone does: if it lies in the oldest stripe and no
+//! level below the output holds anything in its range. The same merge drops what it hid in the
+//! inputs.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(crate) struct Ranges<'a> {
     output_level: usize,
 }
 
-/// A range to be written, with the sequence numbers of its deletions, newest first.
+/// A range that survives, with the sequence numbers of its deletions, newest first.
 #[derive(Debug, PartialEq, Eq)]
 struct Kept<'a> {
     begin: &'a [u8],
@@ -51,15 +52,15 @@ impl<'a> Ranges<'a> {
         Ranges { set, snapshots, version, output_level }
     }
 
-    /// Whether a range deletion hides this entry from everybody.
+    /// Whether a range deletion hides this entry from every reader.
     #[inline]
     pub fn drops(&self, internal_key: &[u8]) -> bool {
         let sequence = key::sequence(internal_key);
         !self.set.is_empty() && self.covering(user_key(internal_key), sequence) > sequence
     }
 
-    /// Whether one range deletion hides all of a file from everybody, its own range deletions
-    /// included: then it need not be read.
+    /// Whether one range deletion hides all of a file from every reader, its own range deletions
+    /// included. Such a file need not be read.
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);
@@ -67,20 +68,20 @@ impl<'a> Ranges<'a> {
         {
             return false;
         }
-        // The same answer for all its keys, when they lie in one fragment.
+        // If the keys lie in one fragment, the answer for the first holds for all.
         let end = self.set.fragment_at(first, MAX_SEQUENCE).end;
         end.is_some_and(|end| key::ends_before(&meta.largest, end))
     }
 
-    /// The newest range deletion that holds the key, of those in the stripe of `sequence` or older.
+    /// The newest range deletion that covers the key, in the stripe of `sequence` or an older one.
     fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         let next = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
         let stripe_end = self.snapshots.get(next).copied().unwrap_or(MAX_SEQUENCE);
         self.set.covering(user_key, stripe_end)
     }
 
-    /// What a table of the user keys from `lower` to before `upper` (`None`: open) must delete, in
-    /// the order of internal keys.
+    /// The range deletions of an output with the user keys from `lower` to before `upper` (`None`:
+    /// open), in the order of internal keys.
     pub fn survivors<'r>(
         &'r self,
         lower: Option<&'r [u8]>,
@@ -125,7 +126,7 @@ impl<'a> Ranges<'a> {
         }
     }
 
-    /// Whether a level under the output has anything in the range.
+    /// Whether a level below the output holds anything in the range.
     fn is_below(&self, begin: &[u8], end: &[u8]) -> bool {
         (self.output_level + 1..LEVELS)
             .any(|level| !self.version.overlapping_range(level, Some(begin), Some(end)).is_empty())

@@ -1,7 +1,7 @@
 //! Which entries a compaction keeps.
 //!
-//! Snapshots cut the sequence numbers into *stripes*: two versions of a key in one stripe look the
-//! same to every reader but for the newer one, which hides the older.
+//! Snapshots cut the sequence numbers into *stripes*. Every reader sees all versions of a stripe or
+//! none, so the newest version of a key in each stripe hides the others.
 //!
 //! ```text
 //!   sequence   1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7
@@ -10,8 +10,8 @@
 //!   kept         3         6       9
 //! ```
 //!
-//! A tombstone goes when nothing older than it is left to hide: it lies in the oldest stripe and no
-//! level below the output holds the key.
+//! A tombstone goes when it has nothing left to hide: it lies in the oldest stripe, and no level
+//! below the output holds the key.
 
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};
@@ -34,8 +34,8 @@ impl Retention {
         self.snapshots.partition_point(|&snapshot| snapshot < sequence)
     }
 
-    /// Whether the next entry, in internal-key order, must be written. `is_below` tells whether a
-    /// level under the output may hold the user key; it is asked for tombstones only.
+    /// Whether the next entry, in internal-key order, must be written. `is_below` says whether a
+    /// level below the output may hold the user key. It is asked for tombstones only.
     pub fn keeps(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> bool {
         let user_key = key::user_key(internal_key);
         let stripe = self.stripe(key::sequence(internal_key));

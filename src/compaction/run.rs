@@ -1,24 +1,29 @@
 //! The merge of one compaction: entries of all inputs in order, survivors to new tables.
 //!
-//! Outputs are cut at the target size, and earlier where one would overlap too much of the level
-//! after it or where a file of that level ends, but never between two versions of a user key: a
-//! level holds a user key in one file. A table's range deletions reach to the first key of the next
-//! one at most. A plan's fences are cut at, too.
+//! An output ends at the target size. It ends earlier
+//!
+//! - before it overlaps too much of the level after it (the *grandparents* of the inputs),
+//! - at the end of a grandparent, if it is full enough by then,
+//! - at each fence of the plan.
+//!
+//! It never ends between two versions of a user key: a level holds a user key in one file. Its
+//! range deletions are cut at the first key of the next output.
 //!
 //! A large compaction is split by key range ([`split`](super::split)) over several threads. Each
-//! part is a merge of its own; all their tables are handed over together, or none: the first part
-//! that fails stops the others, and what they wrote is deleted.
+//! part is a merge of its own. The tables of all parts are handed over together, or none is: the
+//! first part that fails stops the others, and all their tables are deleted.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use super::pick::{Plan, Shape, max_grandparent_bytes};
+use super::plan::Plan;
 use super::ranges::Ranges;
 use super::retain::Retention;
 use super::split;
 use super::split::KeyRange;
+use super::targets::{TreeShape, max_grandparent_bytes};
 use crate::cursor::Cursor;
 use crate::cursor::merging::MergingCursor;
 use crate::encoding::key;
@@ -33,24 +38,26 @@ use crate::version::{
 pub(crate) struct Job<'a> {
     pub store: &'a TableStore,
     pub version: &'a Version,
-    pub shape: &'a Shape,
+    pub shape: &'a TreeShape,
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
     pub filter: FilterSpec,
     /// Set when the database closes: the job stops and leaves nothing behind.
     pub cancelled: &'a AtomicBool,
-    /// Into about how many parts to split it, each on a thread of its own.
+    /// About how many parts to split it into. Each gets a thread.
     pub parts: usize,
 }
 
-/// What a finished compaction hands over: synced tables whose names are not durable yet.
+/// What a finished compaction hands over.
 pub(crate) struct Outcome {
+    /// Synced tables. Their names are not durable yet.
     pub outputs: Vec<Arc<TableFile>>,
     pub bytes_written: u64,
-    /// Into how many parts it was split.
+    /// How many parts it was split into.
     pub parts: usize,
 }
 
+/// Merges the files of `plan`. On an error it leaves no table behind.
 pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let (mut inputs, mut output_inputs) = input_files(job.version, plan);
     let all = inputs.iter().chain(&output_inputs);
@@ -74,12 +81,12 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let parts = in_parallel(&ranges, run_part);
     let outputs: Vec<_> = parts.iter().flat_map(|part| &part.tables).cloned().collect();
     let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| match first {
-        // What stopped because another part failed says so; the reason is elsewhere.
+        // A part that was stopped by another's failure answers `Closed`: look for the reason.
         Ok(()) | Err(Error::Closed) if other.is_err() => other,
         _ => first,
     });
     if let Some(Err(error)) = merged {
-        // Nobody will list these tables: they go when the handles do.
+        // No version will list these tables: each file goes with its handle.
         outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
         return Err(error);
     }
@@ -90,13 +97,13 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     })
 }
 
-/// What became of one part: its finished tables, also when it failed.
+/// The result of one part: its finished tables, also if it failed.
 struct Part {
     tables: Vec<Arc<TableFile>>,
     merged: Result<()>,
 }
 
-/// Works through `ranges` with as many threads; the results in their order.
+/// Runs each range on a thread of its own. Answers the results in the order of `ranges`.
 fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
     let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
@@ -111,7 +118,7 @@ fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) 
     thread::scope(|scope| {
         for _ in 1..ranges.len() {
             let thread = thread::Builder::new().name("maypole-part".into());
-            // A thread that cannot be had leaves its part to the others.
+            // If the thread cannot be started, the others take its part.
             let _ = thread.spawn_scoped(scope, work);
         }
         work();
@@ -119,7 +126,7 @@ fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) 
     parts.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-/// The files of the plan: those of its level, and those of its output level.
+/// The files of the plan's level, and those of its output level.
 fn input_files(version: &Version, plan: &Plan) -> (Vec<Arc<TableFile>>, Vec<Arc<TableFile>>) {
     let files = |level: usize, numbers: &[u64]| -> Vec<Arc<TableFile>> {
         let numbers: HashSet<u64> = numbers.iter().copied().collect();
@@ -174,9 +181,9 @@ fn merge(
     Ok(())
 }
 
-/// Answers, for ascending user keys, whether a level under the output may hold one.
+/// Whether a level below the output may hold a user key. Asked with ascending keys.
 struct Below<'a> {
-    /// The files of each deeper level, and the first that does not end before the last key.
+    /// The files of each deeper level, and the index of the first that may hold the next key.
     levels: Vec<(&'a [Arc<TableFile>], usize)>,
 }
 
@@ -201,19 +208,19 @@ struct Outputs<'a> {
     job: &'a Job<'a>,
     output_level: usize,
     deleted: &'a Ranges<'a>,
-    /// Where the current table's share of the range deletions begins; `None`: with the first.
+    /// Where the current table's part of the range deletions starts. `None`: at the first one.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,
     last_user_key: Vec<u8>,
-    /// The level after the output level, the next of its files, and how many bytes of it the
-    /// current table overlaps.
+    /// The files of the level after the output level.
     grandparents: &'a [Arc<TableFile>],
     next_grandparent: usize,
+    /// Bytes of the grandparents that the current table has passed.
     overlapped_bytes: u64,
-    /// How many of its files ended while the current table was being written.
+    /// How many grandparents ended while the current table was being written.
     crossed: usize,
-    /// Where the plan cuts tables; those that were not passed yet.
+    /// The plan's fences that lie ahead.
     fences: &'a [Vec<u8>],
 }
 
@@ -261,7 +268,7 @@ impl<'a> Outputs<'a> {
         table.add(internal_key, value)
     }
 
-    /// Cuts at the fences that lie behind the current table.
+    /// Cuts at the fences that the next key has passed.
     fn pass_fences(&mut self, is_passed: impl Fn(&[u8]) -> bool) -> Result<()> {
         while let Some((fence, rest)) = self.fences.split_first()
             && is_passed(fence)
@@ -290,8 +297,7 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Whether the next key goes to another table. `crossed_before`: how many grandparents ended
-    /// before the last key.
+    /// Whether the next key goes to another table. `crossed_before`: `crossed` at the last key.
     fn is_full(&self, crossed_before: usize) -> bool {
         let Some(table) = &self.current else { return false };
         let table_bytes = self.job.shape.table_bytes;
@@ -302,7 +308,8 @@ impl<'a> Outputs<'a> {
                 && bytes >= table_bytes / 100 * early_cut_percent(crossed_before))
     }
 
-    /// Finishes the current table, with the range deletions before `upper`, if there is either.
+    /// Finishes the current table with the range deletions before `upper`. They alone make a table
+    /// too.
     fn cut(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.overlapped_bytes = 0;
         self.crossed = 0;
@@ -322,10 +329,9 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// How full, in percent, a table must be to be cut where a grandparent ends: then neither half of
-/// that file is rewritten for a table that only touches it. The more such places a table has come
-/// by, the sooner the next comes, so the longer it may wait for it. (The rule, with its numbers, is
-/// RocksDB's.)
+/// How full, in percent, a table must be to be cut at the end of a grandparent. Such a cut saves a
+/// later rewrite of a file that the table would only touch. The more boundaries were crossed, the
+/// denser they are: waiting for the next one is cheap. (The rule and its numbers are RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)
 }

@@ -6,10 +6,10 @@
 //!   parts    [ …      ) [ …   ) [ …  ]         about as many bytes in each
 //! ```
 //!
-//! Anchors come from the files' indexes, so no data is read for them. A cut is a user key, the first
-//! of its part: the versions of one key are never parted.
+//! Anchors come from the files' indexes, so no data block is read. A cut is a user key, the first
+//! of its part. So all versions of a key are in one part.
 //!
-//! What is absent: threads.
+//! Absent: threads.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::error::Result;
 use crate::sync::pin;
 use crate::version::TableFile;
 
-/// Anchors a file gives at most. RocksDB takes as many (`ApproximateKeyAnchors`).
+/// A file gives at most so many anchors, as in RocksDB (`ApproximateKeyAnchors`).
 const FILE_ANCHORS: usize = 128;
 
-/// The user keys of one part: from `lower` to before `upper`, where they are given.
+/// The user keys of one part: from `lower` to before `upper`. `None`: open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct KeyRange<'a> {
     pub lower: Option<&'a [u8]>,
@@ -34,13 +34,13 @@ struct Anchor {
     bytes: u64,
 }
 
-/// Into how many parts a compaction of `input_bytes` is worth splitting: each should fill a table.
+/// How many parts a compaction of `input_bytes` is worth: each should fill a table.
 pub(crate) fn part_count(input_bytes: u64, table_bytes: u64, threads: usize) -> usize {
     (input_bytes / table_bytes.max(1)).clamp(1, threads.max(1) as u64) as usize
 }
 
-/// The user keys at which to cut `files` into about `parts` pieces of equal size, ascending; fewer
-/// where the keys allow no more.
+/// The user keys that cut `files` into about `parts` pieces of equal size, ascending. Fewer if the
+/// keys allow no more.
 pub(crate) fn cuts<'a>(
     files: impl Iterator<Item = &'a Arc<TableFile>>,
     parts: usize,

@@ -1,4 +1,5 @@
-//! Compactions over real tables in memory.
+//! Compactions over real tables in memory. One file, since all tests share the trees made at its
+//! head.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::pick::{Held, Plan, Shape, plan};
 use super::run::{Job, Outcome, run};
+use super::{Plan, TreeShape, Unavailable, plan_files};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::encoding::key;
@@ -27,8 +28,12 @@ use crate::version::{
 
 const DIR: &str = "/db";
 
-const SHAPE: Shape =
-    Shape { l0_trigger: 4, level_base_bytes: 1 << 20, level_multiplier: 10, table_bytes: 8 << 10 };
+const SHAPE: TreeShape = TreeShape {
+    l0_trigger: 4,
+    level_base_bytes: 1 << 20,
+    level_multiplier: 10,
+    table_bytes: 8 << 10,
+};
 
 fn store(fs: Arc<dyn Fs>) -> TableStore {
     fs.create_dir_all(Path::new(DIR)).unwrap();
@@ -52,7 +57,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
         },
         creator: Creator::of_lone_table(),
         next_file: AtomicU64::new(1),
-        departed: Arc::default(),
+        obsolete: Arc::default(),
     }
 }
 
@@ -99,7 +104,7 @@ fn version(store: &TableStore) -> Version {
 fn whole_plan(version: &Version) -> Plan {
     let metas = version.metas();
     let inputs = metas[0].iter().map(|file| file.number).collect();
-    plan(&metas, 0, 6, inputs, &SHAPE, &Default::default()).unwrap()
+    plan_files(&metas, 0, 6, inputs, &SHAPE, &Default::default()).unwrap()
 }
 
 fn job_without_filter<'a>(
@@ -254,7 +259,7 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     let version = Version::default().apply(&edit, &opened);
     let metas = version.metas();
     let inputs = metas[0].iter().map(|file| file.number).collect();
-    let plan = plan(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
+    let plan = plan_files(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
     let cancelled = AtomicBool::new(false);
     let job = job_without_filter(&store, &version, &cancelled, 1);
     let outputs = run(&job, &plan).unwrap().outputs;
@@ -269,8 +274,8 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     assert_eq!(small.count(), 0, "a table was cut far too early");
 }
 
-/// What lies above a damaged file is cut where that begins and ends: range deletions too, which
-/// would hold up what lies beside it.
+/// Outputs above a damaged file are cut at its bounds. So are range deletions: otherwise they would
+/// hold up what lies beside it.
 #[test]
 fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     for seed in 0..6 {
@@ -279,10 +284,11 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
         let metas = version.metas();
         let damaged = metas[6][1];
         let first = key::user_key(&damaged.smallest);
-        let held = Held { damaged: [damaged.number].into(), ..Held::default() };
+        let unavailable =
+            Unavailable { damaged: [damaged.number].into(), ..Unavailable::default() };
         let inputs = metas[0].iter().map(|file| file.number).collect();
-        let shape = Shape { table_bytes: 1 << 20, ..SHAPE };
-        let plan = plan(&metas, 0, 5, inputs, &shape, &held).unwrap();
+        let shape = TreeShape { table_bytes: 1 << 20, ..SHAPE };
+        let plan = plan_files(&metas, 0, 5, inputs, &shape, &unavailable).unwrap();
         assert_eq!(plan.fences.len(), 2);
         for parts in [1, 3] {
             let cancelled = AtomicBool::new(false);
@@ -345,8 +351,8 @@ fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     values.map(|(key, (_, _, value))| (key, value)).collect()
 }
 
-/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, also two that
-/// hold nothing else. Answers the last sequence number too.
+/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, also two
+/// that hold nothing else. Answers the last sequence number too.
 fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), HashMap::new());
@@ -407,12 +413,12 @@ fn assert_files_hold_their_ranges(version: &Version) {
     }
     for files in &version.levels[1..] {
         let mut pairs = files.windows(2);
-        assert!(pairs.all(|pair| pair[1].meta.begins_behind(&pair[0].meta.largest)));
+        assert!(pairs.all(|pair| pair[1].meta.starts_after(&pair[0].meta.largest)));
     }
 }
 
-/// Level 0 into 5, then each file of 5 into 6, with snapshots and without: whatever range deletions
-/// drop, and wherever they are cut, every reader sees what it saw.
+/// Compacts level 0 into 5, then each file of 5 into 6, with snapshots and without. Whatever range
+/// deletions drop, and wherever they are cut, every reader sees what it saw before.
 #[test]
 fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
     let (mut dropped, mut kept) = (0, 0);
@@ -439,8 +445,9 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
             };
             let metas = version.metas();
             let target = if level == 0 { 5 } else { 6 };
-            let shape = Shape { table_bytes: 1 << 10, ..SHAPE };
-            let plan = plan(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
+            let shape = TreeShape { table_bytes: 1 << 10, ..SHAPE };
+            let plan =
+                plan_files(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
             let cancelled = AtomicBool::new(false);
             let job = Job {
                 store: &store,

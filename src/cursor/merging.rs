@@ -5,15 +5,16 @@
 //!   heap        the other sources that stand on an entry, nearest on top
 //! ```
 //!
-//! The source that is being read stays outside the heap, so a step that does not change sources
-//! costs one comparison, against the top of the heap. In a settled tree nearly every step is one.
+//! The current source stays outside the heap. So a step within one source costs one comparison, with
+//! the top of the heap. In a settled tree nearly every step is such a step.
 //!
-//! Sources must hold distinct internal keys; where two are equal, the source given first goes
-//! first. Going backward the order is reversed and every source stands before the current key.
+//! Sources must hold distinct internal keys; if two are equal, the source given first goes first.
+//! Backward the order is reversed, and every other source stands before the current key.
 
 use std::cmp::Ordering;
 
 use super::{Cursor, Fetch, Step};
+use crate::encoding::bytes::compare_words;
 use crate::encoding::key;
 use crate::error::Result;
 use crate::slice::Slice;
@@ -24,7 +25,7 @@ enum Direction {
     Backward,
 }
 
-/// An index that no source has, so that looking one up is the only check.
+/// An index that no source has: the lookup itself is the check.
 const NO_SOURCE: usize = usize::MAX;
 
 pub(crate) struct MergingCursor<C> {
@@ -34,8 +35,8 @@ pub(crate) struct MergingCursor<C> {
     /// Indices of the other valid sources, a binary heap in the order of `direction`.
     heap: Vec<usize>,
     direction: Direction,
-    /// Going forward: whether the top of the heap is known to have another user key than the
-    /// current entry.
+    /// Forward: whether the top of the heap is known to have another user key than the current
+    /// entry.
     is_alone: bool,
 }
 
@@ -115,7 +116,7 @@ impl<C: Cursor> MergingCursor<C> {
 
     fn compare_to_top(&mut self, current: usize, top: usize) {
         let (key, top_key) = (self.sources[current].key(), self.sources[top].key());
-        let user_keys = key::compare_words(key::user_key(top_key), key::user_key(key));
+        let user_keys = compare_words(key::user_key(top_key), key::user_key(key));
         self.is_alone = user_keys != Ordering::Equal && self.direction == Direction::Forward;
         let order = user_keys.then_with(|| key::trailer(key).cmp(&key::trailer(top_key)));
         if self.is_before(order.then(top.cmp(&current))) {
@@ -142,8 +143,8 @@ impl<C: Cursor> MergingCursor<C> {
             }
         }
         self.gather(direction);
-        // `gather` put the entry we stood on in front: it is the first at or after `target` going
-        // forward and, since all others now stand before it, the last going backward.
+        // `gather` has put the current entry in front. Forward it is the first at or after `target`;
+        // backward it is the last, since all others now stand before it.
         Ok(())
     }
 
@@ -165,9 +166,9 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Leaves out entries on the way: the sources that `may_skip` allows and that stand before the
-    /// internal key `target` go to it, or, when the walk goes backward, those that stand at or after
-    /// `target` to the last entry before it.
+    /// Skips entries in the sources that `may_skip` allows. Forward, those that stand before the
+    /// internal key `target` go to it. Backward, those that stand at or after `target` go to the last
+    /// entry before it.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =
@@ -232,8 +233,7 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
         self.advance(Direction::Forward)
     }
 
-    /// The entry after the current one is its source's next, or the top of the heap, which must be
-    /// known to have another key.
+    /// A step within the current source: the top of the heap must be known to have another key.
     #[inline(always)]
     fn step(&mut self) -> Option<Step> {
         let current = self.current;

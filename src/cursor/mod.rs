@@ -1,9 +1,7 @@
-//! The one way to walk sorted entries, at every level of the store: a memtable, a block, a table,
-//! a merge of many of them.
+//! [`Cursor`]: the one way to walk sorted entries. Memtables, blocks, tables and merges of them have it.
 //!
 //! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until it moves. It stands on
-//! an entry or on none ([`Cursor::valid`]). Keys are internal keys. After an error a cursor stands
-//! on no entry.
+//! an entry or on none ([`Cursor::valid`]); after an error on none. Keys are internal keys.
 
 pub(crate) mod merging;
 
@@ -12,7 +10,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor stands on an entry. Everything below needs that, but the seeks.
+    /// Whether the cursor stands on an entry. All methods but the seeks need that.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;
@@ -22,9 +20,9 @@ pub(crate) trait Cursor {
     /// To the first entry at or after the internal key `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
-    /// Starts to fetch what [`Cursor::seek`] to the same target will read, which must come next.
-    /// Who seeks with many cursors asks all of them for each part in turn, so that their trips to
-    /// memory overlap.
+    /// Prefetches what [`Cursor::seek`] to the same target will read; that seek must come next. With
+    /// many cursors, all are asked for one part before the next part, so that their trips to memory
+    /// overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 
     /// To the last entry **before** the internal key `target`.
@@ -32,8 +30,8 @@ pub(crate) trait Cursor {
 
     fn next(&mut self) -> Result<()>;
 
-    /// The common case of [`Cursor::next`], without a way to fail. `None`: it did not move, `next`
-    /// has to.
+    /// The common case of [`Cursor::next`], which cannot fail. `None`: the cursor did not move, and
+    /// `next` must be called.
     fn step(&mut self) -> Option<Step> {
         None
     }
@@ -52,7 +50,7 @@ pub(crate) trait Cursor {
     }
 }
 
-/// The trips to memory of a seek, each after the one before.
+/// The trips to memory of a seek, in this order.
 #[derive(Clone, Copy)]
 pub(crate) enum Fetch {
     /// What is known of the block.
@@ -61,17 +59,17 @@ pub(crate) enum Fetch {
     Entries,
 }
 
-/// What [`Cursor::step`] came to. Who walks a tree asks this of every entry, and most cursors can
-/// tell without a copy of the key they leave.
+/// What [`Cursor::step`] came to. A walk of the tree needs this at every entry, and most cursors know
+/// it without a copy of the key before.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    /// Whether it is another version of the user key the cursor left.
+    /// Whether the entry has the same user key as the one before.
     pub repeats: bool,
     /// The trailer of its key.
     pub trailer: u64,
 }
 
-/// [`Cursor::next`] for those that ask [`Step::repeats`]. `scratch` is any buffer.
+/// [`Cursor::next`], answering what [`Step::repeats`] says. `scratch` is any buffer.
 #[inline(never)]
 pub(crate) fn next_by_copy<C: Cursor>(cursor: &mut C, scratch: &mut Vec<u8>) -> Result<bool> {
     scratch.clear();

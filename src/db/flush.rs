@@ -9,8 +9,8 @@ use crate::memtable::Memtable;
 use crate::range_tombstones::RangeTombstone;
 use crate::version::{TableFile, TableStore};
 
-/// Writes all entries and range deletions of `memtable`, every version of them, to one table; `None` when there are
-/// none. The table is synced, its name is not.
+/// Writes everything in `memtable`, old versions and range deletions included, to one table; `None`
+/// where it is empty. The table is synced, its name is not.
 pub(crate) fn flush(
     store: &TableStore,
     memtable: &Arc<Memtable>,

@@ -1,34 +1,36 @@
-//! Tables from outside, and copies of the whole.
+//! Ingestion: tables from outside enter the tree as one write, newer than all before.
+//!
+//! ```text
+//!   copy each file in, read it whole            writers go on
+//!   flush what is in memory                     writers wait from here on
+//!   one sequence number for all files           the *global sequence number* of these tables
+//!   each file into the deepest level that has nothing in its range, nor any level above
+//!   MANIFEST, visible
+//! ```
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::background::install::whole_tree;
-use super::background::jobs::Awaited;
 use super::options::lasting;
-use super::write::lock;
-use super::{Inner, Progress, sequence_after};
+use super::{Inner, sequence_after};
 use crate::cursor::Cursor;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
-use crate::fs;
 use crate::fs::Fs;
-use crate::sync::pin;
+use crate::sync::lock;
 use crate::table::{Table, TableCursor};
-use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Manifest, Version, VersionEdit, names};
+use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// An ingested table's place is found when it is open already: for its pinning it counts as deep.
+/// An ingested table is opened before its level is known. For pinning it counts as deep.
 const DEEPEST: usize = LEVELS - 1;
 
 impl Inner {
-    /// Copies `files` in and makes their entries one write, newer than all before.
-    ///
-    /// Writers go on while the files are copied and read whole; they wait while the tables enter the tree.
+    /// Copies `files` in and makes their entries one write.
     pub(super) fn ingest(&self, files: &[&Path]) -> Result<()> {
         self.check_writable()?;
         if files.is_empty() {
@@ -41,33 +43,34 @@ impl Inner {
             .iter()
             .try_for_each(|path| self.copy_in(path).map(|meta| copied.push(meta)))
             .and_then(|()| self.enter(&mut copied));
-        // What the MANIFEST may list stays, whatever became of the rest.
+        // Still here: the files that no MANIFEST lists.
         for meta in copied {
-            // One that cannot be removed goes when the database is next opened.
+            // A file that cannot be removed now goes when the database is next opened.
             let _ = self.store.fs.remove(&names::table_path(&self.store.dir, meta.number));
         }
         ingested
     }
 
-    /// Makes the copied tables part of the tree. `copied` holds them until the MANIFEST may list them.
+    /// Makes the copied tables part of the tree. Empties `copied` where the MANIFEST may list them:
+    /// then none may be deleted.
     fn enter(&self, copied: &mut Vec<FileMeta>) -> Result<()> {
         copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
-        if copied.windows(2).any(|pair| !pair[1].begins_behind(&pair[0].largest)) {
+        if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
             return Err(Error::InvalidArgument(
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));
         }
-        // Writers wait: the memtable must hold nothing newer than the files.
+        // Writers wait from here on: the memtable must hold nothing newer than the files.
         let mut writer = lock(&self.writer);
         self.check_writable()?;
-        self.begin_writing(&mut writer)?;
+        self.ensure_taken_over(&mut writer)?;
         if !writer.memtable.is_empty() {
             self.rotate(&mut writer)?;
         }
         let sequence = sequence_after(writer.last_sequence, 1)?;
         let opened = copied
             .iter()
-            .map(|meta| self.store.open(at_sequence(meta, sequence), DEEPEST))
+            .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
             .collect::<Result<Vec<_>>>()?;
         self.exclusively(|| {
             let version = Arc::clone(&self.lock_state().version);
@@ -87,7 +90,8 @@ impl Inner {
                 }
                 self.latch_unless_retried(error)
             })?;
-            // Before a compaction may drop what the files hide: readers must see them by then.
+            // Before any compaction may drop what the files hide: readers must see the files by
+            // then.
             self.visible.store(sequence, Ordering::Release);
             Ok(())
         })?;
@@ -95,31 +99,16 @@ impl Inner {
         Ok(())
     }
 
-    /// Runs `work` while no flush and no compaction changes the tree.
-    pub(super) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
-        let result = self
-            .wait_until(Awaited::Flushes, |state| state.frozen.is_empty() && state.compactions == 0)
-            .map(drop)
-            .and_then(|()| work());
-        let mut state = self.lock_state();
-        state.manual = false;
-        self.schedule(&mut state);
-        self.changed.notify_all();
-        drop(state);
-        result
-    }
-
-    /// A synced copy of the table at `path` under a number of ours, read whole and checked. Its sequence
-    /// number is not known yet.
+    /// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it.
+    /// Its global sequence number is not known yet.
     fn copy_in(&self, path: &Path) -> Result<FileMeta> {
         let number = self.store.new_number();
         let own = names::table_path(&self.store.dir, number);
-        let checked = copy(&*self.store.fs, path, &own)
+        let checked = copy_file(&*self.store.fs, path, &own)
             .and_then(|file_bytes| self.check_ingested(&own, number, file_bytes));
         checked.map_err(|error| {
             let _ = self.store.fs.remove(&own);
-            // The copy is gone: the file that its owner knows is the one to name.
+            // The copy is gone: the error names the file that the caller knows.
             error.in_place_of(&own, path)
         })
     }
@@ -128,7 +117,7 @@ impl Inner {
         let table = self.store.open_table(path, None, DEEPEST, 0)?;
         table.check_external()?;
         table.verify()?;
-        let Some((smallest, largest)) = bounds(&table)? else {
+        let Some((smallest, largest)) = smallest_and_largest(&table)? else {
             return Err(Error::InvalidArgument(format!("{}: a table of nothing", path.display())));
         };
         let properties = table.properties();
@@ -142,61 +131,31 @@ impl Inner {
             ..FileMeta::default()
         })
     }
-
-    pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
-        let fs = &self.store.fs;
-        let dir = &lasting(&**fs, dir)?;
-        if fs.exists(dir)? {
-            return Err(Error::InvalidArgument(format!(
-                "{}: exists already; a checkpoint makes a new directory",
-                dir.display()
-            )));
-        }
-        self.flush()?;
-        // The progress belongs to the version only while nobody installs another.
-        let (view, flushed_sequence) = {
-            let _manifest = lock(&self.manifest);
-            let progress = lock(&self.progress).flushed_sequence;
-            (self.view.load_arc(&pin()), progress)
-        };
-        fs::create_dir_durably(&**fs, dir)?;
-        for (_, file) in view.version.files() {
-            let target = names::table_path(dir, file.meta.number);
-            if fs.hard_link(file.path(), &target).is_err() {
-                // Another file system, or one without links.
-                copy(&**fs, file.path(), &target)?;
-            }
-        }
-        let number = self.store.new_number();
-        let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
-        let tree = whole_tree(&self.store, &view.version, &progress, number + 1);
-        Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes).map(drop)
-    }
 }
 
-/// The smallest and the largest internal key of a table, all of it at sequence number 0; `None` when
-/// it is empty.
-pub(super) fn bounds(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let mut bounds = Vec::new();
+/// The smallest and the largest internal key of a table, range deletions included, at sequence
+/// number 0; `None` where the table is empty.
+pub(super) fn smallest_and_largest(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut keys = Vec::new();
     let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);
     cursor.seek_to_first()?;
     if cursor.valid() {
-        bounds.push(cursor.key().to_vec());
+        keys.push(cursor.key().to_vec());
         cursor.seek_to_last()?;
-        bounds.push(cursor.key().to_vec());
+        keys.push(cursor.key().to_vec());
     }
-    if let Some((begin, end)) = table.ranges().and_then(|ranges| ranges.span()) {
-        bounds.push(key::internal_key(begin, 0, EntryKind::RangeDeletion as u8));
-        bounds.push(key::range_end(end));
+    if let Some((start, end)) = table.ranges().and_then(|ranges| ranges.span()) {
+        keys.push(key::internal_key(start, 0, EntryKind::RangeDeletion as u8));
+        keys.push(key::range_end(end));
     }
-    bounds.sort_by(|a, b| key::compare(a, b));
-    let mut bounds = bounds.into_iter();
-    Ok(bounds.next().zip(bounds.next_back()))
+    keys.sort_by(|a, b| key::compare(a, b));
+    let mut keys = keys.into_iter();
+    Ok(keys.next().zip(keys.next_back()))
 }
 
-/// The table with `sequence` as the sequence number of all its entries.
-fn at_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
-    // The end of a range deletion is no entry's key, and has the largest sequence number.
+/// The table with its global sequence number, which all its entries get.
+fn with_global_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
+    // The end of a range deletion is no entry's key: it keeps its number, the largest there is.
     let moved = |internal_key: &[u8]| match key::sequence(internal_key) {
         MAX_SEQUENCE => internal_key.to_vec(),
         _ => key::internal_key(user_key(internal_key), sequence, key::kind_byte(internal_key)),
@@ -211,15 +170,15 @@ fn at_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
     }
 }
 
-/// The deepest level that has nothing in the file's range, nor any level above it.
+/// The deepest level such that neither it nor any level above has anything in the file's range.
 fn deepest_free_level(version: &Version, meta: &FileMeta) -> usize {
     let range = (Some(user_key(&meta.smallest)), Some(user_key(&meta.largest)));
     let taken = (0..LEVELS).find(|&l| version.overlapping(l, range.0, range.1).next().is_some());
     taken.unwrap_or(LEVELS).saturating_sub(1)
 }
 
-/// Copies a file, synced; answers its length in bytes.
-fn copy(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
+/// Copies a file and syncs the copy. Answers its bytes.
+pub(super) fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
     let source = fs.open(from)?;
     let mut target = fs.create(to)?;
     let mut buffer = vec![0; COPY_BYTES];

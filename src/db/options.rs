@@ -6,7 +6,7 @@ use std::thread;
 
 use super::{Db, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
-use crate::compaction::pick::Shape;
+use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs::{Fs, RealFs};
@@ -37,7 +37,7 @@ pub struct Builder {
     pub(crate) compression: Compression,
     pub(crate) block_bytes: usize,
     pub(crate) memtable_bytes: usize,
-    pub(crate) shape: Shape,
+    pub(crate) shape: TreeShape,
     pub(crate) compaction_threads: usize,
     pub(crate) salvage_logs: bool,
     pub(crate) manifest_roll_bytes: u64,
@@ -63,7 +63,7 @@ impl Builder {
             compression: Compression::default(),
             block_bytes: 4096,
             memtable_bytes: 16 << 20,
-            shape: Shape {
+            shape: TreeShape {
                 l0_trigger: 4,
                 level_base_bytes: 64 << 20,
                 level_multiplier: 10,
@@ -76,9 +76,8 @@ impl Builder {
         }
     }
 
-    /// Which filter a new table gets. Default `bloom(10)`: about 1 % of absent lookups read a
-    /// block. Changing it later is safe: old tables keep the filter they have until they are
-    /// compacted.
+    /// The filter of new tables. Default `bloom(10)`: about 1 % of the lookups of absent keys read
+    /// a block. Changing it later is safe: old tables keep their filter until they are compacted.
     #[doc(alias = "filter_policy")]
     #[doc(alias = "bits_per_key")]
     pub fn filter(mut self, policy: FilterPolicy) -> Builder {
@@ -88,19 +87,19 @@ impl Builder {
 
     /// What the filter of a new table holds: whole keys (the default), prefixes, or both.
     ///
-    /// With prefixes, [`Db::prefix`] and ranges inside one prefix skip the tables whose filter denies
-    /// it. That pays where such ranges are often empty, or their keys lie in few of the tables that
-    /// span them.
+    /// With prefixes, [`Db::prefix`] and ranges inside one prefix skip the tables whose filter
+    /// denies the prefix. That pays where such ranges are often empty, or where their keys are in
+    /// few of the tables that span them.
     ///
-    /// - [`FilterKeys::Both`] keeps point lookups as they are and adds one hash for each prefix. Take
-    ///   it unless memory is short.
-    /// - [`FilterKeys::Prefix`] makes the filter as small as there are few prefixes. A point lookup
-    ///   then skips a table only where no key at all shares the key's prefix.
+    /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash for each prefix.
+    ///   Take it unless memory is short.
+    /// - [`FilterKeys::Prefix`] holds prefixes only: the fewer there are, the smaller the filter. A
+    ///   point lookup then skips a table only where no key of it has the same prefix.
     ///
-    /// A prefix as long as what is asked for helps; a shorter query (`prefix("us")` where prefixes
-    /// have four bytes) asks no filter, and keys out of the domain are read as without one.
+    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) asks no
+    /// filter. Nor do keys that have no prefix.
     ///
-    /// Changing it later is safe: each table says how its prefixes were cut, and is asked so.
+    /// Changing it later is safe: each table says how its prefixes were cut.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -120,71 +119,75 @@ impl Builder {
         self
     }
 
-    /// The most bytes of the block cache. Default 64 MiB. Data blocks, indexes **and filters** are
-    /// charged to it; give it at least the filters (bits per key × keys / 8) and the indexes
-    /// (about 1 % of the data), and what is left to hot data. An open table itself is charged about 3 KiB:
-    /// where the open tables alone exceed the capacity, nothing is kept beside them.
+    /// The most bytes of the block cache. Default 64 MiB.
+    ///
+    /// Data blocks, indexes **and filters** are charged to it. Give it room for all filters (bits
+    /// per key × keys / 8), for all indexes (about 1 % of the data), and for hot data. An open
+    /// table is charged about 3 KiB: where these alone exceed the capacity, nothing else is kept.
     pub fn block_cache_bytes(mut self, bytes: usize) -> Builder {
         self.cache = CacheChoice::Own(bytes);
         self
     }
 
-    /// Shares one block cache between several databases.
+    /// A block cache to share with other databases, instead of one of its own.
     pub fn block_cache(mut self, cache: Arc<BlockCache>) -> Builder {
         self.cache = CacheChoice::Shared(cache);
         self
     }
 
-    /// Which tables' filters and indexes stay in memory once they are loaded. Default
-    /// [`PinMetadata::None`]: they leave the cache, after all data, when room is short.
+    /// The tables whose filters and indexes stay in memory once they are loaded. Default
+    /// [`PinMetadata::None`]: where the cache is full they are evicted, after all data blocks.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(mut self, pin: PinMetadata) -> Builder {
         self.pin_metadata = pin;
         self
     }
 
-    /// How data blocks are compressed. Default LZ4 when the crate is built with it (the default).
+    /// How data blocks are compressed. Default LZ4 where the crate has the feature `lz4`, which is
+    /// the default, and none elsewhere.
     pub fn compression(mut self, compression: Compression) -> Builder {
         self.compression = compression;
         self
     }
 
-    /// Where a data block is cut, in bytes before compression. Default 4096. Larger blocks compress
-    /// better and need a smaller index; each lookup that reaches the disk reads more.
+    /// The size at which a data block is full, in bytes before compression. Default 4096. Larger
+    /// blocks compress better and need a smaller index, but a lookup that reaches the disk reads
+    /// more.
     pub fn block_bytes(mut self, bytes: usize) -> Builder {
         self.block_bytes = bytes;
         self
     }
 
-    /// How large the memtable grows before it is flushed. Default 16 MiB. Up to three exist at a
-    /// time. Larger ones mean fewer, larger flushes and a longer recovery.
+    /// The size at which a memtable is flushed. Default 16 MiB. Up to three exist at a time. Larger
+    /// memtables mean fewer, larger flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
         self.memtable_bytes = bytes;
         self
     }
 
-    /// Where a table of level 1 and deeper is cut, in bytes. Default 64 MiB.
+    /// The size at which a table of level 1 or deeper is full. Default 64 MiB.
     #[doc(alias = "target_file_size_base")]
     pub fn table_bytes(mut self, bytes: u64) -> Builder {
         self.shape.table_bytes = bytes;
         self
     }
 
-    /// From how many bytes on a further level is worth having. Default 64 MiB, four memtables: the
-    /// tree gets its next level when a tenth of its first level under level 0 is that large. Each
-    /// deeper level may hold ten times the one above.
+    /// The least target size of the first level below level 0. Default 64 MiB, four memtables. Each
+    /// deeper level may hold ten times the one above. The tree gets another level when that leaves
+    /// the first one at least this size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
         self
     }
 
-    /// How many threads may compact this database at a time. Default: one for each processor, 2 to 8.
-    /// It is a share, not a reserve: all databases of the process take their threads from one pool,
-    /// which grows as needed, and an idle database uses none. A flush takes one more, at once.
-    /// Compactions of different files run beside each other; a large one is split by key range over
-    /// what is left of the share.
+    /// How many threads may compact this database at a time. Default: one for each processor, 2 to
+    /// 8.
+    ///
+    /// All databases of the process share one pool of threads, which grows as needed. An idle
+    /// database uses none. A flush takes one more thread, at once. Compactions of different files
+    /// run beside each other. A large one is split by key range over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
@@ -192,19 +195,18 @@ impl Builder {
         self
     }
 
-    /// How many of its tables the database has open at a time, 1 to 1048576. The others are opened when
-    /// they are read, for a few microseconds more, and checked to be the same files.
+    /// How many of its tables the database keeps open, 1 to 1048576. The others are opened when
+    /// they are read, which takes a few microseconds, and checked to be the same files.
     ///
-    /// Default: all databases of the process that do not set it share half of the descriptors that
-    /// the process may have (the soft limit, asked at each opening). The other half is the
-    /// program's, and that of logs and of tables being written, a handful for each database. So
-    /// raise the limit of the process rather than this; lower this for a program that needs more
-    /// of it. Reads go beyond it rather than wait: by as many tables as are being read at one
-    /// moment.
+    /// Default: the databases of the process that do not set this share half of the descriptors
+    /// that the process may have (its soft limit, asked at each opening). The other half is for the
+    /// program, and for logs and new tables, a handful for each database. To have more tables open,
+    /// raise the limit of the process. Lower this where the program itself needs more descriptors.
     ///
-    /// Iterators and cursors that outlive the database keep the tables they need open, beyond this,
-    /// up to a quarter of what the process may have. Tables beyond that are opened when they are
-    /// read, and an error names the one that is gone by then.
+    /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
+    /// Iterators and cursors that outlive the database keep their tables open as well, up to a
+    /// quarter of what the process may have. Tables beyond that are opened when they are read, and
+    /// an error names a table that is gone by then.
     pub fn max_open_files(mut self, files: usize) -> Builder {
         self.max_open_files = Some(files);
         self
@@ -216,80 +218,88 @@ impl Builder {
         self
     }
 
-    /// By how much a MANIFEST grows before it is written anew. Only tests have a reason to change it.
+    /// How many bytes a MANIFEST grows before it is written anew. Only tests have a reason to
+    /// change it.
     #[doc(hidden)]
     pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
         self.manifest_roll_bytes = bytes;
         self
     }
 
-    /// The file system. Default the operating system's; tests use one in memory.
+    /// The file system. Default: that of the operating system. Tests use one in memory.
     pub fn fs(mut self, fs: Arc<dyn Fs>) -> Builder {
         self.fs = fs;
         self
     }
 
-    /// Opens the database, creating or recovering it.
+    /// Opens the database. Creates it where there is none, and recovers it after a crash.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for an empty path or an option out of its range, before anything is
-    /// touched;
-    /// [`Error::Locked`] when it is open elsewhere, also in this process; [`Error::Corruption`]
-    /// with file and offset when what is on disk cannot be trusted.
+    /// - [`Error::InvalidArgument`] for an empty path or an option out of its range, before
+    ///   anything is touched; and where there is no database and [`Builder::create_if_missing`] is
+    ///   off.
+    /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
+    /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
+    /// - [`Error::Unsupported`] where a newer version wrote a file.
+    /// - [`Error::Io`] where the operating system refuses something.
     pub fn open(mut self) -> Result<Db> {
         self.check()?;
         self.path = lasting(&*self.fs, &self.path)?;
         Db::open_with(self)
     }
 
-    /// Opens the database to read it: nothing is written, not even a lock, so it works where the directory
-    /// cannot be written, on a full disk, and while another `Db` or process has the database open.
+    /// Opens the database to read it only. Nothing is written, not even a lock. So it works where
+    /// the directory cannot be written, on a full disk, and while another `Db` or process has the
+    /// database open.
     ///
-    /// What it shows is the database at one moment: every write up to a certain one, and none after. It
-    /// does not follow a writer; open it again to see more. What the logs hold is kept in memory, and
-    /// each table keeps its file open, whatever [`Builder`] says of open files: a writer may delete it at
-    /// any time. Writing answers [`Error::OpenedReadOnly`].
+    /// It shows every write up to a certain one, and none after. It does not follow a writer: open
+    /// it again to see more. The entries of the logs are kept in memory. Every table keeps its file
+    /// open, whatever [`Builder::max_open_files`] says, since a writer may delete it at any time.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] where there is no database, or for an option out of its range;
-    /// [`Error::Corruption`] with file and offset when what is on disk cannot be trusted.
+    /// As [`Builder::open`], but never [`Error::Locked`]; and [`Error::InvalidArgument`] where
+    /// there is no database, or where the process may not open all its tables.
     pub fn open_read_only(mut self) -> Result<Db> {
         self.check()?;
         self.path = lasting(&*self.fs, &self.path)?;
         Db::read_with(self)
     }
 
-    /// Makes a database of what is left in the directory, where it does not open any more: `CURRENT` or
-    /// the MANIFEST are lost or damaged, tables or logs are damaged or missing. Every byte is read. Where
-    /// nothing is wrong nothing is changed.
+    /// Makes a database of what is left in the directory, where it does not open any more:
+    /// `CURRENT` or the MANIFEST are lost or damaged, tables or logs are damaged or missing. Reads
+    /// every byte. Changes nothing where nothing is wrong.
     ///
-    /// - Where a MANIFEST is whole the tables stay where they are. Damaged ones are replaced by what can
-    ///   be read of them.
-    /// - Else all tables and logs are merged into new ones, but for tables that a readable part of a
-    ///   MANIFEST removed. That takes as much space again, and deleted keys may be there again: a table
-    ///   left over by a crash may hold them.
-    /// - Of the logs the prefix that can be read is kept, so that no write comes back without those before
+    /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
+    ///   read of them.
+    /// - Else all tables and logs are merged into new tables, except tables that a readable part of
+    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be there again, from
+    ///   a table that a crash left over.
+    /// - The logs are kept up to the first damage, so that no write comes back without those before
     ///   it. See [`Builder::salvage_logs`].
     ///
-    /// Nothing is deleted: what is no longer part of the database is in its subdirectory `lost` afterwards,
-    /// and may be removed when the result is found good. A repair that is interrupted can be started again.
+    /// Nothing is deleted. Files that are no longer part of the database are in its subdirectory
+    /// `lost` afterwards: remove them when the result is good. An interrupted repair can be started
+    /// again.
     ///
-    /// The report says what was found, which keys may be missing or have an older value, and what was moved.
+    /// The report says what was wrong, which keys may be missing or have an older value, and what
+    /// was moved.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] where there is nothing of a database; [`Error::Locked`] when it is open
-    /// elsewhere; [`Error::Unsupported`] when a newer version wrote it.
+    /// - [`Error::InvalidArgument`] where nothing of a database is there.
+    /// - [`Error::Locked`] where it is open elsewhere.
+    /// - [`Error::Unsupported`] where a newer version wrote a file.
+    /// - [`Error::Io`] where the operating system refuses something.
     pub fn repair(mut self) -> Result<RepairReport> {
         self.check()?;
         self.path = lasting(&*self.fs, &self.path)?;
         super::repair::repair(&self)
     }
 
-    /// Whether [`Builder::repair`] also keeps writes of the logs that stand behind a hole, whose writer
-    /// had seen those that are missing. Default false.
+    /// Whether [`Builder::repair`] also keeps writes that stand behind damage in a log. Their
+    /// writer had seen the writes that are lost. Default false.
     pub fn salvage_logs(mut self, salvage: bool) -> Builder {
         self.salvage_logs = salvage;
         self
@@ -315,7 +325,8 @@ impl Builder {
     }
 }
 
-/// A path of the caller as it stays valid: the process may change its directory while it is in use.
+/// Makes a path of the caller absolute: the process may change its directory while the path is in
+/// use.
 pub(crate) fn lasting(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Err(Error::InvalidArgument(

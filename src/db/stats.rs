@@ -1,22 +1,38 @@
 //! [`Stats`]: what the database holds and what its filters have done, as a value and as a report.
 //!
 //! Filters are judged per file, per level and for the whole: how often they said no (*useful*), how
-//! often maybe (*full positive*), how often that was true; the false-positive rate that came of it,
-//! beside the one that was predicted when the filter was built.
+//! often maybe (*full positive*), and how often that was true. The observed false-positive rate
+//! stands beside the one that was predicted when the filter was built.
 
 use std::fmt;
 
 use super::Inner;
-use super::write::write_stall::{BrakeCause, WriteBrake, write_brake};
+use super::write::write_stall::{WriteStall, write_stall_for};
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
-use crate::table::TableFilterInfo;
+use crate::table::FilterInfo;
 use crate::version::LEVELS;
 
-/// A moment's account of a database; `Display` prints it as a report.
+/// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints
+/// it as a report.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// # db.put("key", "value")?;
+/// # db.flush()?;
+/// use maypole::Ticker;
+///
+/// db.get("absent")?;
+/// let stats = db.stats();
+/// assert_eq!(stats.tickers.get(Ticker::NumberKeysRead), 1);
+/// println!("{} bytes of filters, {:?} wrong", stats.filter_bytes(), stats.predicted_fpr());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Stats {
     /// The levels that hold data or have counted anything, from level 0.
     pub levels: Vec<LevelStats>,
@@ -24,14 +40,15 @@ pub struct Stats {
     pub files: Vec<FileStats>,
     /// Everything that is counted for the whole database.
     pub tickers: Tickers,
-    /// What the block cache holds, and of which kind; of all databases that share it.
+    /// What the block cache holds of each kind, for all databases that share it.
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
-    /// Tables that are open; of all databases that share the bound, and without those that outlived
-    /// theirs.
+    /// Tables that are open, for all databases that share the bound. Tables of iterators that
+    /// outlived their database do not count.
     pub open_files: usize,
-    /// The most tables open at a time, see [`Builder::max_open_files`](crate::Builder::max_open_files).
+    /// The most tables open at a time, see
+    /// [`Builder::max_open_files`](crate::Builder::max_open_files).
     pub max_open_files: usize,
     /// How often one of them had to be opened again.
     pub file_reopens: u64,
@@ -39,23 +56,32 @@ pub struct Stats {
     pub memtable_bytes: usize,
     /// Entries in all memtables.
     pub memtable_entries: usize,
-    /// Bytes that compaction must still rewrite before every level is within its target; an
-    /// estimate.
+    /// An estimate of the bytes that compaction must still rewrite until every level is within its
+    /// target.
     #[doc(alias = "estimate-pending-compaction-bytes")]
     pub compaction_debt_bytes: u64,
-    /// Whether the tree slows writers down.
-    pub write_brake: WriteBrake,
-    /// Tables with damage that a compaction has met since the database was opened. They are set
-    /// aside: read as before, but no longer compacted, nor is what is newer than they are and
-    /// overlaps them.
+    /// Whether the tree holds writers back.
+    pub write_stall: WriteStall,
+    /// Damaged tables that compactions have met since the database was opened. They are set aside:
+    /// read as before, but not compacted. Newer entries that overlap them stay above them.
     pub damaged: Vec<DamagedTable>,
-    /// Why something that the database has to do waits, though nothing is wrong with it: there is no
-    /// space to take its directory over, to flush, or to compact. It is tried again; reads go on.
+    /// The error of a flush, a compaction or a take-over of the directory that waits for space. It
+    /// is tried again. Reads go on.
     pub out_of_space: Option<Error>,
 }
 
-/// A table of the tree that is set aside, see [`Stats::damaged`].
+/// A table that is set aside; see [`Stats::damaged`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// for table in db.stats().damaged {
+///     eprintln!("level {}, table {}: {}", table.level, table.number, table.error);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct DamagedTable {
     /// The level it stands in.
     pub level: usize,
@@ -66,7 +92,17 @@ pub struct DamagedTable {
 }
 
 /// One level of a [`Stats`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// for level in db.stats().levels {
+///     println!("level {}: {} tables, {} bytes", level.level, level.files, level.file_bytes);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct LevelStats {
     /// 0 to 6.
     pub level: usize,
@@ -78,14 +114,26 @@ pub struct LevelStats {
     pub entries: u64,
     /// Stored bytes of their filters.
     pub filter_bytes: u64,
-    /// What lookups counted here, files that are gone included.
+    /// What lookups counted here, obsolete tables included.
     pub counts: FileCounts,
     /// The false-positive rate to expect, see [`Stats::predicted_fpr`].
     pub predicted_fpr: Option<f64>,
 }
 
 /// One table of a [`Stats`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// # db.put("key", "value")?;
+/// # db.flush()?;
+/// for file in db.stats().files {
+///     println!("{:06}: observed {:?}", file.number, file.counts.filter.observed_fpr());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct FileStats {
     /// The level it stands in.
     pub level: usize,
@@ -96,13 +144,13 @@ pub struct FileStats {
     /// Entries, tombstones and old versions included.
     pub entries: u64,
     /// Its filter, if it has one.
-    pub filter: Option<TableFilterInfo>,
+    pub filter: Option<FilterInfo>,
     /// What lookups counted.
     pub counts: FileCounts,
 }
 
 impl Stats {
-    /// What lookups counted in all tables, gone ones included.
+    /// What lookups counted in all tables, obsolete ones included.
     pub fn counts(&self) -> FileCounts {
         self.levels.iter().fold(FileCounts::default(), |sum, level| sum + level.counts)
     }
@@ -112,9 +160,9 @@ impl Stats {
         self.levels.iter().map(|level| level.filter_bytes).sum()
     }
 
-    /// The false-positive rate to expect of the filters as they were used: the mean of what was
-    /// predicted for each table, weighted by how often its filter was asked in vain, or by its
-    /// entries where none was asked. `None` without filters.
+    /// The false-positive rate to expect of all filters as they were used; `None` without filters.
+    /// It is the mean of the tables' predictions, weighted by how many absent keys each filter was
+    /// asked for, or by entries where none was asked.
     pub fn predicted_fpr(&self) -> Option<f64> {
         predicted_fpr(&self.files)
     }
@@ -138,14 +186,14 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
-        let (pressure, damaged, hindrance) = {
+        let (pressure, damaged, waiting) = {
             let state = self.lock_state();
             let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
-            let hindrance = flushes.hindrance().or(compactions.hindrance()).cloned();
-            (state.pressure, state.work.damaged.clone(), hindrance)
+            let waiting = flushes.last_error().or(compactions.last_error()).cloned();
+            (state.pressure, state.work.damaged.clone(), waiting)
         };
-        let view = self.view.load_arc(&pin());
-        let files: Vec<FileStats> = view
+        let read_state = self.read_state.load_arc(&pin());
+        let files: Vec<FileStats> = read_state
             .version
             .files()
             .map(|(level, file)| FileStats {
@@ -157,7 +205,7 @@ impl Inner {
                 counts: file.table.file_counters().snapshot(),
             })
             .collect();
-        let departed = self.store.departed.counts();
+        let departed = self.store.obsolete.counts();
         let levels = (0..LEVELS).map(|level| level_stats(level, &files, departed[level]));
         let levels =
             levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
@@ -173,12 +221,12 @@ impl Inner {
             open_files: self.store.descriptors.open_files(),
             max_open_files: self.store.descriptors.capacity(),
             file_reopens: self.store.descriptors.reopened(),
-            memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
-            memtable_entries: view.memtables().map(|memtable| memtable.len()).sum(),
+            memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
+            memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
-            write_brake: write_brake(pressure),
+            write_stall: write_stall_for(pressure),
             damaged,
-            out_of_space: self.missing_space().or(hindrance),
+            out_of_space: self.missing_space().or(waiting),
             files,
         }
     }
@@ -216,7 +264,7 @@ impl fmt::Display for Stats {
             "predicted"
         )?;
         for level in &self.levels {
-            let row = Row {
+            let line = LevelLine {
                 name: level.level.to_string(),
                 files: level.files,
                 file_bytes: level.file_bytes,
@@ -225,9 +273,9 @@ impl fmt::Display for Stats {
                 counts: level.counts.filter,
                 predicted_fpr: level.predicted_fpr,
             };
-            row.fmt(f)?;
+            line.fmt(f)?;
         }
-        let total = Row {
+        let total = LevelLine {
             name: "all".into(),
             files: self.files.len(),
             file_bytes: self.levels.iter().map(|level| level.file_bytes).sum(),
@@ -241,7 +289,7 @@ impl fmt::Display for Stats {
         writeln!(f, "\nWrites")?;
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
         let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
-        writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_brake)?;
+        writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_stall)?;
         if let Some(error) = &self.out_of_space {
             writeln!(f, "  waits         {error}")?;
         }
@@ -284,25 +332,8 @@ impl fmt::Display for Stats {
     }
 }
 
-impl fmt::Display for WriteBrake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = |cause| match cause {
-            BrakeCause::Memtables => "flushes",
-            BrakeCause::Level0 => "compactions of level 0",
-            BrakeCause::Debt => "compactions",
-        };
-        match *self {
-            WriteBrake::None => write!(f, "unhindered"),
-            WriteBrake::Delay { bytes_per_second, cause } => {
-                write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
-            }
-            WriteBrake::Stop(cause) => write!(f, "stopped by {}", why(cause)),
-        }
-    }
-}
-
 /// A line of the table of levels.
-struct Row {
+struct LevelLine {
     name: String,
     files: usize,
     file_bytes: u64,
@@ -312,7 +343,7 @@ struct Row {
     predicted_fpr: Option<f64>,
 }
 
-impl Row {
+impl LevelLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = match self.entries {
             0 => 0.0,
@@ -340,7 +371,8 @@ fn percent(rate: Option<f64>) -> String {
     rate.map_or("-".into(), |rate| format!("{:.3} %", rate * 100.0))
 }
 
-fn bytes(count: u64) -> String {
+/// A size as reports print it.
+pub(super) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;

@@ -1,4 +1,4 @@
-//! Reading everything once, to know that it can be read.
+//! Verification: every table is read once, to know that it can be read.
 
 use std::sync::atomic::Ordering;
 
@@ -7,8 +7,18 @@ use crate::error::Result;
 use crate::sync::pin;
 use crate::version::names;
 
-/// What [`Db::verify`](crate::Db::verify) looked at, all of it sound.
+/// What [`Db::verify`](crate::Db::verify) has read, all of it sound.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// let report = db.verify()?;
+/// println!("{} tables, {} entries", report.tables, report.entries);
+/// assert!(report.strays.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Tables read whole.
     pub tables: usize,
@@ -18,22 +28,24 @@ pub struct VerifyReport {
     pub range_deletions: u64,
     /// Bytes of the files.
     pub file_bytes: u64,
-    /// Keys that a filter denied, though they are there. Anything but 0 is a bug.
+    /// Keys that are there, though their filter denies them. Anything but 0 is a bug.
     pub filter_misses: u64,
-    /// Entries that only the logs hold, range deletions included. They were checked at opening.
+    /// Entries that are in logs and in no table yet, range deletions included. They were checked at
+    /// opening.
     pub log_entries: usize,
-    /// Files whose names look like a database's and that are none of this one. They were left alone.
+    /// Files that look like a database's by their names, but are not this one's. They are left
+    /// alone.
     pub strays: Vec<String>,
 }
 
 impl Inner {
     pub(super) fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
-        let view = self.view.load_arc(&pin());
+        let read_state = self.read_state.load_arc(&pin());
         let mut report = VerifyReport::default();
-        for (level, file) in view.version.files() {
-            // Opened anew: the file that has the name now may not be the one that is open. Beside a
-            // writer the name may lawfully be gone.
+        for (level, file) in read_state.version.files() {
+            // Opened anew: another file may have the name by now. Not so where the database was
+            // opened read-only: a writer may lawfully have removed the name.
             let checked = match self.store.keeps_tables_open {
                 true => file.table.verify()?,
                 false => self.store.open(file.meta.clone(), level)?.table.verify()?,
@@ -44,7 +56,7 @@ impl Inner {
             report.file_bytes += file.meta.file_bytes;
             report.filter_misses += checked.filter_misses;
         }
-        report.log_entries = view.memtables().map(|memtable| memtable.len()).sum();
+        report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
         let most = self.store.next_file.load(Ordering::Relaxed);
         report.strays = names::strays(&self.store.fs.list(&self.store.dir)?, most);
         Ok(report)

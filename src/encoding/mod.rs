@@ -1,5 +1,6 @@
-//! How numbers and keys become bytes, and keys become hashes.
+//! How numbers and keys become bytes, how bytes are compared, and how keys become hashes.
 
+pub(crate) mod bytes;
 pub(crate) mod coding;
 pub(crate) mod hash;
 pub(crate) mod key;

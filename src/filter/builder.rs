@@ -4,17 +4,20 @@
 //! new(spec)  (add | add_pair)*  finish
 //! ```
 //!
-//! The size depends on the number of keys, so everything happens in `finish`: the family builds;
-//! where it cannot (too few keys for it, a build that failed), a Bloom filter of the same target
-//! takes its place; then every hash is asked. One that is missed would be a lost key, so a
-//! block that misses is thrown away, and counted: for a Bloom filter, or for none, which costs reads
-//! only.
+//! The size depends on the number of keys, so everything happens in `finish`:
+//!
+//! 1. The family builds. If it cannot (too few keys for it, a build that failed), a Bloom filter of
+//!    the same target is made.
+//! 2. Every hash is asked. A hash that is missed would be a lost key. So a block that misses one is
+//!    thrown away and counted. A Bloom filter is made instead, or no filter, which only costs reads.
 
 use std::time::{Duration, Instant};
 
+use super::family::{Family, FilterEncoding, KeyHash};
+use super::hashes::HashList;
 use super::reader::FilterReader;
-
-use super::{Family, FilterEncoding, FilterSpec, HashList, KeyHash, Target, bloom, burr, ribbon};
+use super::spec::{FilterSpec, Target};
+use super::{bloom, burr, ribbon};
 use crate::memory::LineBuf;
 
 /// Collects the key hashes of one table.
@@ -41,8 +44,8 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
-    /// Whether every key is asked after the build. On unless switched off; it costs 1 to 5 ns a key
-    /// and catches what no test can: a fault of memory between `add` and `finish`.
+    /// Whether every key is asked after the build. On by default. It costs 1 to 5 ns a key and catches
+    /// what no test can: a fault of memory between `add` and `finish`.
     pub fn verify(mut self, verify: bool) -> FilterBuilder {
         self.verify = verify;
         self

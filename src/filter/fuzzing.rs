@@ -1,17 +1,17 @@
-//! Makes any bytes a filter that its reader believes, so that what a fuzzer changes gets past the
-//! trailer.
+//! Makes any bytes a filter that its reader believes, so that a fuzzer gets past the trailer.
 
-use super::{Family, bloom, burr, ribbon};
+use super::family::Family;
+use super::{bloom, burr, ribbon};
 
-/// A filter of this many parts is cut to them: see [`repair`].
+/// Filters are cut to whole lines.
 const LINE_BYTES: usize = 64;
 const TRAILER_BYTES: usize = 5;
 
-/// Gives `block` the trailer of a filter of `family`, with the fields that stand there as far as they
-/// can be believed, and cuts it where its size must fit.
+/// Gives `block` the trailer of a filter of `family` and cuts it to a size that fits. Fields of the
+/// trailer that can be believed are kept.
 pub(crate) fn repair(family: Family, block: &mut Vec<u8>) {
     if let Family::Burr = family {
-        return burr::repair(block);
+        return burr::layout::repair(block);
     }
     let Some(payload_bytes) = block.len().checked_sub(TRAILER_BYTES) else { return };
     let mut trailer = [0; TRAILER_BYTES];
@@ -19,7 +19,7 @@ pub(crate) fn repair(family: Family, block: &mut Vec<u8>) {
     block.truncate(payload_bytes / LINE_BYTES * LINE_BYTES);
     let lines = block.len() / LINE_BYTES;
     match family {
-        Family::Bloom => trailer = [bloom::MARKER, 0, trailer[2] % 31, 0, 0],
+        Family::Bloom => trailer = [bloom::layout::MARKER, 0, trailer[2] % 31, 0, 0],
         Family::LegacyBloom => {
             trailer[0] %= 0x80;
             trailer[1..].copy_from_slice(&(lines as u32).to_le_bytes());
@@ -27,7 +27,7 @@ pub(crate) fn repair(family: Family, block: &mut Vec<u8>) {
         _ => {
             // Columns follow from blocks and length: up to 32 of 16 bytes in each block.
             let blocks = lines * 4 / (1 + trailer[2] as usize % 32);
-            trailer[0] = ribbon::MARKER;
+            trailer[0] = ribbon::layout::MARKER;
             trailer[2..].copy_from_slice(&blocks.to_le_bytes()[..3]);
         }
     }

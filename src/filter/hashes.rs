@@ -1,11 +1,11 @@
 //! [`HashList`]: the key hashes of one filter while its table is being written.
 //!
-//! A filter's size depends on the number of keys, which is known only at the end, so the hashes
-//! wait: 8 bytes a key. They wait in chunks of fixed size. One growing `Vec` would hold the old and
-//! the new copy together at every doubling (up to 3 × 8 bytes a key at the peak, and a copy of
-//! everything); chunks cost at most one unfilled chunk.
+//! A filter's size depends on the number of keys, which is known only at the end. So the hashes wait:
+//! 8 bytes a key, in chunks of fixed size. One growing `Vec` would hold the old and the new copy
+//! together at every doubling: up to 3 × 8 bytes a key at the peak, and a copy of everything. Chunks
+//! cost at most one unfilled chunk.
 
-use super::KeyHash;
+use super::family::KeyHash;
 
 /// Hashes in a full chunk: 64 KiB.
 const CHUNK_HASHES: usize = 8192;

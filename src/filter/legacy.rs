@@ -1,7 +1,7 @@
 //! The Bloom filter of tables before format version 5: read, never written.
 //!
-//! A 32-bit hash picks a line and, rotated, the step between its probes. With many keys in one table
-//! the 32 bits run out (1 % false positives more at 40 million keys), which is why it was replaced.
+//! A 32-bit hash picks a line and, rotated, the step between its probes. It was replaced because 32
+//! bits are too few for many keys in one table: at 40 million keys they add 1 % false positives.
 //!
 //! ```text
 //! OFFSET   SIZE  MEANING
@@ -15,8 +15,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::bloom::TRAILER_BYTES;
-use super::{Geometry, KeyHash, sizing};
+use super::bloom::layout::TRAILER_BYTES;
+use super::bloom::sizing::cache_line_bloom_fpr;
+use super::family::KeyHash;
+use super::geometry::Geometry;
 use crate::memory::LineBuf;
 
 /// Cache lines that machines have had.
@@ -93,6 +95,6 @@ impl Geometry for LegacyGeometry {
         // Lines of other sizes than 64 are rare; the estimate for 64 is near enough.
         let keys_per_line = 512.0 / bits_per_key;
         let collisions = keys as f64 / 4_294_967_296.0;
-        (sizing::cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)
+        (cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)
     }
 }

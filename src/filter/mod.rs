@@ -2,8 +2,8 @@
 //!
 //! A point lookup in an LSM tree asks several tables, and most of them do not hold the key. A filter
 //! answers for a table without reading it: **no** is certain and saves the read; **maybe** is wrong
-//! for a few keys in a hundred, the *false-positive rate* ε. Smaller ε costs more bits a key, at
-//! least `log2(1/ε)` of them. The families here, all fed the same 64-bit hash of the user key:
+//! for a few keys in a hundred, the *false-positive rate* ε. A smaller ε costs more bits a key, at
+//! least `log2(1/ε)` of them. The families are all fed the same 64-bit hash of the user key:
 //!
 //! ```text
 //! family  bits a key at 1 %   how it answers                                  format
@@ -13,10 +13,10 @@
 //!                             do not fit are bumped to a smaller layer
 //! ```
 //!
-//! The way through: a [`FilterSpec`] says what is wanted; a [`FilterBuilder`] takes the hashes of a
-//! table's keys and turns them into a [`FilterBlock`]; a [`FilterReader`] is opened over the stored
-//! bytes and asked, in two steps when many filters are asked at once: [`FilterReader::prepare`]
-//! starts the trip to memory, [`FilterReader::finish`] answers.
+//! The way of a filter: a [`FilterSpec`] says what is wanted. A [`FilterBuilder`] takes the hashes of
+//! a table's keys and turns them into a [`FilterBlock`]. A [`FilterReader`] is opened over the stored
+//! bytes and asked. Many filters at once are asked in two steps: [`FilterReader::prepare`] starts the
+//! trip to memory, [`FilterReader::finish`] answers.
 //!
 //! ```
 //! use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -33,23 +33,53 @@
 //! # Ok::<(), maypole::filter::SpecError>(())
 //! ```
 //!
-//! Trust. A filter must never hide a key that is there. After a build every hash is asked before
+//! **Trust.** A filter must never hide a key that is there. After a build every hash is asked before
 //! the block is handed out. Stored bytes are input: a reader over bytes that are not exactly what
 //! their format says answers "maybe" to everything and says why ([`FilterReader::untrusted`]).
 //!
-//! What is absent: keys, prefixes, levels, files, counters. The filter sees hashes and bytes; it
-//! imports nothing of the crate.
+//! **What is absent:** keys, prefixes, levels, files, counters. The filter sees hashes and bytes. It
+//! imports nothing of the crate but buffers (`memory`).
 //!
-//! A family is a folder with two things: a builder, `build(&HashList, …) -> Option<LineBuf>` (the
-//! whole block; `None` when it cannot serve these keys), and a `Geometry`, its reader. It is named in
-//! `Family`, in `builder::build`, and in `reader`: a variant of `Shape` with its lines in `dispatch!`,
-//! `Shape::parse` and `family`. Its limits are in `spec::limits`.
+//! # Where to read
+//!
+//! ```text
+//! family.rs  spec.rs        the words: families, hashes, what is wanted
+//! builder.rs  reader.rs     from hashes to a block, and from a block to answers
+//! geometry.rs               what a family's reader must do
+//! bloom/plain.rs            a Bloom filter in forty lines
+//! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
+//! sizing.rs                 bits and rates
+//! cpu.rs                    vector instructions; then the `kernel.rs` and `x86.rs` of a family
+//! ```
+//!
+//! In the folder of a family the same name means the same thing:
+//!
+//! ```text
+//! mod.rs      the idea, and `build`           kernel.rs   the hot loops, for every processor
+//! layout.rs   the stored bytes                x86.rs      the same with vector instructions
+//! sizing.rs   bits for a rate                 plain.rs    the textbook version, for tests
+//! query.rs    the reader: its `Geometry`      tests.rs    the parts together
+//! row.rs, partition.rs, banding.rs, solve.rs  the steps of building a ribbon
+//! ```
+//!
+//! # How to add a family
+//!
+//! 1. A folder with a builder, `build(&HashList, …) -> Option<LineBuf>`: the whole block, or `None`
+//!    when it cannot serve these keys. And a reader: a `Geometry`.
+//! 2. A name: `Family`, and in `spec.rs` the limits, the constructor and the text.
+//! 3. The builder in `builder::build`.
+//! 4. The reader in `reader.rs`: a variant of `AnyGeometry` with its lines in `of_family!`,
+//!    `AnyGeometry::parse` and `FilterReader::family`.
+//! 5. Its specs in `tests.rs`: what every family promises is tested there for all of them.
 
 mod bloom;
 mod builder;
 mod burr;
+mod cpu;
+mod family;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod geometry;
 mod hashes;
 mod legacy;
 mod reader;
@@ -61,133 +91,9 @@ mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
 
-use std::fmt;
-#[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::memory::LineBuf;
-use hashes::HashList;
-use spec::Target;
-
 pub use builder::{FilterBlock, FilterBuilder};
+#[doc(hidden)]
+pub use cpu::forbid_avx512;
+pub use family::{Family, FilterEncoding, HashKind, KeyHash};
 pub use reader::{FilterReader, Probe};
 pub use spec::{FilterSpec, SpecError};
-
-/// The 64-bit hash of a user key ([`crate::hash64`]). Only legacy filters are fed another:
-/// [`FilterReader::hash_kind`] tells.
-pub type KeyHash = u64;
-
-/// A construction of filters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Family {
-    /// RocksDB's Bloom filter of tables before format version 5. Read, never written.
-    LegacyBloom,
-    /// RocksDB's Bloom filter.
-    Bloom,
-    /// RocksDB's Ribbon filter, Standard128.
-    Ribbon,
-    /// Maypole's bumped ribbon.
-    Burr,
-}
-
-impl Family {
-    /// The name that specs and reports use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::LegacyBloom => "legacy_bloom",
-            Family::Bloom => "bloom",
-            Family::Ribbon => "ribbon",
-            Family::Burr => "burr",
-        }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How the bytes of a filter block are to be read: a table stores the two under different names,
-/// and within RocksDB's the block's last bytes tell the families apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilterEncoding {
-    /// `fullfilter.rocksdb.BuiltinBloomFilter`: Bloom, Ribbon and legacy Bloom.
-    RocksDb,
-    /// Maypole's bumped ribbon, under a name that RocksDB does not know and passes over.
-    BumpedRibbon,
-}
-
-/// What a filter is fed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HashKind {
-    /// [`crate::hash64`] of the user key.
-    Hash64,
-    /// LevelDB's 32-bit hash of the user key, widened with zeros.
-    LegacyHash32,
-}
-
-/// Set by [`forbid_avx512`].
-#[cfg(target_arch = "x86_64")]
-static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
-
-/// Builders and readers made from now on use AVX2 at most: to measure what a processor without
-/// AVX-512 would do.
-#[doc(hidden)]
-pub fn forbid_avx512() {
-    #[cfg(target_arch = "x86_64")]
-    AVX512_FORBIDDEN.store(true, Ordering::Relaxed);
-}
-
-/// Whether AVX-512 may be used, if it is there.
-#[cfg(target_arch = "x86_64")]
-fn avx512_allowed() -> bool {
-    !AVX512_FORBIDDEN.load(Ordering::Relaxed)
-}
-
-/// The contract of a family's reader: the few numbers of a stored filter, read from its block's end
-/// and checked against its length. The block itself is passed to every call, so that a geometry
-/// stays small (at most 20 bytes: a reader's hot part fits half a cache line).
-///
-/// A `parse` that succeeds has checked everything that the other calls rely on.
-trait Geometry: Copy {
-    /// Reads the shape of the filter in `block`, or says in a few words why it cannot be trusted.
-    /// `block` is any bytes at all; nothing is allocated, nothing panics.
-    fn parse(block: &LineBuf) -> Result<Self, &'static str>;
-
-    /// Starts to fetch every line that [`Geometry::finish`] will need, and returns where they are
-    /// (a line or slot number: what the family likes).
-    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32;
-
-    /// The answer: `false` only when no key with this hash was added. `place` should be what
-    /// `prepare` returned for the same block and hash; with any other it must stay memory-safe and
-    /// not panic, and may answer anything.
-    fn finish(&self, block: &LineBuf, hash: KeyHash, place: u32) -> bool;
-
-    /// Both steps at once: the latency of one query.
-    #[inline]
-    fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
-        self.finish(block, hash, self.prepare(block, hash))
-    }
-
-    /// Answers for many hashes, keeping many trips to memory under way. Both slices have the same
-    /// length.
-    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
-        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
-            let mut places = [0; BATCH];
-            for (place, &hash) in places.iter_mut().zip(hashes) {
-                *place = self.prepare(block, hash);
-            }
-            for ((answer, &hash), &place) in answers.iter_mut().zip(hashes).zip(&places) {
-                *answer = self.finish(block, hash, place);
-            }
-        }
-    }
-
-    /// The false-positive rate to expect when the filter holds `keys` keys.
-    fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64;
-}
-
-/// Queries prepared before the first is finished: more than the misses a core keeps in flight.
-const BATCH: usize = 32;

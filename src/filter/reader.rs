@@ -1,24 +1,26 @@
 //! [`FilterReader`]: asks a stored filter.
 //!
-//! Opening never fails. The bytes come from a disk: when they are not exactly what their format
-//! says, the reader answers "maybe" to everything, which costs reads and loses nothing. That goes
-//! for RocksDB's "always false" too, which is how it reads a block of five bytes or less: an empty
-//! filter and a damaged one look alike. Whoever knows from the table's properties that no key was
-//! added may say "no" without asking here.
+//! Opening never fails. The bytes come from a disk. When they are not exactly what their format says,
+//! the reader answers "maybe" to everything, which costs reads and loses nothing. RocksDB answers
+//! "no" to everything where a block has five bytes or less; here the answer is "maybe", because an
+//! empty filter and a damaged one look alike. A caller who knows from the table's properties that no
+//! key was added may say "no" without asking here.
 
 use std::fmt;
 
-use super::bloom::BloomGeometry;
-use super::burr::BurrGeometry;
+use super::bloom::query::BloomGeometry;
+use super::burr::query::BurrGeometry;
+use super::family::{Family, FilterEncoding, HashKind, KeyHash};
+use super::geometry::Geometry;
 use super::legacy::LegacyGeometry;
-use super::ribbon::RibbonGeometry;
-use super::{Family, FilterEncoding, Geometry, HashKind, KeyHash, bloom, ribbon};
+use super::ribbon::query::RibbonGeometry;
+use super::{bloom, ribbon};
 use crate::memory::LineBuf;
 
 /// A stored filter, ready to be asked. Shared freely between threads.
-#[repr(C)] // The shape and the block's address, all that a query needs, are the first 32 bytes.
+#[repr(C)] // The geometry and the block's address, all that a query needs, are the first 32 bytes.
 pub struct FilterReader {
-    shape: Shape,
+    geometry: AnyGeometry,
     block: LineBuf,
 }
 
@@ -26,20 +28,20 @@ pub struct FilterReader {
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
     hash: KeyHash,
-    place: u32,
+    position: u32,
 }
 
 #[cfg(test)]
 impl Probe {
     /// A probe that no reader prepared.
-    pub(super) fn at(hash: KeyHash, place: u32) -> Probe {
-        Probe { hash, place }
+    pub(super) fn at(hash: KeyHash, position: u32) -> Probe {
+        Probe { hash, position }
     }
 }
 
 /// What was found at the end of the block.
 #[derive(Clone, Copy)]
-enum Shape {
+enum AnyGeometry {
     /// Answers "maybe", and why.
     Untrusted(&'static str),
     LegacyBloom(LegacyGeometry),
@@ -49,25 +51,26 @@ enum Shape {
 }
 
 /// Evaluates `$answer` with `$geometry` bound to the geometry of whichever family it is.
-macro_rules! dispatch {
-    ($shape:expr, untrusted => $untrusted:expr, $geometry:ident => $answer:expr) => {
-        match &$shape {
-            Shape::Untrusted(_) => $untrusted,
-            Shape::LegacyBloom($geometry) => $answer,
-            Shape::Bloom($geometry) => $answer,
-            Shape::Ribbon($geometry) => $answer,
-            Shape::Burr($geometry) => $answer,
+macro_rules! of_family {
+    ($any:expr, untrusted => $untrusted:expr, $geometry:ident => $answer:expr) => {
+        match &$any {
+            AnyGeometry::Untrusted(_) => $untrusted,
+            AnyGeometry::LegacyBloom($geometry) => $answer,
+            AnyGeometry::Bloom($geometry) => $answer,
+            AnyGeometry::Ribbon($geometry) => $answer,
+            AnyGeometry::Burr($geometry) => $answer,
         }
     };
 }
 
-const _: () = assert!(size_of::<Shape>() <= 24, "the hot part is half a cache line");
+const _: () = assert!(size_of::<AnyGeometry>() <= 24, "the hot part is half a cache line");
 
-impl Shape {
-    fn parse(block: &LineBuf, encoding: FilterEncoding) -> Result<Shape, &'static str> {
+impl AnyGeometry {
+    fn parse(block: &LineBuf, encoding: FilterEncoding) -> Result<AnyGeometry, &'static str> {
         match encoding {
             FilterEncoding::RocksDb => {
-                let Some((payload, trailer)) = block.split_last_chunk::<{ bloom::TRAILER_BYTES }>()
+                let Some((payload, trailer)) =
+                    block.split_last_chunk::<{ bloom::layout::TRAILER_BYTES }>()
                 else {
                     return Err("shorter than a filter's trailer");
                 };
@@ -75,23 +78,23 @@ impl Shape {
                     return Err("a filter without contents");
                 }
                 match trailer[0] {
-                    bloom::MARKER => BloomGeometry::parse(block).map(Shape::Bloom),
-                    ribbon::MARKER => RibbonGeometry::parse(block).map(Shape::Ribbon),
-                    1..=0x7f => LegacyGeometry::parse(block).map(Shape::LegacyBloom),
+                    bloom::layout::MARKER => BloomGeometry::parse(block).map(AnyGeometry::Bloom),
+                    ribbon::layout::MARKER => RibbonGeometry::parse(block).map(AnyGeometry::Ribbon),
+                    1..=0x7f => LegacyGeometry::parse(block).map(AnyGeometry::LegacyBloom),
                     0 => Err("a filter that says maybe to everything"),
                     _ => Err("a filter of an unknown family"),
                 }
             }
-            FilterEncoding::BumpedRibbon => BurrGeometry::parse(block).map(Shape::Burr),
+            FilterEncoding::BumpedRibbon => BurrGeometry::parse(block).map(AnyGeometry::Burr),
         }
     }
 }
 
 impl FilterReader {
-    /// Opens a filter over the bytes of its block (without the block's trailer). Never fails.
+    /// Opens a filter over the bytes of its block, without the block's trailer. Never fails.
     pub(crate) fn open(block: LineBuf, encoding: FilterEncoding) -> FilterReader {
-        let shape = Shape::parse(&block, encoding).unwrap_or_else(Shape::Untrusted);
-        FilterReader { shape, block }
+        let geometry = AnyGeometry::parse(&block, encoding).unwrap_or_else(AnyGeometry::Untrusted);
+        FilterReader { geometry, block }
     }
 
     /// Opens a filter over a copy of `bytes`, a filter block's contents. Never fails: see
@@ -105,19 +108,21 @@ impl FilterReader {
     /// overlap.
     #[inline(always)]
     pub fn prepare(&self, hash: KeyHash) -> Probe {
-        let place = match &self.shape {
-            Shape::Bloom(geometry) => geometry.prepare(&self.block, hash),
+        let position = match &self.geometry {
+            AnyGeometry::Bloom(geometry) => geometry.prepare(&self.block, hash),
             _ => self.prepare_other(hash),
         };
-        Probe { hash, place }
+        Probe { hash, position }
     }
 
     /// Second step: `false` means that no key with this hash was added. The probe must come from
     /// this reader; the answer to any other has no meaning.
     #[inline(always)]
     pub fn finish(&self, probe: Probe) -> bool {
-        match &self.shape {
-            Shape::Bloom(geometry) => geometry.finish(&self.block, probe.hash, probe.place),
+        match &self.geometry {
+            AnyGeometry::Bloom(geometry) => {
+                geometry.finish(&self.block, probe.hash, probe.position)
+            }
             _ => self.finish_other(probe),
         }
     }
@@ -125,8 +130,8 @@ impl FilterReader {
     /// `false` means that no key with this hash was added. Both steps in one.
     #[inline(always)]
     pub fn may_contain(&self, hash: KeyHash) -> bool {
-        match &self.shape {
-            Shape::Bloom(geometry) => geometry.may_contain(&self.block, hash),
+        match &self.geometry {
+            AnyGeometry::Bloom(geometry) => geometry.may_contain(&self.block, hash),
             _ => self.may_contain_other(hash),
         }
     }
@@ -134,29 +139,29 @@ impl FilterReader {
     /// [`FilterReader::may_contain`], unless the filter is to be fed another hash or cannot be trusted.
     #[inline(always)]
     pub(crate) fn answer_for(&self, hash: KeyHash) -> Option<bool> {
-        match &self.shape {
-            Shape::Bloom(geometry) => Some(geometry.may_contain(&self.block, hash)),
-            Shape::Untrusted(_) | Shape::LegacyBloom(_) => None,
+        match &self.geometry {
+            AnyGeometry::Bloom(geometry) => Some(geometry.may_contain(&self.block, hash)),
+            AnyGeometry::Untrusted(_) | AnyGeometry::LegacyBloom(_) => None,
             _ => Some(self.may_contain_other(hash)),
         }
     }
 
-    // The common family is asked where the question stands: it takes a few instructions, and its
-    // callers keep their registers. The others are calls.
+    // The common family is asked inline: it takes a few instructions, and its callers keep their
+    // registers. The others are calls.
 
     #[inline(never)]
     fn prepare_other(&self, hash: KeyHash) -> u32 {
-        dispatch!(self.shape, untrusted => 0, g => g.prepare(&self.block, hash))
+        of_family!(self.geometry, untrusted => 0, g => g.prepare(&self.block, hash))
     }
 
     #[inline(never)]
     fn finish_other(&self, probe: Probe) -> bool {
-        dispatch!(self.shape, untrusted => true, g => g.finish(&self.block, probe.hash, probe.place))
+        of_family!(self.geometry, untrusted => true, g => g.finish(&self.block, probe.hash, probe.position))
     }
 
     #[inline(never)]
     fn may_contain_other(&self, hash: KeyHash) -> bool {
-        dispatch!(self.shape, untrusted => true, g => g.may_contain(&self.block, hash))
+        of_family!(self.geometry, untrusted => true, g => g.may_contain(&self.block, hash))
     }
 
     /// [`FilterReader::may_contain`] for many hashes, several times faster for each.
@@ -166,8 +171,8 @@ impl FilterReader {
     /// When the slices differ in length.
     pub fn may_contain_many(&self, hashes: &[KeyHash], answers: &mut [bool]) {
         assert_eq!(hashes.len(), answers.len(), "one answer for each hash");
-        dispatch!(
-            self.shape,
+        of_family!(
+            self.geometry,
             untrusted => answers.fill(true),
             g => g.may_contain_many(&self.block, hashes, answers)
         );
@@ -175,36 +180,36 @@ impl FilterReader {
 
     /// Why the stored bytes cannot be used, if so. Such a filter answers "maybe" to everything.
     pub fn untrusted(&self) -> Option<&'static str> {
-        match self.shape {
-            Shape::Untrusted(reason) => Some(reason),
+        match self.geometry {
+            AnyGeometry::Untrusted(reason) => Some(reason),
             _ => None,
         }
     }
 
     /// The family found, unless the filter is [`FilterReader::untrusted`].
     pub fn family(&self) -> Option<Family> {
-        match self.shape {
-            Shape::Untrusted(_) => None,
-            Shape::LegacyBloom(_) => Some(Family::LegacyBloom),
-            Shape::Bloom(_) => Some(Family::Bloom),
-            Shape::Ribbon(_) => Some(Family::Ribbon),
-            Shape::Burr(_) => Some(Family::Burr),
+        match self.geometry {
+            AnyGeometry::Untrusted(_) => None,
+            AnyGeometry::LegacyBloom(_) => Some(Family::LegacyBloom),
+            AnyGeometry::Bloom(_) => Some(Family::Bloom),
+            AnyGeometry::Ribbon(_) => Some(Family::Ribbon),
+            AnyGeometry::Burr(_) => Some(Family::Burr),
         }
     }
 
     /// What the filter must be fed.
     pub fn hash_kind(&self) -> HashKind {
-        match self.shape {
-            Shape::LegacyBloom(_) => HashKind::LegacyHash32,
+        match self.geometry {
+            AnyGeometry::LegacyBloom(_) => HashKind::LegacyHash32,
             _ => HashKind::Hash64,
         }
     }
 
     /// Bits that a key of a Bloom filter sets; `None` for other families.
     pub fn probes(&self) -> Option<u32> {
-        match &self.shape {
-            Shape::LegacyBloom(geometry) => Some(geometry.probes()),
-            Shape::Bloom(geometry) => Some(geometry.probes()),
+        match &self.geometry {
+            AnyGeometry::LegacyBloom(geometry) => Some(geometry.probes()),
+            AnyGeometry::Bloom(geometry) => Some(geometry.probes()),
             _ => None,
         }
     }
@@ -212,9 +217,9 @@ impl FilterReader {
     /// The part of a Bloom filter's bits that is set, 0 to 1; `None` for other families. Reads the
     /// whole filter. Near one half is right; much more means more keys than it was sized for.
     pub fn fill(&self) -> Option<f64> {
-        match &self.shape {
-            Shape::LegacyBloom(geometry) => Some(geometry.fill(&self.block)),
-            Shape::Bloom(geometry) => Some(geometry.fill(&self.block)),
+        match &self.geometry {
+            AnyGeometry::LegacyBloom(geometry) => Some(geometry.fill(&self.block)),
+            AnyGeometry::Bloom(geometry) => Some(geometry.fill(&self.block)),
             _ => None,
         }
     }
@@ -227,7 +232,7 @@ impl FilterReader {
     /// The false-positive rate to expect when the filter holds `keys` keys, 0 to 1. 1 when it is
     /// [`FilterReader::untrusted`].
     pub fn predicted_fpr(&self, keys: u64) -> f64 {
-        dispatch!(self.shape, untrusted => 1.0, g => g.predicted_fpr(&self.block, keys))
+        of_family!(self.geometry, untrusted => 1.0, g => g.predicted_fpr(&self.block, keys))
     }
 
     /// The block's bytes.

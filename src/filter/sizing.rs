@@ -1,125 +1,32 @@
-//! How large a filter must be: pure functions, each with its source.
+//! How large a filter must be: the arithmetic of all families, gathered for users.
 //!
-//! The figure to measure a filter by is `log2(1/ε)`, the fewest bits a key that any filter with
-//! false-positive rate ε can take (Carter et al., STOC 1978). A textbook Bloom filter takes
-//! `log2(e) = 1.44` times that. One whose probes stay within a 64-byte line takes a little more:
-//! some lines get more keys than others, and the full ones answer wrongly more often.
-//!
-//! ```text
-//! ε        bound   textbook Bloom   RocksDB's Bloom
-//! 1 %      6.64         9.59              9.90
-//! 0.1 %    9.97        14.38             15.5         bits a key
-//! ```
-//!
-//! So "10 bits a key are 1 %" is nearly true, and a factor of ten costs 4.8 bits in the textbook,
-//! 5.6 here. What the Ribbon families take is said beside them.
+//! The figure to measure a filter by is `log2(1/ε)`: no filter with false-positive rate ε can take
+//! fewer bits a key (Carter et al., STOC 1978). What a family takes above that is in the `sizing.rs`
+//! of its folder.
 
-use super::{Target, burr};
-use crate::memory::LINE_BYTES;
+use super::bloom;
+use super::burr;
+use super::spec::Target;
 
-/// Bits of a Bloom line.
-const LINE_BITS: f64 = 8.0 * LINE_BYTES as f64;
-
-/// The largest payload of a RocksDB Bloom filter: a multiple of 64 below 4 GiB.
-const MAX_BLOOM_BYTES: u64 = 0xffff_ffc0;
+pub use bloom::sizing::{
+    bloom_bytes, bloom_fpr, bloom_millibits_for_fpr, bloom_probes, cache_line_bloom_fpr,
+    rocksdb_bloom_fpr, standard_bloom_fpr,
+};
 
 /// The fewest bits a key that any filter with rate `fpr` takes.
 pub fn lower_bound_bits_per_key(fpr: f64) -> f64 {
     -fpr.log2()
 }
 
-/// Payload bytes of RocksDB's Bloom filter for `keys` keys (table format, section 3.4).
-pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
-    let bits_times_1000 = (keys as u64).saturating_mul(u64::from(millibits_per_key));
-    let bytes = (bits_times_1000.saturating_add(7999) / 8000).min(MAX_BLOOM_BYTES);
-    (bytes as usize).next_multiple_of(LINE_BYTES)
-}
-
-/// Probes of RocksDB's Bloom filter: break points its authors measured
-/// (`util/bloom_impl.h`, `ChooseNumProbes`). They are lower than the textbook's `0.69 × bits`,
-/// because full lines dislike many probes.
-pub fn bloom_probes(millibits_per_key: u32) -> u32 {
-    const UP_TO: [u32; 12] =
-        [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];
-    match UP_TO.iter().position(|&limit| millibits_per_key <= limit) {
-        Some(i) => i as u32 + 1,
-        None if millibits_per_key > 50_000 => 24,
-        None => (millibits_per_key - 1) / 2000 - 1,
-    }
-}
-
-/// The rate of a textbook Bloom filter: `(1 - e^(-k/b))^k` (Bloom 1970).
-pub fn standard_bloom_fpr(bits_per_key: f64, probes: u32) -> f64 {
-    (1.0 - (-f64::from(probes) / bits_per_key).exp()).powi(probes as i32)
-}
-
-/// RocksDB's estimate for its Bloom filter: the mean of a line one standard deviation fuller and
-/// one emptier than the average (`util/bloom_impl.h`, `CacheLocalFpRate`). Up to 5 % low at
-/// 16 bits a key; kept because RocksDB sizes Ribbon filters by it.
-pub fn rocksdb_bloom_fpr(millibits_per_key: u32) -> f64 {
-    let probes = bloom_probes(millibits_per_key);
-    let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
-    let deviation = keys_per_line.sqrt();
-    let fuller = standard_bloom_fpr(LINE_BITS / (keys_per_line + deviation), probes);
-    let emptier = standard_bloom_fpr(LINE_BITS / (keys_per_line - deviation), probes);
-    (fuller + emptier) / 2.0
-}
-
-/// The rate of a Bloom filter whose keys fall on 512-bit lines at random: the number of keys on a
-/// line is Poisson distributed, and each line is a small Bloom filter of its own
-/// (Putze, Sanders, Singler, WEA 2007, section 3).
-pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
-    if keys_per_line <= 0.0 {
-        return 0.0;
-    }
-    // From twelve standard deviations below the mean to twelve above: the rest is below 1e-30.
-    let reach = 12.0 * keys_per_line.sqrt() + 12.0;
-    let first = (keys_per_line - reach).max(1.0) as u64;
-    let last = (keys_per_line + reach) as u64;
-    let mut ln_weight = -keys_per_line + first as f64 * keys_per_line.ln()
-        - (1..=first).map(|i| (i as f64).ln()).sum::<f64>();
-    let mut fpr = 0.0;
-    for keys in first..=last {
-        let zero = ((LINE_BITS - 1.0) / LINE_BITS).powf(keys as f64 * f64::from(probes));
-        fpr += ln_weight.exp() * (1.0 - zero).powi(probes as i32);
-        ln_weight += (keys_per_line / (keys + 1) as f64).ln();
-    }
-    fpr.min(1.0)
-}
-
-/// The rate of RocksDB's Bloom filter at its usual number of probes.
-pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
-    let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
-    cache_line_bloom_fpr(keys_per_line, bloom_probes(millibits_per_key))
-}
-
-/// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most `fpr`; the
-/// largest one allowed (100 bits) when none is enough.
-///
-/// Bisection: the rate falls with the size, but for two break points of [`bloom_probes`] where
-/// one thousandth of a bit more is worse by less than that thousandth is worth.
-pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
-    let (mut too_few, mut enough) = (999, 100_000);
-    while enough - too_few > 1 {
-        let middle = (too_few + enough) / 2;
-        if bloom_fpr(middle) <= fpr {
-            enough = middle;
-        } else {
-            too_few = middle;
-        }
-    }
-    enough
-}
-
 /// The false-positive rate to expect of a bumped ribbon of so many stored bits for each of `keys`
-/// keys. `None` for so few or so many keys that a Bloom filter takes its place.
+/// keys. `None` for so few or so many keys that a Bloom filter is made instead.
 pub fn burr_fpr(keys: usize, millibits_per_key: u32) -> Option<f64> {
     let (_, fpr) = burr::sizing::expected(keys, Target::MillibitsPerKey(millibits_per_key))?;
     Some(fpr)
 }
 
 /// The stored bits for each of `keys` keys that a bumped ribbon with at most the rate `fpr` takes.
-/// `None` for so few or so many keys that a Bloom filter takes its place.
+/// `None` for so few or so many keys that a Bloom filter is made instead.
 pub fn burr_bits_per_key(keys: usize, fpr: f64) -> Option<f64> {
     let (bits_per_key, _) = burr::sizing::expected(keys, Target::Fpr(fpr))?;
     Some(bits_per_key)
@@ -129,59 +36,9 @@ pub fn burr_bits_per_key(keys: usize, fpr: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn close(found: f64, expected: f64, relative: f64) {
-        assert!((found / expected - 1.0).abs() < relative, "{found}, not {expected}");
-    }
-
     #[test]
-    fn sizes_and_probes_are_rocksdbs() {
-        assert_eq!(bloom_bytes(0, 10_000), 0);
-        assert_eq!(bloom_bytes(1, 10_000), 64);
-        assert_eq!(bloom_bytes(51, 10_000), 64);
-        assert_eq!(bloom_bytes(52, 10_000), 128);
-        assert_eq!(bloom_bytes(10_000_000_000, 10_000), MAX_BLOOM_BYTES as usize);
-        for (millibits, probes) in [
-            (1000, 1),
-            (2080, 1),
-            (2081, 2),
-            (9900, 6),
-            (10_000, 6),
-            (10_112, 7),
-            (16_000, 9),
-            (25_501, 12),
-            (25_502, 11),
-            (50_000, 23),
-            (50_001, 24),
-            (100_000, 24),
-        ] {
-            assert_eq!(bloom_probes(millibits), probes, "{millibits}");
-        }
-    }
-
-    #[test]
-    fn rates_are_the_published_ones() {
-        close(standard_bloom_fpr(10.0, 7), 0.00819, 0.01);
-        close(rocksdb_bloom_fpr(5000), 0.09269, 0.001);
-        close(rocksdb_bloom_fpr(10_000), 0.00953, 0.001);
-        close(rocksdb_bloom_fpr(16_000), 0.000797, 0.001);
-        close(bloom_fpr(5000), 0.09289, 0.002);
-        close(bloom_fpr(10_000), 0.00958, 0.002);
-        close(bloom_fpr(16_000), 0.000826, 0.002);
-        close(lower_bound_bits_per_key(0.01), 6.644, 0.001);
-        assert_eq!(cache_line_bloom_fpr(0.0, 6), 0.0);
-        assert_eq!(cache_line_bloom_fpr(1e6, 6), 1.0);
-    }
-
-    #[test]
-    fn the_size_for_a_rate_is_the_smallest_that_reaches_it() {
-        close(f64::from(bloom_millibits_for_fpr(0.01)), 9900.0, 0.01);
-        close(f64::from(bloom_millibits_for_fpr(0.001)), 15_490.0, 0.01);
-        for fpr in [0.5, 0.1, 0.02, 1e-3, 1e-5, 1e-8] {
-            let millibits = bloom_millibits_for_fpr(fpr);
-            assert!(bloom_fpr(millibits) <= fpr);
-            assert!(bloom_fpr(millibits - 1) > fpr);
-        }
-        assert_eq!(bloom_millibits_for_fpr(1.0), 1000);
-        assert_eq!(bloom_millibits_for_fpr(0.0), 100_000);
+    fn the_bound_is_one_bit_for_each_halving() {
+        assert_eq!(lower_bound_bits_per_key(0.125), 3.0);
+        assert!((lower_bound_bits_per_key(0.01) - 6.644).abs() < 0.001);
     }
 }

@@ -8,13 +8,14 @@
 //! fpr(0.01, burr) fpr:0.01:burr fpr:0.01,burr    … unless it is said. fpr(1) is none
 //! ```
 //!
-//! Two spellings, because a shell eats parentheses. A spec is checked when it is made: one that
-//! exists can be built. Bits are kept in thousandths, as RocksDB keeps them.
+//! There are two spellings because a shell gives parentheses a meaning of its own. A spec is checked
+//! when it is made, so every spec can be built. Bits are kept in thousandths, as RocksDB keeps them.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Family, sizing};
+use super::bloom::sizing::bloom_millibits_for_fpr;
+use super::family::Family;
 
 /// Which filter a table gets.
 ///
@@ -53,18 +54,18 @@ impl Target {
     pub fn bloom_millibits(self) -> u32 {
         match self {
             Target::MillibitsPerKey(millibits) | Target::LikeBloom(millibits) => millibits,
-            Target::Fpr(fpr) => sizing::bloom_millibits_for_fpr(fpr),
+            Target::Fpr(fpr) => bloom_millibits_for_fpr(fpr),
         }
     }
 }
 
-/// Why a filter cannot be had: one line that names what was given and what is possible.
+/// Why a spec is no filter: one line that names what was given and what is possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError(pub(crate) String);
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What was given stands in it, line breaks and all.
+        // It quotes what was given, line breaks too.
         self.0.chars().try_for_each(|character| match character.is_control() {
             true => write!(f, "{}", character.escape_default()),
             false => write!(f, "{character}"),

@@ -4,6 +4,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::hashes::HashList;
 use super::*;
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
 

@@ -1,5 +1,4 @@
-//! The limits that the operating system sets to this process: how many files it may have open, how
-//! long a file may become.
+//! Limits of the operating system for this process: open files, and the length of a file.
 
 use std::io;
 use std::path::Path;
@@ -8,12 +7,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{Error, Result};
 
-/// How many descriptors this process may have; `u64::MAX` where there is no limit.
+/// How many descriptors this process may have; `u64::MAX` without a limit.
+///
+/// ```
+/// let limit = maypole::fs::open_files_limit();
+/// assert!(limit.soft <= limit.hard);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesLimit {
     /// What the system enforces.
     pub soft: u64,
-    /// How far the process may raise that.
+    /// How far the process may raise the soft limit.
     pub hard: u64,
 }
 
@@ -29,18 +33,18 @@ pub fn open_files_limit() -> OpenFilesLimit {
     getrlimit(Resource::Nofile).into()
 }
 
-/// Raises the soft limit to the hard one, for the whole process; answers what holds afterwards. Where
-/// the system refuses, both are what they were.
+/// Raises the soft limit to the hard one, for the whole process, and answers the limits after that.
+/// If the system refuses, they do not change.
 ///
-/// A program that calls `select` must not: that knows no descriptor from 1024 on.
+/// Not for programs that call `select`, which cannot handle descriptors from 1024 on.
 pub fn raise_open_files_limit() -> OpenFilesLimit {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     open_files_limit()
 }
 
-/// Refuses to make a file longer than it may become. The system would send SIGXFSZ, which ends the
-/// process, before it answers the same.
+/// Refuses to make a file longer than the process may. The system would return the same error, but
+/// send SIGXFSZ first, which ends the process.
 pub(super) fn check_file_length(path: &Path, bytes: u64) -> Result<()> {
     match longest_file_bytes() {
         Some(most) if bytes > most => {
@@ -51,8 +55,8 @@ pub(super) fn check_file_length(path: &Path, bytes: u64) -> Result<()> {
     }
 }
 
-/// The bytes that a file may have; `None` where there is no limit. Asked anew each time: the limit
-/// may change, and the question takes less than a tenth of a `write`.
+/// How many bytes a file may have; `None` without a limit. Asked each time: the limit may change,
+/// and the call takes less than a tenth of a `write`.
 pub(super) fn longest_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }

@@ -5,35 +5,35 @@
 //!                                  └── window, mapped ───┘
 //! ```
 //!
-//! What is copied into a shared mapping is in the page cache at once, as after `write`: it survives
-//! a killed process, and `fdatasync` makes it durable. A `write` of 150 bytes takes about 1,000 ns
-//! on the machine of `docs/performance.md`, most of it the way into the kernel and back; the copy,
-//! with allocating, mapping and touching the pages, 150.
+//! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
+//! they survive a killed process, and `fdatasync` makes them durable. On the machine of
+//! `docs/performance.md` a `write` of 150 bytes takes about 1,000 ns, most of it the way into the
+//! kernel and back. The copy takes 150 ns, with allocating, mapping and touching the pages.
 //!
-//! * A window is allocated on the device and its pages are made writable before it is used. So a
+//! * A window is allocated on the device, and its pages are made writable, before it is used. So a
 //!   full disk is an error of `append`, not a signal at the copy.
-//! * Behind what was written the file holds zeros, to the end of the window. They are cut off when
-//!   the file is dropped; after a kill the reader of the log takes them for a torn tail.
-//! * Where a window cannot be had the file goes on as the plain one of [`super::real`], which is the
-//!   oracle in the tests too: the file system allocates nothing ahead, memory for the mapping is
-//!   short (`ulimit -v`), or the file may not become so long (`ulimit -f`).
+//! * Behind the written bytes the file holds zeros, to the end of the window. Dropping the file
+//!   cuts them off. After a kill the reader of the log takes them for a torn tail.
+//! * If a window cannot be had, the file continues as the plain one of [`super::real`]: the file
+//!   system allocates nothing ahead, memory for the mapping is short (`ulimit -v`), or the file may
+//!   not become so long (`ulimit -f`). The plain file is the oracle in the tests too.
 //!
 //! # Where it is safe
 //!
-//! A page that was written back is written again by the next record that ends in it. The file system
-//! is asked for its space a second time then, at the copy, where the only way to refuse is SIGBUS.
-//! So this is for file systems that write an allocated block in its place, whatever else is done to
-//! the file ([`is_safe_to_map`]):
+//! After a page was written back, the next record that ends in it changes it again. The file system
+//! then needs space for it a second time, at the copy, where it can refuse only by SIGBUS. So
+//! mappings are used only on file systems that rewrite an allocated block in place, whatever else
+//! happens to the file ([`is_safe_to_map`]):
 //!
 //! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
-//! * **not btrfs**: it writes changed blocks elsewhere; when it is full, the copy is a SIGBUS.
-//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares its blocks, and from then on
-//!   they are written elsewhere, too. Anybody may make one at any time.
-//! * **not anything else**: overlays, network file systems, file systems in user space, unknown ones.
+//! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy is a SIGBUS.
+//! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares its blocks. From then on
+//!   changed blocks are written elsewhere too. Anybody may make such a copy at any time.
+//! * **nothing else**: no overlays, network file systems, file systems in user space, unknown ones.
 //!
-//! What can still raise SIGBUS: a device that fails to read back a page that was written out and
-//! evicted within the window's short life, a file system that turned read-only after an error of its
-//! device, and another process that truncates the file.
+//! SIGBUS is still possible if the device cannot read back a page that was evicted within the
+//! window's short life, if the file system turned read-only after an error of its device, or if
+//! another process truncates the file.
 
 use std::fs::File;
 use std::path::Path;
@@ -48,8 +48,9 @@ use super::limits::longest_file_bytes;
 use super::real::RealWritableFile;
 use crate::error::{Error, Result};
 
-/// Bytes of the first window, a multiple of every page size; the next ones double.
+/// Bytes of the first window, a multiple of every page size. Each next window is twice as large.
 const FIRST_WINDOW_BYTES: usize = 64 << 10;
+/// No window is larger.
 const MOST_WINDOW_BYTES: usize = 256 << 10;
 
 /// Pages of the file in this process's memory.
@@ -57,22 +58,22 @@ const MOST_WINDOW_BYTES: usize = 256 << 10;
 /// Invariant: `start` is a mapping of `bytes` bytes, readable and writable, that is nobody else's
 /// until this is dropped.
 #[derive(Debug)]
-struct Window {
+struct MappedWindow {
     start: NonNull<u8>,
     bytes: usize,
-    /// Bytes from the start that are written.
+    /// Bytes written, from the start on.
     filled: usize,
 }
 
 // SAFETY: the mapping is reached through this value only, and belongs to no thread.
-unsafe impl Send for Window {}
+unsafe impl Send for MappedWindow {}
 // SAFETY: nothing is done through a shared reference.
-unsafe impl Sync for Window {}
+unsafe impl Sync for MappedWindow {}
 
-impl Window {
-    /// Allocates and maps `bytes` bytes of `file` from `offset` on. `None`: they cannot be mapped; a
-    /// plain write may do, or says what is wrong.
-    fn new(file: &File, offset: u64, bytes: usize) -> rustix::io::Result<Option<Window>> {
+impl MappedWindow {
+    /// Allocates and maps `bytes` bytes of `file` from `offset` on. `None` if they cannot be
+    /// mapped: a plain write may succeed, or says what is wrong.
+    fn new(file: &File, offset: u64, bytes: usize) -> rustix::io::Result<Option<MappedWindow>> {
         if longest_file_bytes().is_some_and(|most| offset + bytes as u64 > most) {
             return Ok(None);
         }
@@ -88,7 +89,7 @@ impl Window {
         let Some(start) = mapped.ok().and_then(|start| NonNull::new(start.cast())) else {
             return Ok(None);
         };
-        let window = Window { start, bytes, filled: 0 };
+        let window = MappedWindow { start, bytes, filled: 0 };
         // SAFETY: the mapping made above. The advice changes no byte.
         Ok(match unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
             // Before Linux 5.14 the copy touches the pages.
@@ -97,11 +98,11 @@ impl Window {
         })
     }
 
-    /// Copies as much of `from` as has room; answers the rest.
+    /// Copies as much of `from` as fits. Answers the rest.
     fn fill<'a>(&mut self, from: &'a [u8]) -> &'a [u8] {
         let (now, later) = from.split_at(from.len().min(self.bytes - self.filled));
-        // SAFETY: the bytes from `filled` to `filled + now.len() <= bytes` are in the mapping, which
-        // is this value's alone, so `now` is elsewhere.
+        // SAFETY: the bytes from `filled` to `filled + now.len() <= bytes` are in the mapping,
+        // which is this value's alone, so `now` is elsewhere.
         unsafe {
             let to = self.start.as_ptr().add(self.filled);
             std::ptr::copy_nonoverlapping(now.as_ptr(), to, now.len());
@@ -111,7 +112,7 @@ impl Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for MappedWindow {
     fn drop(&mut self) {
         // SAFETY: the mapping of this value, which nobody uses after it.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
@@ -119,11 +120,11 @@ impl Drop for Window {
     }
 }
 
-/// The types that `statfs` knows them by: ext2, ext3 and ext4 have one.
+/// The type of ext2, ext3 and ext4 in `statfs`.
 const EXT_MAGIC: u32 = 0xef53;
 const TMPFS_MAGIC: u32 = 0x0102_1994;
 
-/// Whether a page of `file` that is allocated can be written again without further space.
+/// Whether an allocated page of `file` can be written again without further space.
 pub(super) fn is_safe_to_map(file: &File) -> bool {
     // The types are of 32 bits, in a field that is wider on some systems.
     fstatfs(file).is_ok_and(|system| matches!(system.f_type as u32, EXT_MAGIC | TMPFS_MAGIC))
@@ -131,16 +132,16 @@ pub(super) fn is_safe_to_map(file: &File) -> bool {
 
 #[derive(Debug)]
 pub(super) struct Mapped {
-    /// What was written before the window.
+    /// The file before the window.
     plain: RealWritableFile,
-    /// `None`: what follows is written plainly.
-    window: Option<Window>,
+    /// `None`: later bytes are written by `plain`.
+    window: Option<MappedWindow>,
 }
 
 impl Mapped {
-    /// Takes over a file that is empty and open for reading and writing.
+    /// Takes over an empty file that is open for reading and writing.
     pub fn new(plain: RealWritableFile) -> Result<Mapped> {
-        let window = Window::new(plain.file(), 0, FIRST_WINDOW_BYTES);
+        let window = MappedWindow::new(plain.file(), 0, FIRST_WINDOW_BYTES);
         let window = window.map_err(|errno| Error::io(plain.path(), "write", errno.into()))?;
         Ok(Mapped { plain, window })
     }
@@ -149,7 +150,7 @@ impl Mapped {
     fn next_window(&mut self, full_bytes: usize) -> Result<()> {
         let offset = self.plain.written_bytes() + full_bytes as u64;
         let bytes = (2 * full_bytes).min(MOST_WINDOW_BYTES);
-        let window = Window::new(self.plain.file(), offset, bytes);
+        let window = MappedWindow::new(self.plain.file(), offset, bytes);
         self.window = window.map_err(|errno| Error::io(self.path(), "write", errno.into()))?;
         self.plain.skip(full_bytes as u64);
         Ok(())
@@ -175,7 +176,7 @@ impl WritableFile for Mapped {
         self.plain.append(rest)
     }
 
-    /// The operating system has what is in a window.
+    /// Bytes in a window are with the operating system already.
     fn flush(&mut self) -> Result<()> {
         self.plain.flush()
     }
@@ -197,7 +198,7 @@ impl WritableFile for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // A longer file costs space and nothing else.
+        // If this fails, the zeros stay: they cost space and nothing else.
         let _ = self.plain.file().set_len(self.plain.written_bytes() + self.filled());
     }
 }

@@ -6,24 +6,24 @@
 //! WritableFile  RandomAccessFile        append only   ·   read at an offset, from many threads
 //!
 //! RealFs    the operating system
-//! MemFs     memory; loses power on demand, with all that had not been synced in doubt
-//! FaultFs   wraps another: fails the n-th call, counts calls, stops at every change
+//! MemFs     memory; loses power on demand, and then what was not synced, or a part of it
+//! FaultFs   wraps another: fails the n-th call, counts calls, runs a hook before every change
 //! ```
 //!
-//! What the store may rely on, and nothing more:
+//! The store relies on these promises and on no others:
 //!
 //! * `append` may keep bytes in this process. `flush` hands them to the operating system: they
 //!   survive a killed process. `sync` makes them durable: they survive a power loss.
-//! * Syncing a file does not make its **name** durable. `sync_dir` of its directory does, for every
-//!   creation, rename and removal in that directory so far.
+//! * `sync` of a file does not make its **name** durable. `sync_dir` of its directory does, for
+//!   every creation, rename and removal in that directory so far.
 //! * A rename within one directory happens as a whole or not at all.
-//! * After an error from a [`WritableFile`] nothing is known about its unsynced bytes. The only
-//!   right thing to do with it is to drop it: after a failed sync Linux marks the lost pages clean,
-//!   so a second sync can falsely succeed (Rebello et al., "Can Applications Recover from fsync
-//!   Failures?", USENIX ATC 2020).
+//! * After an error from a [`WritableFile`] nothing is known about its unsynced bytes. The caller
+//!   must drop it: after a failed sync Linux marks the lost pages clean, so a second sync can
+//!   falsely succeed (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
+//!   2020).
 //!
-//! Absent on purpose: overwriting, truncating, seeking, asynchronous I/O; memory mapping but for
-//! logs, whose `flush` it makes cheap ([`Fs::create_log`]).
+//! Absent on purpose: overwriting, truncating, seeking, asynchronous I/O; memory mapping, except
+//! for logs, whose `flush` it makes cheap ([`Fs::create_log`]).
 
 mod descriptors;
 mod fault;
@@ -46,35 +46,66 @@ pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use mem::MemFs;
 pub use real::RealFs;
 
-/// Bytes that a file being written gathers before it hands them on, from a multiple of their number on.
-/// The system's cache keeps what was written together in one piece, if it lies so, and finds it sooner:
-/// reads of 4 KiB at random places take a third less time than from a file that was written by any 60 KiB.
+/// A file being written hands on so many bytes at a time, and starts each piece at a multiple of
+/// it. Linux then keeps the piece in large units of its page cache and finds them sooner: random
+/// reads of 4 KiB take a third less time than from a file that was written in pieces of 60 KiB.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
-/// A file system. Every error names the path and the operation.
+/// A file system.
+///
+/// ```
+/// use maypole::fs::{Fs, MemFs};
+/// use std::path::Path;
+///
+/// let fs = MemFs::new();
+/// let mut file = fs.create(Path::new("/a"))?;
+/// file.append(b"bytes")?;
+/// file.sync()?;
+/// fs.sync_dir(Path::new("/"))?;
+/// assert_eq!(fs.read(Path::new("/a"))?, b"bytes");
+/// # Ok::<(), maypole::Error>(())
+/// ```
+///
+/// # Errors
+/// Every method returns [`Error::Io`], with the path and the operation, when the system refuses the
+/// call. Methods that return other errors say so.
 pub trait Fs: Send + Sync + fmt::Debug + 'static {
-    /// The path by which `path` is found also when the process has changed its directory. What is
-    /// used more than once is made absolute first.
+    /// An absolute path for `path`, which stays right when the process changes its directory.
+    ///
+    /// # Errors
+    /// If the current directory cannot be found.
     fn absolute(&self, path: &Path) -> Result<PathBuf> {
         Ok(path.to_owned())
     }
 
-    /// A new, empty file. One that stood under this name before is unlinked, not truncated: who has
-    /// it open, and its other hard links, keep its bytes.
+    /// Creates an empty file. An older file of this name is unlinked, not truncated: open handles
+    /// and other hard links keep its bytes.
+    ///
+    /// # Errors
+    /// If the system refuses, as without permission or space.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// As [`Fs::create`], for a file that is flushed after every small append. After a crash, zeros
-    /// may follow what was appended.
+    /// As [`Fs::create`], for a file that is flushed after every small append. After a crash zeros
+    /// may follow the appended bytes.
+    ///
+    /// # Errors
+    /// As [`Fs::create`].
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.create(path)
     }
 
-    /// Opens an existing file for reading. What is open stays readable when its name is gone.
+    /// Opens an existing file for reading. It stays readable after its name is removed.
+    ///
+    /// # Errors
+    /// If there is no such file, or it cannot be read.
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 
-    /// As [`Fs::open`], for a file that keeps its name and its bytes for as long as it is read. Where
-    /// open files cost descriptors, it takes one of `pool` when it is read, and may lose it to
+    /// As [`Fs::open`], for a file that keeps its name and its bytes while it is open. If open
+    /// files cost descriptors, the file takes one of `pool` when it is read, and may lose it to
     /// another file afterwards.
+    ///
+    /// # Errors
+    /// As [`Fs::open`].
     fn open_pooled(
         &self,
         path: &Path,
@@ -83,7 +114,10 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
         self.open(path)
     }
 
-    /// The whole of a small file.
+    /// Reads the whole of a small file.
+    ///
+    /// # Errors
+    /// As [`Fs::open`] and [`RandomAccessFile::read_exact_at`].
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let file = self.open(path)?;
         let mut bytes = vec![0; file.len() as usize];
@@ -91,93 +125,175 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
         Ok(bytes)
     }
 
-    /// Gives `from` the name `to`, replacing what `to` was.
+    /// Gives `from` the name `to`, and replaces the file of that name.
+    ///
+    /// # Errors
+    /// If there is no `from`, or the system refuses.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Removes the name of a file. Open handles keep working.
+    ///
+    /// # Errors
+    /// If there is no such file, or the system refuses.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// A second name for the same file. `new` must not exist.
+    /// Gives a file a second name, `new`.
+    ///
+    /// # Errors
+    /// If `new` exists, or the file system has no hard links.
     fn hard_link(&self, existing: &Path, new: &Path) -> Result<()>;
 
     /// Whether the path names a file or a directory.
+    ///
+    /// # Errors
+    /// If that cannot be found out.
     fn exists(&self, path: &Path) -> Result<bool>;
 
     /// The names in a directory, in any order. Names that are not UTF-8 are left out: no file of
     /// the store has one.
+    ///
+    /// # Errors
+    /// If there is no such directory, or it cannot be read.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
 
-    /// Creates a directory and its missing parents; none of them is durable yet
-    /// (see [`create_dir_durably`]).
+    /// Creates a directory and its missing parents. None of them is durable yet: see
+    /// [`create_dir_durably`].
+    ///
+    /// # Errors
+    /// If a part of the path is a file, or the system refuses.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
 
     /// Makes the names in `dir` durable, as they are now.
+    ///
+    /// # Errors
+    /// If the directory cannot be synced. Nothing is known about the names then.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Takes the lock file at `path`, creating it where it is missing. Held until dropped, by one
-    /// holder over all processes and within this one; the others get [`Error::Locked`].
+    /// Takes the lock file at `path`, and creates it if it is missing. One holder has the lock,
+    /// over all processes and within this one, until it drops it.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody else holds the lock.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 }
 
 /// A file being written, front to back.
+///
+/// ```
+/// use maypole::fs::{Fs, MemFs};
+/// use std::path::Path;
+///
+/// let fs = MemFs::new();
+/// let mut file = fs.create(Path::new("a"))?;
+/// file.append(b"some ")?;
+/// file.append(b"bytes")?;
+/// file.flush()?;
+/// assert_eq!((file.len(), fs.kill().read(Path::new("a"))?), (10, b"some bytes".to_vec()));
+/// # Ok::<(), maypole::Error>(())
+/// ```
 #[expect(clippy::len_without_is_empty, reason = "a file is no collection")]
 pub trait WritableFile: Send + Sync + fmt::Debug {
-    /// Adds `bytes` at the end. They may stay in this process until `flush` or `sync`; dropping the
-    /// file loses those.
+    /// Adds `bytes` at the end. They may stay in this process until `flush` or `sync`. If the file
+    /// is dropped before that, they are lost.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the bytes cannot be written, for want of space for example.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Hands everything appended to the operating system.
+    ///
+    /// # Errors
+    /// As [`WritableFile::append`].
     fn flush(&mut self) -> Result<()>;
 
-    /// Forgets what was appended and is still in this process: after an `append` or a `flush` for which there
-    /// was no space, so that no later sync brings back what was reported as failed. A part of
-    /// it may be in the file; nothing may be appended behind that.
+    /// Forgets the appended bytes that are still in this process. For use after an `append` or
+    /// `flush` without space: a later sync must not write what was reported as failed. A part of
+    /// the bytes may be in the file already, so nothing may be appended behind them.
     fn discard_unflushed(&mut self);
 
-    /// Makes everything appended durable. A failure is final: drop the file, do not retry.
+    /// Makes everything appended durable.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the device fails. That is final: drop the file, do not retry.
     fn sync(&mut self) -> Result<()>;
 
-    /// Bytes appended so far.
+    /// How many bytes were appended so far.
     fn len(&self) -> u64;
 
-    /// The path the file was created under.
+    /// The path that the file was created with.
     fn path(&self) -> &Path;
 }
 
-/// A file open for reading, shared by any number of threads.
+/// A file open for reading. Any number of threads may share it.
+///
+/// ```
+/// use maypole::fs::{Fs, MemFs, write_atomic};
+/// use std::path::Path;
+///
+/// let fs = MemFs::new();
+/// write_atomic(&fs, Path::new("a"), b"some bytes")?;
+/// let (file, mut buffer) = (fs.open(Path::new("a"))?, [0; 5]);
+/// file.read_exact_at(5, &mut buffer)?;
+/// assert_eq!((file.len(), &buffer), (10, b"bytes"));
+/// assert!(file.read_exact_at(6, &mut buffer).is_err());
+/// # Ok::<(), maypole::Error>(())
+/// ```
 #[expect(clippy::len_without_is_empty, reason = "a file is no collection")]
 pub trait RandomAccessFile: Send + Sync + fmt::Debug {
-    /// Fills `buffer` from `offset`. [`Error::Corruption`] when the file ends before that.
+    /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if the file ends too early, [`Error::Io`] if it cannot be read.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// The length in bytes when the file was opened.
+    /// The length in bytes at the time of opening.
     fn len(&self) -> u64;
 
-    /// The path the file was opened under.
+    /// The path that the file was opened with.
     fn path(&self) -> &Path;
 
-    /// For a file of [`Fs::open_pooled`] whose name may soon be gone: it keeps its descriptor from now
-    /// on, and no pool counts it. `false`: a quarter of the descriptors that the process may have
-    /// are kept so already; the file stays in its pool.
+    /// For a file of [`Fs::open_pooled`] whose name may soon be gone: it keeps its descriptor from
+    /// now on, and no pool counts it. `false` if a quarter of all descriptors that the process may
+    /// have are kept already; then the file stays in its pool.
+    ///
+    /// # Errors
+    /// As [`Fs::open`], if the file has to be opened again for it.
     fn keep_open(&self) -> Result<bool> {
         Ok(true)
     }
 
     /// Asks the operating system to forget its cached pages of this file, so that the next reads
-    /// reach the device. A hint: it works on Linux, for pages that were synced, and does nothing
-    /// elsewhere.
+    /// reach the device. A hint: Linux follows it for synced pages, other systems do nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses the hint.
     fn drop_page_cache(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A held lock; dropping it gives the lock back.
+/// A lock that is held. Dropping it gives the lock back.
+///
+/// ```
+/// use maypole::fs::{Fs, MemFs};
+/// use std::path::Path;
+///
+/// let fs = MemFs::new();
+/// let lock = fs.lock(Path::new("LOCK"))?;
+/// assert!(fs.lock(Path::new("LOCK")).is_err());
+/// drop(lock);
+/// assert!(fs.lock(Path::new("LOCK")).is_ok());
+/// # Ok::<(), maypole::Error>(())
+/// ```
 pub trait FileLock: Send + Sync + fmt::Debug {}
 
-/// Replaces the file at `path` by one that holds `bytes`, durably: after a crash there is the old
-/// file or the new one, whole.
+/// Replaces the file at `path` by one that holds `bytes`, durably: a crash leaves the old file or
+/// the new one, whole.
 ///
-/// The bytes go to `path` with `.tmp` appended. One caller a path at a time.
+/// Writes to `path` with `.tmp` appended first. Only one caller at a time may write to a path.
+///
+/// # Errors
+/// As the methods of [`Fs`] and [`WritableFile`]. The old file is in its place then, or the new one.
 pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = OsString::from(path);
     name.push(".tmp");
@@ -191,11 +307,14 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Creates a directory and its missing parents, and makes their names durable.
+///
+/// # Errors
+/// As [`Fs::create_dir_all`] and [`Fs::sync_dir`].
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // The empty path, and `.` where the process's directory was removed, have no ancestor that
-    // exists: the creation below says what is wrong with them.
+    // The empty path has no ancestor that exists, nor has `.` if the process's directory was
+    // removed. The creation below says what is wrong with them.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);
@@ -204,7 +323,7 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
 }
 
-/// The directory that holds the name `path`; `.` for a bare file name.
+/// The directory of `path`; `.` for a bare file name.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -213,7 +332,7 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// What a read past the end of a file answers.
+/// The error of a read past the end of a file.
 fn past_end(path: &Path, offset: u64, expected_bytes: usize, found_bytes: u64) -> Error {
     Error::Corruption {
         file: path.to_owned(),

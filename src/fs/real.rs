@@ -1,11 +1,11 @@
 //! The operating system's files.
 //!
-//! Writes are gathered in a buffer, so that a table builder's blocks and a log record's parts cost
-//! one system call together. Reads are positioned (`pread`), so that threads share a descriptor; which
-//! tables have one at the moment is decided in [`super::descriptors`].
+//! A buffer gathers writes, so that the blocks of a table or the parts of a log record cost one
+//! system call together. Reads are positioned (`pread`), so that threads share a descriptor.
+//! [`super::descriptors`] decides which tables have one at the moment.
 //!
-//! A write that would make a file longer than the process may (RLIMIT_FSIZE) is refused before it
-//! is made: the system would send SIGXFSZ.
+//! A write that would make a file longer than the process may (RLIMIT_FSIZE) is refused before the
+//! system call: the system would send SIGXFSZ.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
@@ -24,8 +24,21 @@ use super::mapped::Mapped;
 use super::mapped::is_safe_to_map;
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 /// The operating system's file system.
+///
+/// ```
+/// use maypole::fs::{Fs, RealFs};
+///
+/// let dir = tempfile::tempdir()?;
+/// let mut file = RealFs.create(&dir.path().join("a"))?;
+/// file.append(b"bytes")?;
+/// file.sync()?;
+/// RealFs.sync_dir(dir.path())?;
+/// assert_eq!(RealFs.list(dir.path())?, ["a"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealFs;
 
@@ -91,7 +104,7 @@ impl Fs for RealFs {
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir).map_err(|error| {
-            // The path, or one above it, is a file: say that rather than "file exists".
+            // A part of the path is a file: say that rather than "file exists".
             let error = match error.kind() {
                 ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
                 _ => error,
@@ -112,9 +125,9 @@ impl Fs for RealFs {
         let key = fs::canonicalize(parent(path)).map_err(io_error)?.join(name);
         let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
 
-        // The registry is asked before the file is opened: where the lock is one of POSIX (flock on
-        // NFS), closing any descriptor of the file gives up the lock that this process holds.
-        let mut held = held_locks();
+        // Ask the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
+        // closing any descriptor of the file gives up the lock that this process holds.
+        let mut held = lock(&HELD_LOCKS);
         if held.contains(&key) {
             return Err(held_elsewhere());
         }
@@ -140,11 +153,11 @@ pub(super) struct RealWritableFile {
     written_bytes: u64,
 }
 
-/// Opens a file for reading, with what the system knows of it.
+/// Opens a regular file for reading. Answers its descriptor and its metadata.
 pub(super) fn open_to_read(path: &Path) -> io::Result<(OwnedFd, Metadata)> {
     let file = with_descriptor(|| open_unnoted(path))?;
     let metadata = file.metadata()?;
-    // Opening a directory succeeds on Unix; reading from it would not.
+    // Unix opens a directory for reading; only the reads would fail.
     if metadata.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
@@ -154,8 +167,8 @@ pub(super) fn open_to_read(path: &Path) -> io::Result<(OwnedFd, Metadata)> {
     Ok((file.into(), metadata))
 }
 
-/// Opens a file for reading. On Linux its time of last access is left as it is, where the owner asks:
-/// noting it at every read takes a tenth of a read of 4 KiB. A pipe of this name is not waited for.
+/// Opens a file for reading, on Linux without noting the time of last access if the process owns
+/// the file: noting it takes a tenth of each read of 4 KiB. Does not wait for a pipe of this name.
 fn open_unnoted(path: &Path) -> io::Result<File> {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
@@ -169,9 +182,9 @@ fn open_unnoted(path: &Path) -> io::Result<File> {
     open(OFlags::NONBLOCK)
 }
 
-/// A new, empty file, in place of any that stood under this name.
+/// Creates an empty file, instead of an older one of this name.
 fn create_new(path: &Path) -> Result<File> {
-    // Also for reading: a file that is written through memory must be.
+    // For reading too: a mapping needs it.
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
     let create_new = || with_descriptor(|| options.open(path));
@@ -185,7 +198,7 @@ fn create_new(path: &Path) -> Result<File> {
 }
 
 impl RealWritableFile {
-    /// A new, empty file, in place of any that stood under this name.
+    /// Creates an empty file, instead of an older one of this name.
     pub fn create(path: &Path) -> Result<RealWritableFile> {
         let file = create_new(path)?;
         let path = path.to_owned();
@@ -201,13 +214,13 @@ impl RealWritableFile {
         self.written_bytes
     }
 
-    /// Goes on behind `bytes` bytes that reached the file by another way.
+    /// Continues behind `bytes` bytes that reached the file through a mapping.
     pub fn skip(&mut self, bytes: u64) {
         debug_assert!(self.buffer.is_empty());
         self.written_bytes += bytes;
     }
 
-    /// Hands `bytes` on, which follow what was handed on before.
+    /// Hands `bytes` to the operating system, behind those handed on before.
     fn write(&self, bytes: &[u8]) -> Result<()> {
         check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
         // `write_all_at` goes on after short writes and interruptions.
@@ -254,7 +267,8 @@ impl WritableFile for RealWritableFile {
 
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
-        // fdatasync: it covers the length of the file, and spares the journal the time stamps.
+        // fdatasync: it covers the length of the file, and leaves the time stamps out of the
+        // journal.
         self.file.sync_data().map_err(|error| Error::io(&self.path, "sync", error))
     }
 
@@ -292,7 +306,7 @@ impl RandomAccessFile for RealRandomAccessFile {
     }
 }
 
-/// Reads of `file`, whose descriptor this is.
+/// Reads from `file`, whose descriptor this is.
 pub(super) fn read_exact_at(
     descriptor: impl AsFd,
     file: &impl RandomAccessFile,
@@ -306,7 +320,7 @@ pub(super) fn read_exact_at(
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}
-            // Offsets come from disk, too: one that no file can have is past the end.
+            // Offsets come from disk too: an offset that no file can have is past the end.
             Err(Errno::INVAL) if offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }
@@ -327,16 +341,12 @@ pub(super) fn drop_page_cache(descriptor: impl AsFd, path: &Path) -> Result<()> 
 }
 
 /// The locks of this process, by canonical path. The operating system's lock excludes other
-/// processes; whether it excludes a second open in this one depends on the file system.
+/// processes. Whether it excludes a second opening in this process depends on the file system.
 static HELD_LOCKS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-fn held_locks() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[derive(Debug)]
 struct RealFileLock {
-    /// The canonical path, as it stands in the registry.
+    /// The canonical path, as in the registry.
     key: PathBuf,
     /// The operating system's lock lives as long as this descriptor.
     _file: File,
@@ -346,9 +356,9 @@ impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
-        // Between this and the closing of the descriptor a second open is refused by the operating
-        // system: too early, never too late.
-        held_locks().remove(&self.key);
+        // The descriptor is closed after this. Until then the operating system refuses a second
+        // opening, which is safe.
+        lock(&HELD_LOCKS).remove(&self.key);
     }
 }
 

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::databases::{DIR, Image, image};
 use super::*;
 use crate::encoding::hash::hash64;
 use crate::encoding::key::internal_key;
+use crate::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
 use crate::table::{Compression, SstWriter, TableOptions};
 
 type Target = fn(&[u8]);
@@ -228,8 +231,8 @@ fn table_parts() -> [Vec<u8>; 3] {
     [part(data), index, part(place("rocksdb.properties"))]
 }
 
-/// Writes `fuzz/seeds` anew, all but those of `log`, which a fuzzer found:
-/// `cargo test --lib fuzzing::tests::write -- --ignored`.
+/// Writes `fuzz/seeds` anew, all but those of `log`, which a fuzzer found: `cargo test --lib
+/// fuzzing::tests::write -- --ignored`.
 #[test]
 #[ignore = "writes into the source"]
 fn write_the_seeds() {

@@ -1,23 +1,26 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
 //! A filter promises that one probe costs one cache line. That holds only when its 64-byte lines
-//! are the processor's, so the bytes must begin at a multiple of 64.
+//! are the processor's, so the bytes must start at a multiple of 64.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
 //! ^ address: a multiple of 64                       end: a multiple of 64 ->|
 //! ```
 //!
-//! The memory is the global allocator's, or lent by somebody who places it better ([`LineLender`]).
+//! The memory is the global allocator's, or lent by somebody who knows a better one ([`LineLender`]).
 //!
-//! Invariants: the memory is aligned to 64 bytes, is wholly initialised, and may be **read** up
-//! to [`TAIL_BYTES`] past `len`, so a vector load that begins inside the payload stays inside
-//! memory we own. Nothing here decodes.
+//! Invariants: the memory is aligned to 64 bytes and wholly initialised. It may be **read** up to
+//! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the payload stays inside memory we
+//! own. Nothing here decodes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+use super::prefetch::prefetch;
 
 /// Bytes of a cache line, here and in RocksDB's filters.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -25,17 +28,13 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Bytes after the payload that may be read: one full vector register.
 pub(crate) const TAIL_BYTES: usize = 64;
 
-/// Memory that is lent to buffers.
+/// Gets memory back when its buffer is dropped.
 pub(crate) trait LineLender: Send + Sync {
-    /// Takes back the `bytes` bytes from `start` on.
-    ///
-    /// # Safety
-    ///
-    /// They were lent to a [`LineBuf`], and it is gone.
-    unsafe fn take_back(&self, start: NonNull<u8>, bytes: usize);
+    /// Takes back a dropped buffer, by value. The buffer has no lender any more.
+    fn take_back(&self, buffer: LineBuf);
 }
 
-/// Bytes that begin at a cache line, with a readable tail.
+/// Bytes that start at a cache line, with a readable tail.
 pub(crate) struct LineBuf {
     start: NonNull<u8>,
     len: usize,
@@ -66,16 +65,45 @@ impl LineBuf {
         LineBuf { start, len, lender: None }
     }
 
-    /// A buffer in memory that `lender` takes back.
+    /// A buffer in memory of `lender`.
     ///
     /// # Safety
     ///
-    /// `start` is a multiple of [`LINE_BYTES`], and the [`LineBuf::needed_bytes`] bytes from it on are
-    /// initialised and the buffer's alone until `lender` has them back.
+    /// `start` is a multiple of [`LINE_BYTES`]. The [`LineBuf::needed_bytes`] bytes from it on are
+    /// initialised and the buffer's alone until `lender` has them back. The lender does not drop
+    /// what it takes back, but calls [`LineBuf::into_raw`].
     pub unsafe fn lent(start: NonNull<u8>, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
-        // SAFETY: within what was lent.
+        // SAFETY: within what was lent, behind the payload.
         unsafe { start.add(len).write_bytes(0, Self::needed_bytes(len) - len) };
         LineBuf { start, len, lender: Some(lender) }
+    }
+
+    /// The same buffer, but `lender` gets it when it is dropped.
+    ///
+    /// Panics if it has a lender already.
+    pub fn returned_to(self, lender: Arc<dyn LineLender>) -> LineBuf {
+        let len = self.len;
+        LineBuf { start: self.into_raw().0, len, lender: Some(lender) }
+    }
+
+    /// As [`LineBuf::returned_to`], as a buffer of `len` bytes, whatever they hold.
+    ///
+    /// Panics if that needs more or less memory.
+    pub fn reused(self, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
+        assert_eq!(Self::needed_bytes(len), self.memory_bytes(), "memory of another size");
+        let (start, memory_bytes) = self.into_raw();
+        // SAFETY: within the memory of the buffer, behind the new payload.
+        unsafe { start.add(len).write_bytes(0, memory_bytes - len) };
+        LineBuf { start, len, lender: Some(lender) }
+    }
+
+    /// The start and the size of the memory. Nobody frees it any more.
+    ///
+    /// Panics if a lender waits for it.
+    pub fn into_raw(self) -> (NonNull<u8>, usize) {
+        assert!(self.lender.is_none(), "memory has one lender");
+        let buffer = ManuallyDrop::new(self);
+        (buffer.start, buffer.memory_bytes())
     }
 
     /// Bytes of memory that a buffer of `len` bytes takes, tail included.
@@ -92,7 +120,8 @@ impl LineBuf {
 
     /// Bytes of memory behind the buffer, tail included: what a cache charges.
     pub fn memory_bytes(&self) -> usize {
-        Self::needed_bytes(self.len)
+        // As `needed_bytes`, which has checked the length.
+        (self.len + TAIL_BYTES).next_multiple_of(LINE_BYTES)
     }
 
     /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
@@ -100,20 +129,6 @@ impl LineBuf {
     pub fn prefetch(&self, offset: usize) {
         prefetch(self.start.as_ptr().wrapping_add(offset));
     }
-}
-
-/// Starts to fetch the line at `address`, which may be any address. Does nothing where the
-/// processor's instruction is not at hand.
-#[inline(always)]
-pub(crate) fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 impl Deref for LineBuf {
@@ -137,11 +152,12 @@ impl DerefMut for LineBuf {
 
 impl Drop for LineBuf {
     fn drop(&mut self) {
-        match &self.lender {
-            // SAFETY: `zeroed` allocated `start` with the layout of the same length.
+        match self.lender.take() {
+            // SAFETY: `zeroed` allocated `start` with a layout of the same size.
             None => unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) },
-            // SAFETY: the lender lent it for the same length, and nobody has it any more.
-            Some(lender) => unsafe { lender.take_back(self.start, self.memory_bytes()) },
+            Some(lender) => {
+                lender.take_back(LineBuf { start: self.start, len: self.len, lender: None });
+            }
         }
     }
 }
@@ -158,9 +174,36 @@ mod tests {
             assert_eq!(&*buffer, vec![7; len]);
             assert!(buffer.memory_bytes() >= len + TAIL_BYTES);
             // SAFETY: the test of the promise that the tail may be read.
-            let tail = unsafe { std::slice::from_raw_parts(buffer.as_ptr().add(len), TAIL_BYTES) };
+            let tail =
+                unsafe { std::slice::from_raw_parts(buffer.start.as_ptr().add(len), TAIL_BYTES) };
             assert_eq!(tail, [0; TAIL_BYTES]);
             buffer.prefetch(usize::MAX);
         }
+    }
+
+    /// Forgets what comes back.
+    struct Nobody;
+
+    impl LineLender for Nobody {
+        fn take_back(&self, _buffer: LineBuf) {}
+    }
+
+    #[test]
+    fn a_buffer_that_is_used_again_has_a_tail_of_zeros_whatever_it_held() {
+        let mut first = LineBuf::zeroed(4_010);
+        first.fill(0xff);
+        let again = first.reused(3_990, Arc::new(Nobody));
+        assert_eq!((again.len(), again[0]), (3_990, 0xff));
+        let tail_bytes = again.memory_bytes() - 3_990;
+        // SAFETY: the buffer's own tail, which may be read.
+        let tail =
+            unsafe { std::slice::from_raw_parts(again.start.as_ptr().add(3_990), tail_bytes) };
+        assert!(tail.iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "memory of another size")]
+    fn a_buffer_is_not_used_again_for_more_than_it_has() {
+        LineBuf::zeroed(100).reused(4_000, Arc::new(Nobody));
     }
 }

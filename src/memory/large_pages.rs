@@ -1,19 +1,19 @@
 //! [`LargePages`]: memory in pages of 2 MiB.
 //!
-//! A processor finds the frame of a page in a table of its own, a few thousand pages long, or walks
-//! through the kernel's tables in memory. With pages of 4 KiB that table reaches some 12 MiB far; beyond,
-//! nearly every trip to memory is two. Pages of 2 MiB make it one again: `docs/performance.md`, "What
-//! paid".
+//! A processor keeps the addresses of a few thousand pages at hand. For any other page it walks
+//! through the kernel's tables in memory. With pages of 4 KiB those few thousand are some 12 MiB;
+//! beyond, nearly every trip to memory is two. With pages of 2 MiB it is one again:
+//! `docs/performance.md`, "What paid".
 //!
 //! ```text
-//! addresses    | page | page | page | · · · · · · · · · |     begin at a multiple of 2 MiB
+//! addresses    | page | page | page | · · · · · · · · · |     start at a multiple of 2 MiB
 //!                touched: has memory   not yet: has none
 //! ```
 //!
-//! Only Linux is asked for such pages (`madvise(MADV_HUGEPAGE)`; its transparent huge pages must not be
-//! switched off). A kernel that has none at hand gives small pages, and nothing else changes. The
-//! allocator of a program is no way to them: its heap grows in small steps, each touched before it could
-//! be part of a large page.
+//! Only Linux is asked for such pages (`madvise(MADV_HUGEPAGE)`; its transparent huge pages must not
+//! be switched off). A kernel that has none at hand gives small pages, and nothing else changes. The
+//! program's allocator does not lead to large pages: its heap grows in small steps, and each is
+//! touched before it could be part of one.
 
 use std::ptr::NonNull;
 
@@ -25,14 +25,14 @@ pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Zeros, in a range of addresses that nobody else has.
 ///
-/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable, that
-/// begins at a multiple of [`LARGE_PAGE_BYTES`] and is a multiple of it.
+/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. Both are
+/// multiples of [`LARGE_PAGE_BYTES`].
 pub(crate) struct LargePages {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to no thread; who touches which of its bytes is the owner's care.
+// SAFETY: the mapping belongs to no thread; the owner sees to who touches which of its bytes.
 unsafe impl Send for LargePages {}
 // SAFETY: as above.
 unsafe impl Sync for LargePages {}
@@ -52,10 +52,10 @@ impl LargePages {
 #[cfg(target_os = "linux")]
 impl LargePages {
     /// Addresses for `bytes` bytes, rounded up to whole pages. They take memory when they are touched.
-    /// `None` when they are not to be had.
+    /// `None` when the system has none.
     pub fn reserve(bytes: usize) -> Option<LargePages> {
         let bytes = bytes.checked_next_multiple_of(LARGE_PAGE_BYTES)?;
-        // A page more, to begin at a multiple of their size.
+        // A page more, so that a multiple of their size lies inside.
         let mapped_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

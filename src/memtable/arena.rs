@@ -6,18 +6,19 @@
 //!                                                Bump: next ─────────┘
 //! ```
 //!
-//! Chunks double until they reach the largest size, so that a small list stays small and a large
-//! one asks for memory seldom. A piece that would waste much of a chunk gets its own.
+//! Chunks double until they reach the largest size. So a small list stays small, and a large one
+//! asks for memory seldom. A piece that would waste much of a chunk gets a chunk of its own.
 //!
-//! The largest chunks of an arena that is expected to fill several large pages ([`crate::memory::large_pages`]) lie side
-//! by side in such pages: a search of the list is a dozen trips to memory, and each is half as long
-//! there.
+//! An arena that is expected to fill several large pages ([`crate::memory::large_pages`]) puts its
+//! largest chunks side by side in such pages. A search of the list is a dozen trips to memory, and
+//! each takes half as long there.
 //!
-//! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are disjoint;
-//! every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all chunks.
+//! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are
+//! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all
+//! chunks.
 //!
-//! Why chunks and not one reservation: it would have to be as large as the largest batch that could
-//! still come, and a small list would take a large page. What exceeds the reservation comes from the
+//! Why chunks and not one reservation: it would need room for the largest batch that could still
+//! come, and a small list would take a large page. What exceeds the reserved pages comes from the
 //! allocator.
 //!
 //! Absent on purpose: freeing a piece. The list only grows.
@@ -29,21 +30,21 @@ use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
-/// Every piece starts at a multiple of it.
+/// Every piece starts at a multiple of so many bytes.
 pub(super) const ALIGNMENT: usize = size_of::<Word>();
 
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MOST_CHUNK_BYTES: usize = 1 << 20;
 
-/// Arenas that are expected to grow to less use no large pages: much of the last one might stay empty.
+/// Smaller arenas use no large pages: much of the last one might stay empty.
 const LEAST_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
-/// The unit of chunks: their allocator then aligns them.
+/// The unit of chunks, which aligns them.
 type Word = u64;
 
 /// Owns the chunks. Shared by the one writer, which holds the [`Bump`], and all readers.
 pub(super) struct Arena {
-    /// Locked once a chunk.
+    /// Locked once for each chunk.
     chunks: Mutex<Chunks>,
     allocated_bytes: AtomicUsize,
 }
@@ -80,7 +81,7 @@ impl Arena {
         (chunk.as_ptr().cast(), words * ALIGNMENT)
     }
 
-    /// A chunk of at least `bytes` in large pages, of which there are `arena_bytes`.
+    /// A chunk of at least `bytes` in the large pages, which hold `arena_bytes`.
     fn new_large_chunk(&self, bytes: usize, arena_bytes: usize) -> Option<(*mut u8, usize)> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
         let mut chunks = lock(&self.chunks);
@@ -108,13 +109,13 @@ impl Drop for Arena {
     }
 }
 
-/// Where the next piece of an arena comes from.
+/// Hands out the pieces of an arena, one after the other.
 pub(super) struct Bump {
     next: *mut u8,
     left_bytes: usize,
     next_chunk_bytes: usize,
     largest_chunk_bytes: usize,
-    /// What to reserve of large pages; 0 for none.
+    /// Bytes to reserve in large pages; 0 for none.
     large_bytes: usize,
 }
 
@@ -122,8 +123,8 @@ pub(super) struct Bump {
 unsafe impl Send for Bump {}
 
 impl Bump {
-    /// For an arena that is expected to grow to `arena_bytes`; a chunk is at most 1/64 of it, which
-    /// bounds what is allocated and not used.
+    /// For an arena that is expected to grow to `arena_bytes`. A chunk is at most 1/64 of it: that
+    /// bounds the unused memory.
     pub fn new(arena_bytes: usize) -> Bump {
         Bump {
             next: std::ptr::null_mut(),

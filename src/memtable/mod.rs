@@ -10,12 +10,12 @@
 //! the owner of the [`MemtableWriter`] inserts, through `&mut`, so that two concurrent inserts do
 //! not compile. When the writer is dropped the memtable is frozen: nobody can insert any more.
 //!
-//! Readers take no lock and see an insert, at the latest, when they see a sequence number that the
-//! writer's thread published after it.
+//! Readers take no lock. A reader that sees a sequence number sees every insert that came before
+//! the writer published it.
 //!
-//! Absent on purpose: what a kind means, and that a range deletion hides a point. All versions of a
-//! key are kept; the reader chooses by sequence number, and asks [`Memtable::covering`] beside
-//! [`Memtable::get`].
+//! Absent on purpose: what a kind means, and that a range deletion hides a point. A memtable keeps
+//! all versions of a key. The reader chooses by sequence number, and asks [`Memtable::covering`] as
+//! well as [`Memtable::get`].
 
 mod arena;
 #[cfg(all(test, loom))]
@@ -39,7 +39,7 @@ use skiplist::{SkipList, SkipListWriter};
 /// Walks the points of a memtable, not its range deletions. Keeps the memtable's memory alive.
 pub(crate) type MemtableCursor = skiplist::SkipListCursor;
 
-/// What readers hold. See the module.
+/// The handle of readers. See the module.
 pub(crate) struct Memtable {
     points: Arc<SkipList>,
     ranges: ArcCell<RangeTombstoneSets>,
@@ -47,19 +47,21 @@ pub(crate) struct Memtable {
     counters: Padded<Counters>,
 }
 
-/// Written by the writer only. Exact for its thread, and for all once the memtable is frozen.
+/// Only the writer counts. The counts are exact for its thread, and for all threads once the
+/// memtable is frozen.
 struct Counters {
     entries: AtomicUsize,
-    /// How many of them are range deletions, and the bytes these take.
+    /// How many of the entries are range deletions.
     ranges: AtomicUsize,
+    /// Bytes of the range deletions.
     range_bytes: AtomicUsize,
     /// [`key::MAX_SEQUENCE`] while there is no entry.
     smallest_sequence: AtomicU64,
     largest_sequence: AtomicU64,
 }
 
-/// Range deletions replace each other's sets; those that nobody reads any more are freed every so
-/// many inserts.
+/// Each range deletion replaces the set of all of them. After so many, sets that nobody reads any
+/// more are freed.
 const COLLECT_EVERY: usize = 64;
 
 impl Memtable {
@@ -95,8 +97,8 @@ impl Memtable {
         MemtableCursor::new(Arc::clone(&self.points))
     }
 
-    /// The newest range deletion at or below `sequence` that holds `user_key`; 0: none. When there
-    /// are no range deletions this costs one load.
+    /// The newest range deletion at or below `sequence` that covers `user_key`; 0: none. Costs one
+    /// load if there are no range deletions.
     #[inline]
     pub fn covering(
         &self,
@@ -110,13 +112,13 @@ impl Memtable {
         }
     }
 
-    /// Whether any range was deleted. Who sees the sequence number of one sees `true`.
+    /// Whether any range was deleted. `true` for a reader that sees the sequence number of one.
     #[inline]
     pub fn has_ranges(&self) -> bool {
         self.counters.0.ranges.load(Ordering::Relaxed) > 0
     }
 
-    /// The range deletions of this moment, to keep.
+    /// The current range deletions, to keep.
     pub fn ranges(&self) -> Arc<RangeTombstoneSets> {
         self.ranges.load_arc(&pin())
     }

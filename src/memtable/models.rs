@@ -15,7 +15,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::check_model;
 
 /// Runs `read` beside a writer that puts "a" (high) and "c" (low) around "b" (high). `read` gets
-/// the list and how many of the two writes were published before it began.
+/// the list and how many of the two writes were published before it started.
 fn beside_two_inserts(read: fn(&Arc<SkipList>, u64)) {
     check_model(move || {
         let (list, mut writer) = SkipListWriter::new(0);

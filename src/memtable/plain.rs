@@ -12,7 +12,7 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SEEK_KIND, SequenceNumber};
 use crate::error::Result;
 
-/// The order of internal keys, as the standard library's tuples have it.
+/// Sorts as internal keys do.
 type Key = (Vec<u8>, Reverse<u64>);
 type Map = Arc<RwLock<BTreeMap<Key, Vec<u8>>>>;
 

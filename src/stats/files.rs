@@ -4,7 +4,7 @@ use std::ops::{Add, AddAssign};
 
 use crate::sync::Guard;
 
-use super::sharded::{Sharded, ThreadRow};
+use super::per_thread::{PerThread, ThreadRow};
 
 /// What is counted for each table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub(crate) enum FileTicker {
 /// As many as fill one cache line.
 const FILE_TICKERS: usize = 8;
 
-/// The counters of one table file. Small until the first lookup: 512 bytes for each eight threads
-/// that then use it.
-pub(crate) struct FileCounters(Sharded<FILE_TICKERS>);
+/// The counters of one table file. Small until the first lookup. Then they take 512 bytes for each
+/// eight threads that use the file.
+pub(crate) struct FileCounters(PerThread<FILE_TICKERS>);
 
 impl FileCounters {
     pub fn new() -> FileCounters {
-        FileCounters(Sharded::new())
+        FileCounters(PerThread::new())
     }
 
     /// Adds `n` to a counter. A few instructions, no fence.
@@ -41,7 +41,7 @@ impl FileCounters {
         self.0.add(ticker as usize, n);
     }
 
-    /// For the additions of one lookup.
+    /// The current thread's row, for the additions of one lookup.
     #[inline(always)]
     pub fn on_thread(&self, guard: &Guard) -> ThreadFileTickers<'_> {
         ThreadFileTickers(self.0.row(guard.thread_index()))
@@ -65,7 +65,7 @@ impl FileCounters {
     }
 }
 
-/// A thread's row of [`FileCounters`], found once for all additions of a lookup.
+/// A thread's row of [`FileCounters`], looked up once for all additions of a lookup.
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadFileTickers<'a>(ThreadRow<'a, FILE_TICKERS>);
 
@@ -82,10 +82,17 @@ impl ThreadFileTickers<'_> {
     }
 }
 
-/// What one table file, or all files of a level, had to do.
+/// What lookups asked of one table file, or of all files of a level.
+///
+/// ```
+/// use maypole::FileCounts;
+///
+/// let file = FileCounts { reads: 2, read_bytes: 8192, ..FileCounts::default() };
+/// assert_eq!((file + file).read_bytes, 16384);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileCounts {
-    /// What the filter answered.
+    /// The answers of the filter.
     pub filter: FilterCounts,
     /// Data blocks that lookups searched, resident or read.
     pub data_blocks_examined: u64,
@@ -114,32 +121,41 @@ impl AddAssign for FileCounts {
     }
 }
 
-/// What filters answered to point lookups, in RocksDB's terms. A filter without whole keys answers
-/// for a key's prefix, and says maybe for all keys that share one.
+/// The answers of filters to point lookups, in RocksDB's terms. A filter without whole keys answers
+/// for the prefix of a key: it says maybe for all keys that share it.
+///
+/// ```
+/// use maypole::FilterCounts;
+///
+/// let counts =
+///     FilterCounts { useful: 97, full_positive: 13, full_true_positive: 10, untrusted: 0 };
+/// assert_eq!((counts.probed(), counts.false_positive()), (110, 3));
+/// assert_eq!(counts.observed_fpr(), Some(0.03));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FilterCounts {
     /// The filter said no: the table was skipped.
     pub useful: u64,
     /// The filter said maybe, or could not be trusted.
     pub full_positive: u64,
-    /// Of these, the table held an entry of the key, of any kind.
+    /// The filter said maybe, and the table held an entry of the key, of any kind.
     pub full_true_positive: u64,
-    /// Of the full positives, those of filters that could not be trusted.
+    /// The full positives of filters that could not be trusted.
     pub untrusted: u64,
 }
 
 impl FilterCounts {
-    /// Filters asked: every answer is either useful or a full positive.
+    /// How often a filter was asked. Every answer is useful or a full positive.
     pub fn probed(&self) -> u64 {
         self.useful + self.full_positive
     }
 
-    /// Full positives without an entry of the key: tables read in vain.
+    /// Full positives for keys that the table does not hold: tables read in vain.
     pub fn false_positive(&self) -> u64 {
         self.full_positive.saturating_sub(self.full_true_positive)
     }
 
-    /// The share of absent keys that the filter let through. `None` before one was asked.
+    /// The share of absent keys for which the filter said maybe. `None` before the first of them.
     pub fn observed_fpr(&self) -> Option<f64> {
         let absent = self.false_positive() + self.useful;
         (absent > 0).then(|| self.false_positive() as f64 / absent as f64)
@@ -171,9 +187,9 @@ impl AddAssign for FilterCounts {
     }
 }
 
-/// The Wilson score interval of a rate of which `hits` of `trials` were seen, at 95 % confidence.
-/// `None` without trials. Unlike the textbook interval it is right for rates near 0, where filters
-/// live. (E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
+/// The Wilson score interval, at 95 % confidence, of a rate that was seen as `hits` of `trials`.
+/// `None` without trials. Unlike the textbook interval it is right for rates near 0, as those of
+/// filters. (E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
 /// Journal of the American Statistical Association 22, 1927.)
 pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
     if trials == 0 {

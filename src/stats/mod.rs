@@ -1,16 +1,16 @@
 //! Counters: what the engine did, counted without slowing it down.
 //!
 //! ```text
-//! sharded   N counters with a row for each thread: how to count
-//! tickers   what is counted for a whole database
-//! files     what is counted for each table file, and what its filter's counts mean
+//! per_thread   how to count: N counters, with a row for each thread
+//! tickers      what is counted for a whole database
+//! files        what is counted for each table file, and what its filter's counts mean
 //! ```
 //!
-//! Ticker names and meanings are RocksDB's (`monitoring/statistics.cc`, without its `rocksdb.`
-//! prefix), so that its users' dashboards fit; where RocksDB has no ticker the name is ours.
+//! Names and meanings of tickers are RocksDB's (`monitoring/statistics.cc`, without the prefix
+//! `rocksdb.`), so that dashboards for RocksDB fit. Where RocksDB has no ticker the name is ours.
 
 mod files;
-mod sharded;
+mod per_thread;
 mod tickers;
 
 pub(crate) use files::{FileCounters, FileTicker};

@@ -4,13 +4,25 @@ use std::ops::Sub;
 
 use crate::sync::Guard;
 
-use super::sharded::{Sharded, ThreadRow};
+use super::per_thread::{PerThread, ThreadRow};
 
 macro_rules! tickers {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
         /// What is counted for a whole database.
+        ///
+        /// ```
+        /// # let dir = tempfile::tempdir()?;
+        /// use maypole::{Db, Ticker};
+        ///
+        /// let db = Db::open(dir.path())?;
+        /// db.put("key", "value")?;
+        /// assert_eq!(db.stats().tickers.get(Ticker::NumberKeysWritten), 1);
+        /// assert_eq!(Ticker::NumberKeysWritten.name(), "number.keys.written");
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(usize)]
+        #[non_exhaustive]
         pub enum Ticker {
             $($(#[doc = $doc])+ $variant,)+
         }
@@ -20,7 +32,7 @@ macro_rules! tickers {
             pub const ALL: [Ticker; Ticker::COUNT] = [$(Ticker::$variant),+];
             const COUNT: usize = [$($name),+].len();
 
-            /// The name reports use.
+            /// The name in reports.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Ticker::$variant => $name,)+
@@ -82,7 +94,7 @@ tickers! {
 
     /// Keys looked up, `multi_get` included.
     NumberKeysRead = "number.keys.read",
-    /// Bytes of the values that lookups returned.
+    /// Bytes of the values that lookups found, those of `multi_get` included.
     BytesRead = "bytes.read",
     /// Calls of `multi_get`.
     NumberMultigetCalls = "number.multiget.get",
@@ -98,14 +110,12 @@ tickers! {
     GetHitL1 = "l1.hit",
     /// Lookups that a deeper level answered.
     GetHitL2AndUp = "l2andup.hit",
-    /// Cursors positioned.
+    /// Seeks of cursors; an iterator seeks once for each end that is asked.
     NumberDbSeek = "number.db.seek",
-    /// Steps forward.
+    /// Steps forward of cursors and iterators. Counted at their next seek, or when they are dropped.
     NumberDbNext = "number.db.next",
-    /// Steps backward.
+    /// Steps backward, counted likewise.
     NumberDbPrev = "number.db.prev",
-    /// Bytes of the keys and values that cursors returned.
-    IterBytesRead = "db.iter.bytes.read",
 
     /// Entries written.
     NumberKeysWritten = "number.keys.written",
@@ -155,11 +165,11 @@ tickers! {
 }
 
 /// The tickers of one database.
-pub(crate) struct Counters(Sharded<{ Ticker::COUNT }>);
+pub(crate) struct Counters(PerThread<{ Ticker::COUNT }>);
 
 impl Counters {
     pub fn new() -> Counters {
-        Counters(Sharded::new())
+        Counters(PerThread::new())
     }
 
     /// Adds `n` to a ticker. A few instructions, no fence.
@@ -168,7 +178,7 @@ impl Counters {
         self.0.add(ticker as usize, n);
     }
 
-    /// For the additions of one lookup.
+    /// The current thread's row, for the additions of one lookup.
     #[inline]
     pub fn on_thread(&self, guard: &Guard) -> ThreadTickers<'_> {
         ThreadTickers(self.0.row(guard.thread_index()))
@@ -180,7 +190,7 @@ impl Counters {
     }
 }
 
-/// A thread's row of [`Counters`], found once for all additions of a lookup.
+/// A thread's row of [`Counters`], looked up once for all additions of a lookup.
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadTickers<'a>(ThreadRow<'a, { Ticker::COUNT }>);
 
@@ -203,7 +213,19 @@ impl ThreadTickers<'_> {
     }
 }
 
-/// The values of all tickers at one moment.
+/// The values of all tickers at one moment. The difference of two says what happened between them.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::{Db, Ticker};
+///
+/// let db = Db::open(dir.path())?;
+/// let before = db.stats().tickers;
+/// db.get("key")?;
+/// let since = &db.stats().tickers - &before;
+/// assert_eq!(since.get(Ticker::NumberKeysRead), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tickers([u64; Ticker::COUNT]);
 
@@ -230,7 +252,7 @@ impl Sub<&Tickers> for &Tickers {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::sharded::MOST_ROWS;
+    use super::super::per_thread::MOST_ROWS;
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
 //! [`ArcCell`]: an `Arc` that readers follow with one load and a writer replaces whole.
 //!
-//! The cell owns one strong count of the value it points to. A replaced value keeps that count
-//! until it is reclaimed, so a reader under a guard may use it, and may add a count of its own.
-//! Never empty: there is no state to check.
+//! The cell owns one strong count of its value. A replaced value keeps that count until it is
+//! reclaimed. So a reader under a guard may use the value, and may add a count of its own. A cell
+//! is never empty: there is nothing to check.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl<T: Send + Sync> ArcCell<T> {
         ArcCell { pointer: AtomicPtr::new(Arc::into_raw(value).cast_mut()) }
     }
 
-    /// The value of this moment, for as long as the guard is held.
+    /// The current value, for as long as the guard is held.
     #[inline]
     pub fn load<'g>(&'g self, _guard: &'g Guard) -> &'g T {
         // SAFETY: the pointer comes from `Arc::into_raw`, and its count is given up in two places
@@ -36,20 +36,20 @@ impl<T: Send + Sync> ArcCell<T> {
         unsafe { &*self.pointer.load(Ordering::Acquire) }
     }
 
-    /// The value of this moment, to keep beyond the guard.
+    /// The current value, to keep beyond the guard.
     pub fn load_arc(&self, _guard: &Guard) -> Arc<T> {
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: as in `load`, the strong count is above 0 while the guard is held; the count
-        // that is added here belongs to the new `Arc`.
+        // SAFETY: as in `load`, the strong count is above 0 while the guard is held; the count that
+        // is added here belongs to the new `Arc`.
         unsafe {
             Arc::increment_strong_count(pointer);
             Arc::from_raw(pointer)
         }
     }
 
-    /// Puts `value` in the place of the old one, which is retired. Never drops it here, so a lock
-    /// may be held: call [`drain`](super::drain) after its release, or the old value stays until
-    /// something else collects.
+    /// Replaces the value and retires the old one. Does not drop it here, so the caller may hold a
+    /// lock. Call [`drain`](super::drain) after its release, or the old value stays until somebody
+    /// else collects.
     pub fn replace(&self, value: Arc<T>) {
         let old = self.pointer.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap took its count out of the
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn readers_meet_only_live_values_while_a_writer_replaces_them() {
         let cell = ArcCell::new(Arc::new(Probe::new(0)));
-        let rounds = if cfg!(miri) { 50 } else { 20_000 };
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! The asymmetric barrier: what a full fence on both sides would do, paid by one side only.
+//! The asymmetric barrier: the effect of a full fence on both sides, at the cost of one side.
 //!
 //! ```text
 //! reader:   store mine;  light();  load theirs        (a compiler fence: nothing at run time)
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! At least one of the two loads sees the other side's store. On Linux `membarrier(2)` with
-//! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence; a thread
-//! that is not running executes one when it is switched in. Elsewhere, where the kernel refuses,
-//! and under loom and Miri, both sides execute a sequentially consistent fence instead.
+//! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence. Other
+//! threads execute one when they are switched in. On other systems, if the kernel refuses, and
+//! under loom and Miri, both sides execute a sequentially consistent fence instead.
 
 use super::atomic::{Ordering, fence};
 
@@ -40,13 +40,13 @@ mod system {
     }
 }
 
-/// Whether the reading side must execute a real fence. The same answer for the whole process.
+/// Whether the reading side must execute a real fence. The answer never changes in a process.
 pub(super) fn light_needs_fence() -> bool {
     !system::available()
 }
 
-/// The reading side. `fenced` is [`light_needs_fence`], remembered by the caller where it is cheap
-/// to read.
+/// The reading side. `fenced` is [`light_needs_fence`], which the caller keeps where it is cheap to
+/// read.
 #[inline(always)]
 pub(super) fn light(fenced: bool) {
     if fenced {
@@ -56,9 +56,9 @@ pub(super) fn light(fenced: bool) {
     }
 }
 
-/// The other side. `false` when the barrier did not happen, and nothing may be concluded from what
-/// is loaded next: the kernel promises success after registration, but a filter on system calls
-/// that was installed later can break the promise.
+/// The other side. `false` if the barrier did not happen: then the next loads prove nothing. After
+/// the registration the kernel promises success, but a filter on system calls that is installed
+/// later can break the promise.
 #[must_use]
 pub(super) fn heavy() -> bool {
     if light_needs_fence() {

@@ -1,11 +1,12 @@
-//! What threads share is built from this module: under `cfg(loom)` every name here is loom's, so
-//! that the models check the very code that runs.
+//! The building blocks of data that threads share. Under `cfg(loom)` every name here is loom's, so
+//! that the models check the code that runs.
 //!
-//! - [`reclaim`]: one [`pin`] per lookup keeps alive whatever the lookup reaches.
+//! - [`reclaim`]: one [`pin`] for each lookup keeps alive all that the lookup reaches.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced whole.
+//! - [`lock`]: locks every mutex of the crate.
 //!
-//! Absent on purpose: sequentially consistent *accesses*. loom does not model them (it treats them
-//! as acquire and release); sequentially consistent *fences* it does, so those are used.
+//! Absent on purpose: sequentially consistent *accesses*. loom does not model them: it treats them
+//! as acquire and release. It does model sequentially consistent *fences*, so those are used.
 //!
 //! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.
 
@@ -21,19 +22,71 @@ pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
-/// Locks `mutex`, also when a thread panicked while it held it. For data that every critical
-/// section leaves whole at each point where it can panic.
+/// Locks `mutex`, also if a thread has panicked while it held it. For data that each critical
+/// section leaves whole wherever it can panic.
+#[cfg(not(loom))]
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A value alone on its cache lines: its neighbours' writers do not take it from its readers.
+#[cfg(loom)]
+pub(crate) use under_loom::lock;
+
+/// The same [`lock`] for two kinds of mutexes: loom's in the code that the models check, and the
+/// standard library's in the rest of the crate.
+#[cfg(loom)]
+mod under_loom {
+    use std::sync::{Arc, PoisonError};
+
+    pub trait Lock {
+        type Guard<'a>
+        where
+            Self: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_>;
+    }
+
+    impl<T> Lock for loom::sync::Mutex<T> {
+        type Guard<'a>
+            = loom::sync::MutexGuard<'a, T>
+        where
+            T: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
+            self.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<T> Lock for std::sync::Mutex<T> {
+        type Guard<'a>
+            = std::sync::MutexGuard<'a, T>
+        where
+            T: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
+            self.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<M: Lock> Lock for Arc<M> {
+        type Guard<'a>
+            = M::Guard<'a>
+        where
+            M: 'a;
+        fn lock_poisoned_too(&self) -> Self::Guard<'_> {
+            (**self).lock_poisoned_too()
+        }
+    }
+
+    pub(crate) fn lock<M: Lock>(mutex: &M) -> M::Guard<'_> {
+        mutex.lock_poisoned_too()
+    }
+}
+
+/// A value alone on its cache lines: writers of neighbouring values do not slow its readers down.
 /// 128 bytes, since processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub T);
 
-/// Runs `model` under every interleaving that preempts threads at most three times, and every
-/// value that each load may return.
+/// Runs `model` under every interleaving that preempts threads at most three times, and every value
+/// that each load may return.
 #[cfg(all(test, loom))]
 pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -41,8 +94,8 @@ pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A value for tests that knows whether it was dropped. Reading it after its drop, or without an
-/// order between the two, is caught: by loom in a model, by the assertion elsewhere.
+/// A value for tests that knows whether it was dropped. Catches a read after the drop, or one that
+/// is not ordered before it: by loom in a model, by the assertion elsewhere.
 #[cfg(test)]
 pub(crate) mod probe {
     use std::sync::Arc;

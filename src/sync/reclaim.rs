@@ -1,7 +1,7 @@
-//! Reclamation: what a lock-free reader reached stays alive until the reader is done.
+//! Reclamation: an object that a lock-free reader has reached stays alive until the reader is done.
 //!
-//! A reader holds a [`Guard`] for the length of one lookup. A writer first *unlinks* an object, so
-//! that no new reader finds it, then [`retire`]s it; it is dropped when every guard that was held
+//! A reader holds a [`Guard`] during one lookup. A writer first *unlinks* an object, so that no new
+//! reader finds it, and then [`retire`]s it. The object is dropped when every guard that was held
 //! at that moment is gone.
 //!
 //! ```text
@@ -12,29 +12,33 @@
 //! bag 2                   x  x  x  x  |sealed 2       waits for A and B
 //! ```
 //!
-//! The global epoch moves when a bag of garbage is sealed; the bag is stamped with the epoch it
-//! ended. A thread's record holds the epoch at which it pinned, 0 while it holds no guard.
-//! [`collect`] executes the heavy barrier, reads all records and drops the bags whose stamp lies
-//! below every active epoch.
+//! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
+//! record holds the epoch at which the thread pinned, or 0 while it holds no guard. [`collect`]
+//! executes the heavy barrier, reads all records and drops the bags whose stamps lie below every
+//! active epoch.
 //!
-//! Why that is enough, for an object unlinked at U and a bag sealed with stamp e. A reader whose
-//! record shows an epoch above e took it from an increment that U happens before, so it sees U and
-//! never finds the object. A reader whose record shows e or less keeps the bag. A reader whose
-//! record still shows 0 has not passed its barrier before the collector's, so what it loads
-//! afterwards includes U. A record that shows 0 or a later epoch *again* was written with release
-//! after the reader's last access, and is read with acquire before the drop.
+//! Why that is enough, for an object unlinked at U and a bag sealed with stamp e:
 //!
-//! Cost of a pin: two plain stores to a line that no other thread writes, one load of the epoch.
-//! No lock, no full fence, no write to a shared line; the reclaiming side pays (`barrier.rs`).
+//! - A record shows an epoch above e. The reader took it from an increment that came after U, so it
+//!   sees U and never finds the object.
+//! - A record shows e or less. It keeps the bag.
+//! - A record still shows 0. The reader has not passed its barrier before the collector's, so its
+//!   later loads see U.
+//! - A record shows 0 or a later epoch *again*. It was written with release after the reader's last
+//!   access, and is read with acquire before the drop.
 //!
-//! Alternatives. `crossbeam-epoch` fences at every pin, which keeps neighbouring lookups from
-//! overlapping. `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange,
-//! which is a full fence on x86; readers drop garbage themselves; batches are bounded by count,
-//! not bytes; and its loads are sequentially consistent, which loom cannot check. Hazard pointers
-//! need a barrier for every object, this scheme one for a lookup.
+//! Cost of a pin: two plain stores to a line that no other thread writes, and one load of the
+//! epoch. No lock, no full fence, no write to a shared line. The reclaiming side pays
+//! (`barrier.rs`).
 //!
-//! A guard delays the release of everything retired after it: hold it for one lookup, not while
-//! waiting for another thread.
+//! Alternatives. `crossbeam-epoch` fences at every pin, so neighbouring lookups cannot overlap.
+//! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, a full fence on
+//! x86; its readers drop garbage themselves, its batches are bounded by count, not by bytes, and
+//! its loads are sequentially consistent, which loom cannot check. Hazard pointers need a barrier
+//! for every object, this scheme needs one for each lookup.
+//!
+//! A guard delays the release of everything that is retired after it. Hold it for one lookup, not
+//! while waiting for another thread.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -46,7 +50,7 @@ use std::time::{Duration, Instant};
 use super::atomic::{AtomicU64, Ordering};
 use super::{Mutex, Padded, barrier, lock};
 
-/// Something whose drop waits for the readers.
+/// An object whose drop waits for readers.
 type Garbage = Arc<dyn Send + Sync>;
 
 /// The state of the whole process: one set of readers, one heap of garbage.
@@ -58,19 +62,19 @@ struct Domain {
 }
 
 struct Registry {
-    /// Every record ever made, also those of threads that have ended, which the next threads
-    /// reuse. As many as threads ever lived at one time, so they are never freed.
+    /// Every record ever made. New threads reuse those of ended ones, so there are only as many as
+    /// threads ever lived at one time. Never freed.
     records: Vec<&'static Record>,
     /// Indexes into `records` that no live thread owns.
     free: Vec<usize>,
 }
 
-/// What one thread shows to collectors. Written by its thread only.
+/// What one thread shows to collectors. Only that thread writes it.
 #[repr(align(128))]
 struct Record {
     /// The epoch at which the thread's outermost guard was taken; 0 while it holds none.
     active: AtomicU64,
-    /// Guards held. Only its owner reads it, so it is not part of the model.
+    /// How many guards the thread holds. Only the thread reads it, so it is not part of the model.
     depth: AtomicU32,
     index: usize,
     /// [`barrier::light_needs_fence`], on the line that a pin touches anyway.
@@ -108,8 +112,8 @@ loom::lazy_static! {
     static ref DOMAIN: Domain = new_domain!();
 }
 
-/// Keeps alive what its thread reaches through [`ArcCell`](super::ArcCell) and the cache's slots.
-/// Stays on its thread. Guards nest; the outermost one counts.
+/// Keeps alive all that its thread reaches through [`ArcCell`](super::ArcCell) and the cache's
+/// slots. Stays on its thread. Guards nest; only the outermost one counts.
 pub(crate) struct Guard {
     record: &'static Record,
     /// Neither `Send` nor `Sync`: the record is its thread's.
@@ -123,8 +127,8 @@ pub(crate) fn pin() -> Guard {
     let depth = record.depth.load(Ordering::Relaxed);
     record.depth.store(depth + 1, Ordering::Relaxed);
     if depth == 0 {
-        // Acquire: whoever reads epoch e + 1 sees everything unlinked before bag e was sealed.
-        // Release: the accesses under this thread's previous guard come before this store.
+        // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
+        // sealed. Release: the accesses under this thread's previous guard come before this store.
         record.active.store(DOMAIN.epoch.0.load(Ordering::Acquire), Ordering::Release);
         barrier::light(record.fenced);
     }
@@ -150,12 +154,12 @@ impl Drop for Guard {
     }
 }
 
-/// Drops `object` when no guard that is held now is held any more. The caller has unlinked it: no
-/// guard taken later can reach it.
+/// Drops `object` when every guard that is held now is gone. The caller has unlinked the object: no
+/// later guard can reach it.
 ///
-/// `heap_bytes` is what the drop will free, `limit_bytes` how much garbage the caller lets pile up
-/// before this call collects. A collection runs destructors: with a finite limit, hold no lock
-/// that one of them could take.
+/// The drop will free `heap_bytes`. If more than `limit_bytes` of garbage have gathered, this call
+/// collects. A collection runs destructors: with a finite limit, hold no lock that one of them
+/// could take.
 pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
     let full = {
         let mut bags = lock(&DOMAIN.garbage);
@@ -169,7 +173,7 @@ pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
 }
 
 /// Drops all garbage that no guard can reach, on this thread. Returns how many retired objects
-/// still wait for a guard to go. Hold no lock that a destructor could take.
+/// still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
     let bound = {
         let mut bags = lock(&DOMAIN.garbage);
@@ -185,8 +189,8 @@ pub(crate) fn collect() -> usize {
             Some(last) => last.stamp + 1,
         }
     };
-    // Bags sealed after this point have stamps from `bound` on, and wait for another collection:
-    // this barrier and this scan say nothing about them.
+    // Bags that are sealed from here on have stamps of at least `bound`. This barrier and this scan
+    // say nothing about them: they wait for another collection.
     let oldest_active = if barrier::heavy() { oldest_active(bound) } else { 0 };
     let mut unreachable = Vec::new();
     let waiting = {
@@ -200,13 +204,13 @@ pub(crate) fn collect() -> usize {
     waiting
 }
 
-/// Collects until everything that was retired before this call is out of the garbage, but gives up
-/// after `patience`: some thread holds its guard for long. Hold no guard, and no lock that a
-/// destructor could take.
+/// Collects until everything that was retired before this call is out of the garbage. `false` if
+/// that takes longer than `patience`: some thread holds its guard for long. Hold no guard, and no
+/// lock that a destructor could take.
 pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();
     collect();
-    // What was open is sealed now; later bags get stamps from here on.
+    // The open bag is sealed now. Later bags have stamps of at least `bound`.
     let bound = DOMAIN.epoch.0.load(Ordering::Acquire);
     loop {
         let front = lock(&DOMAIN.garbage).sealed.front().map(|bag| bag.stamp);
@@ -221,15 +225,15 @@ pub(crate) fn drain(patience: Duration) -> bool {
     }
 }
 
-/// The least epoch that a thread is active in, at most `bound`.
+/// The least epoch in which a thread is active, at most `bound`.
 fn oldest_active(bound: u64) -> u64 {
     let registry = lock(&DOMAIN.registry);
     let active = registry.records.iter().map(|record| record.active.load(Ordering::Acquire));
     active.filter(|&epoch| epoch != 0).fold(bound, u64::min)
 }
 
-/// A small number that this thread shares with no other live thread. Those of ended threads are
-/// used again; a thread that takes one over sees all that the earlier one did.
+/// A small number that no other live thread has. Numbers of ended threads are used again: a thread
+/// that takes one over sees everything that the earlier thread did.
 #[inline]
 pub(crate) fn thread_index() -> usize {
     this_thread().index
@@ -276,14 +280,14 @@ fn enter_thread() -> &'static Record {
         }
     };
     RECORD.with(|cell| cell.set(Some(record)));
-    // A destructor that runs after `AT_EXIT`'s and pins gets a record that is never given back:
-    // rare, and it costs one line.
+    // A destructor that runs after `AT_EXIT`'s and pins gets a record that is never given back.
+    // That is rare and costs one line.
     #[cfg(not(loom))]
     let _ = AT_EXIT.try_with(|_| ());
     record
 }
 
-/// Gives this thread's record to the next thread. A record whose guard was leaked stays with the
+/// Gives this thread's record to the next thread. If a guard was leaked, the record stays with the
 /// dead thread for good: references taken under that guard may still be in use.
 #[cfg(any(not(loom), test))]
 fn leave_thread() {
@@ -303,196 +307,7 @@ impl Drop for ReleaseAtExit {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::mpsc;
-    use std::thread;
-
-    use super::*;
-
-    /// Counts its drops.
-    struct Dropped(Arc<AtomicUsize>);
-
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Other tests of the process hold guards too, each for a moment.
-    fn collect_until(done: impl Fn() -> bool) {
-        while !done() {
-            collect();
-            thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn retired_objects_wait_for_the_outermost_guard_of_another_thread() {
-        let drops = Arc::new(AtomicUsize::new(0));
-        let (pinned, wait_pinned) = mpsc::channel();
-        let (unpin, wait_unpin) = mpsc::channel::<()>();
-        let reader = thread::spawn(move || {
-            let outer = pin();
-            drop(pin());
-            pinned.send(()).unwrap();
-            wait_unpin.recv().unwrap();
-            drop(outer);
-        });
-        wait_pinned.recv().unwrap();
-        retire(Arc::new(Dropped(drops.clone())), 1, 0);
-        for _ in 0..10 {
-            assert!(collect() >= 1);
-            assert_eq!(drops.load(Ordering::SeqCst), 0);
-        }
-        unpin.send(()).unwrap();
-        reader.join().unwrap();
-        collect_until(|| drops.load(Ordering::SeqCst) == 1);
-    }
-
-    #[test]
-    fn a_guard_keeps_only_what_was_retired_while_it_was_held() {
-        let drops = Arc::new(AtomicUsize::new(0));
-        retire(Arc::new(Dropped(drops.clone())), 1, usize::MAX);
-        collect();
-        let guard = pin();
-        // This thread's own guard came after the bag was sealed.
-        collect_until(|| drops.load(Ordering::SeqCst) == 1);
-        drop(guard);
-    }
-
-    #[test]
-    fn draining_waits_for_guards_but_not_for_ever() {
-        let drops = Arc::new(AtomicUsize::new(0));
-        let (pinned, wait_pinned) = mpsc::channel();
-        let (unpin, wait_unpin) = mpsc::channel::<()>();
-        let reader = thread::spawn(move || {
-            let _guard = pin();
-            pinned.send(()).unwrap();
-            wait_unpin.recv().unwrap();
-        });
-        wait_pinned.recv().unwrap();
-        retire(Arc::new(Dropped(drops.clone())), 1, usize::MAX);
-        assert!(!drain(Duration::from_millis(5)));
-        assert_eq!(drops.load(Ordering::SeqCst), 0);
-        unpin.send(()).unwrap();
-        assert!(drain(Duration::from_secs(60)));
-        reader.join().unwrap();
-        // Another test's collection may have taken it out, and be about to drop it.
-        collect_until(|| drops.load(Ordering::SeqCst) == 1);
-    }
-
-    #[test]
-    fn garbage_is_collected_when_its_bytes_exceed_the_limit() {
-        let drops = Arc::new(AtomicUsize::new(0));
-        for _ in 0..100_000 {
-            retire(Arc::new(Dropped(drops.clone())), 100, 1000);
-            if drops.load(Ordering::SeqCst) > 0 {
-                return;
-            }
-        }
-        panic!("nothing was dropped");
-    }
-
-    #[test]
-    fn live_threads_have_distinct_indexes_and_ended_threads_give_theirs_back() {
-        let alive = std::sync::Barrier::new(8);
-        let round = || {
-            let indexes: Vec<usize> = thread::scope(|scope| {
-                let index = || {
-                    let index = thread_index();
-                    alive.wait();
-                    index
-                };
-                let threads: Vec<_> = (0..8).map(|_| scope.spawn(index)).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-            });
-            let distinct: std::collections::HashSet<_> = indexes.iter().collect();
-            assert_eq!(distinct.len(), 8);
-            *indexes.iter().max().unwrap()
-        };
-        let highest = (0..100).map(|_| round()).max().unwrap();
-        // The other tests' threads take some; a hundred rounds would take 800.
-        assert!(highest < 400, "{highest}");
-    }
-}
-
 #[cfg(all(test, loom))]
-mod models {
-    use loom::thread;
-
-    use super::super::probe::Probe;
-    use super::super::{ArcCell, check_model};
-    use super::*;
-
-    /// A cell of one probe, with the process-wide state made before the threads start.
-    fn probe_cell() -> Arc<ArcCell<Probe>> {
-        collect();
-        Arc::new(ArcCell::new(Arc::new(Probe::new(0))))
-    }
-
-    fn read(cell: &ArcCell<Probe>) -> u64 {
-        let guard = pin();
-        let probe = cell.load(&guard);
-        probe.touch();
-        probe.id
-    }
-
-    #[test]
-    fn loom_a_reader_never_meets_a_dropped_value() {
-        check_model(|| {
-            let cell = probe_cell();
-            let reader = thread::spawn({
-                let cell = cell.clone();
-                move || {
-                    let first = read(&cell);
-                    assert!(read(&cell) >= first);
-                }
-            });
-            cell.replace(Arc::new(Probe::new(1)));
-            collect();
-            reader.join().unwrap();
-            assert_eq!(read(&cell), 1);
-            assert_eq!(collect(), 0);
-        });
-    }
-
-    #[test]
-    fn loom_two_collectors_drop_each_value_once_and_none_too_early() {
-        check_model(|| {
-            let cell = probe_cell();
-            let writers = [1, 2].map(|id| {
-                let cell = cell.clone();
-                thread::spawn(move || {
-                    cell.replace(Arc::new(Probe::new(id)));
-                    collect();
-                })
-            });
-            read(&cell);
-            for writer in writers {
-                writer.join().unwrap();
-            }
-            assert_eq!(collect(), 0);
-        });
-    }
-
-    #[test]
-    fn loom_a_thread_that_takes_over_a_record_is_seen_by_collectors() {
-        check_model(|| {
-            let cell = probe_cell();
-            let readers = thread::spawn({
-                let cell = cell.clone();
-                move || {
-                    read(&cell);
-                    leave_thread();
-                    let next = thread::spawn(move || read(&cell));
-                    next.join().unwrap();
-                }
-            });
-            cell.replace(Arc::new(Probe::new(1)));
-            collect();
-            readers.join().unwrap();
-        });
-    }
-}
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

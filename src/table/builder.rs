@@ -1,23 +1,26 @@
 //! [`TableBuilder`]: writes a table, front to back, from internal keys in order.
 //!
 //! ```text
-//! add*     → data blocks, as they fill; key hashes to the filter's builder; separators kept
-//! add_range*   range deletions, kept; in any mix with `add`
-//! finish   → filter | index | range deletions | properties | metaindex | footer | fsync
+//! (add | add_range)* finish
+//!
+//! add        data blocks, as they fill; key hashes to the filter's builder; separators to the index's
+//! add_range  range deletions, kept until the end
+//! finish     filter | index | range deletions | properties | metaindex | footer | fsync
 //! ```
 //!
-//! The filter comes after the data because its size depends on the number of keys. The index comes
-//! last of the large blocks because its form is known only at the end: it holds user keys unless
-//! the versions of one user key had to be split over two blocks, which makes **all** of it hold
-//! internal keys.
+//! The filter follows the data because its size depends on the number of keys. The index follows the
+//! filter because its form is known last: it holds user keys, unless versions of one user key stand in
+//! two blocks. Then **all** of it holds internal keys.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
+mod properties;
+
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::format::identity::Creator;
-use crate::encoding::coding::{put_fixed32, put_fixed64, put_varint};
+use crate::encoding::coding::put_fixed32;
 use crate::encoding::hash::hash64;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES};
@@ -26,29 +29,20 @@ use crate::filter::{FilterBlock, FilterBuilder};
 use crate::fs::WritableFile;
 use crate::range_tombstones::RangeTombstone;
 
-use super::block::builder::BlockBuilder;
+use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::filter::block::full_filter_name;
-use super::filter::info::policy_name;
+use super::filter::info::FilterInfo;
 use super::filter::prefix::{FilterKeys, PrefixExtractor};
 use super::format::checksum::ChecksumKind;
 use super::format::compression::{Compression, Compressor};
-use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer, WRITTEN_VERSION};
+use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
 use super::format::limits::most_metadata_bytes;
-use super::format::properties::{BYTEWISE_COMPARATOR, names};
-use super::index::shortest_separator;
-use super::options::{Dialect, FilterSummary, TableOptions, TableSummary};
+use super::index::builder::IndexBuilder;
+use super::options::{Dialect, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 
-/// The most bytes that key and value of one entry may have together: offsets within a block are
-/// 32 bits.
-pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
-
-/// RocksDB's name for "no column family known".
-const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
-/// What RocksDB cuts a block at, in percent of its size, when the next entry would exceed it.
+/// RocksDB ends a block that is this full, in percent, if the next entry would exceed its size.
 const EARLY_CUT_PERCENT: usize = 90;
-/// The kind byte in shortened separators: it sorts before all kinds that RocksDB 7.8 knows.
-const SEPARATOR_KIND: u8 = 0x16;
 
 /// Writes one table. After an error the file is incomplete: drop the builder and remove it.
 pub(crate) struct TableBuilder {
@@ -62,7 +56,7 @@ pub(crate) struct TableBuilder {
     offset: u64,
     data: BlockBuilder,
     filter: FilterBuilder,
-    index: IndexEntries,
+    index: IndexBuilder,
     ranges: RangeBlockBuilder,
     summary: TableSummary,
 }
@@ -89,7 +83,7 @@ impl TableBuilder {
             offset: 0,
             data: BlockBuilder::new(options.restart_interval),
             filter: FilterBuilder::new(options.filter),
-            index: IndexEntries::default(),
+            index: IndexBuilder::default(),
             ranges: RangeBlockBuilder::new(),
             summary: TableSummary {
                 file_bytes: 0,
@@ -104,6 +98,8 @@ impl TableBuilder {
                 smallest_sequence: MAX_SEQUENCE,
                 largest_sequence: 0,
                 filter: None,
+                filter_fell_back: false,
+                filter_build_time: Duration::ZERO,
                 failed_filter_builds: 0,
             },
             file,
@@ -141,8 +137,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Adds a range deletion: before, after or between the entries. Their own internal keys must
-    /// not descend, and none may be empty.
+    /// Adds a range deletion, at any time. The internal keys of range deletions must not descend, and
+    /// no range may be empty.
     pub fn add_range(&mut self, range: RangeTombstone<'_>) -> Result<()> {
         self.ranges.add(range)?;
         let summary = &mut self.summary;
@@ -155,7 +151,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// A key out of the extractor's domain enters whole or not at all (table format, section 3.6).
+    /// A key outside of the extractor's domain enters a filter of prefixes not at all, and a filter of
+    /// both whole only, as in RocksDB.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
@@ -187,8 +184,8 @@ impl TableBuilder {
         self.offset + self.data.estimated_bytes() as u64
     }
 
-    /// Writes everything after the data and syncs the file. Its name is not durable before its
-    /// directory is synced.
+    /// Writes everything after the data and syncs the file. Its name is durable once the caller has
+    /// synced the directory.
     pub fn finish(mut self) -> Result<TableSummary> {
         if !self.data.is_empty() {
             self.end_data_block(None)?;
@@ -289,14 +286,14 @@ impl TableBuilder {
         let (block, failed) = filter.finish_and_count();
         self.summary.failed_filter_builds = failed;
         let block = block?;
-        self.summary.filter = Some(FilterSummary {
+        self.summary.filter = Some(FilterInfo {
+            family: Some(block.family()),
             bytes: block.bytes().len() as u64,
             keys: block.keys(),
-            family: block.family(),
-            fell_back: asked_for != Some(block.family()),
-            predicted_fpr: block.predicted_fpr(),
-            build_time: start.elapsed(),
+            predicted_fpr: Some(block.predicted_fpr()),
         });
+        self.summary.filter_fell_back = asked_for != Some(block.family());
+        self.summary.filter_build_time = start.elapsed();
         Some(block)
     }
 
@@ -304,7 +301,7 @@ impl TableBuilder {
         let mut block = BlockBuilder::for_index();
         self.index.write_to(&mut block);
         let block = block.finish();
-        // A reader does not let a small file claim much: what it would refuse is written plainly.
+        // A reader refuses metadata that expands too far, so such an index is not compressed.
         let compression = match block.len() as u64 <= most_metadata_bytes(self.offset) {
             true => self.compressor.compress(block, &mut self.compressed),
             false => Compression::None,
@@ -313,7 +310,7 @@ impl TableBuilder {
         write_block(&mut *self.file, &mut self.offset, stored, compression)
     }
 
-    /// After this the summary's bounds are those of entries and range deletions together.
+    /// Widens the summary's bounds to those of entries and range deletions together.
     fn write_ranges(&mut self) -> Result<BlockHandle> {
         let (block, first, end) = self.ranges.finish();
         let handle = write_block(&mut *self.file, &mut self.offset, block, Compression::None)?;
@@ -326,80 +323,6 @@ impl TableBuilder {
             summary.largest = end;
         }
         Ok(handle)
-    }
-
-    fn properties(&self, data_bytes: u64, index_bytes: u64) -> BTreeMap<&'static str, Vec<u8>> {
-        let summary = &self.summary;
-        let mut properties = BTreeMap::new();
-        let mut text = |name, value: &str| properties.insert(name, value.as_bytes().to_vec());
-        text(names::COMPARATOR, BYTEWISE_COMPARATOR);
-        text(names::COMPRESSION, self.options.compression.name());
-        text(names::MERGE_OPERATOR, "nullptr");
-        text(names::PROPERTY_COLLECTORS, "[]");
-        let (whole, extractor) = match self.options.filter_keys {
-            FilterKeys::Whole => ("1", None),
-            FilterKeys::Prefix(extractor) => ("0", Some(extractor)),
-            FilterKeys::Both(extractor) => ("1", Some(extractor)),
-        };
-        text(names::WHOLE_KEY_FILTERING, whole);
-        text(names::PREFIX_FILTERING, if extractor.is_some() { "1" } else { "0" });
-        text(names::PREFIX_EXTRACTOR, &extractor.map_or("nullptr".into(), |it| it.name()));
-        if let Some(filter) = &summary.filter {
-            text(names::FILTER_POLICY, policy_name(filter.family));
-            text(names::FILTER_SPEC, &self.options.filter.to_string());
-            text(names::PREDICTED_FPR, &format!("{:e}", filter.predicted_fpr));
-            if filter.fell_back {
-                text(names::FILTER_FALLBACK, filter.family.name());
-            }
-        }
-        if let Some(creator) = &self.creator {
-            text(names::DB_IDENTITY, &creator.db);
-            text(names::SESSION_IDENTITY, &creator.session);
-        }
-        let mut number = |name, value| {
-            let mut out = Vec::new();
-            put_varint(&mut out, value);
-            properties.insert(name, out);
-        };
-        let filter = summary.filter.as_ref();
-        number(names::ENTRIES, summary.entries);
-        number(names::DELETIONS, summary.deletions);
-        number(names::MERGE_OPERANDS, 0);
-        number(names::RANGE_DELETIONS, summary.range_deletions);
-        number(names::FILTER_ENTRIES, filter.map_or(0, |filter| filter.keys));
-        number(names::FILTER_BYTES, filter.map_or(0, |filter| filter.bytes));
-        number(names::DATA_BLOCKS, summary.data_blocks);
-        number(names::DATA_BYTES, data_bytes);
-        number(names::INDEX_BYTES, index_bytes);
-        number(names::RAW_KEY_BYTES, summary.raw_key_bytes);
-        number(names::RAW_VALUE_BYTES, summary.raw_value_bytes);
-        number(names::FORMAT_VERSION, WRITTEN_VERSION.into());
-        number(names::FIXED_KEY_LENGTH, 0);
-        number(names::COLUMN_FAMILY_ID, UNKNOWN_COLUMN_FAMILY);
-        number(names::INDEX_KEY_IS_USER_KEY, (!self.index.splits_a_user_key).into());
-        number(names::INDEX_VALUE_IS_DELTA_ENCODED, 1);
-        number(names::SMALLEST_SEQUENCE, summary.smallest_sequence);
-        number(names::LARGEST_SEQUENCE, summary.largest_sequence);
-        number(names::TAIL_START, data_bytes);
-        match (self.dialect, &self.creator) {
-            (Dialect::Database { file_number }, _) => {
-                number(names::ORIGINAL_FILE_NUMBER, file_number);
-            }
-            // The session is the writer's, which writes one file.
-            (Dialect::External, Some(_)) => number(names::ORIGINAL_FILE_NUMBER, 1),
-            (Dialect::External, None) => {}
-        }
-        let mut out = Vec::new();
-        put_fixed32(&mut out, 0);
-        properties.insert(names::INDEX_TYPE, out);
-        if self.dialect == Dialect::External {
-            let (mut version, mut sequence) = (Vec::new(), Vec::new());
-            put_fixed32(&mut version, 2);
-            put_fixed64(&mut sequence, 0);
-            properties.insert(names::EXTERNAL_VERSION, version);
-            properties.insert(names::GLOBAL_SEQUENCE, sequence);
-        }
-        properties
     }
 }
 
@@ -425,58 +348,4 @@ fn write_block(
     file.append(&trailer)?;
     *offset += (payload.len() + BLOCK_TRAILER_BYTES) as u64;
     Ok(handle)
-}
-
-/// The index, kept in one piece of memory until its form is known.
-#[derive(Default)]
-struct IndexEntries {
-    /// The user keys of the separators, back to back.
-    keys: Vec<u8>,
-    /// End in `keys`, trailer of the separator as an internal key, block.
-    entries: Vec<(usize, u64, BlockHandle)>,
-    splits_a_user_key: bool,
-    scratch: Vec<u8>,
-}
-
-impl IndexEntries {
-    fn push(
-        &mut self,
-        last_key: &[u8],
-        next_user_key: Option<&[u8]>,
-        handle: BlockHandle,
-    ) -> Result<()> {
-        let last_user_key = key::user_key(last_key);
-        let mut trailer = key::trailer(last_key);
-        let mut separator = last_user_key;
-        if let Some(next) = next_user_key {
-            self.splits_a_user_key |= next == last_user_key;
-            separator = shortest_separator(last_user_key, next, &mut self.scratch);
-            if separator != last_user_key {
-                trailer = key::pack(MAX_SEQUENCE, SEPARATOR_KIND);
-            }
-        }
-        self.keys.extend_from_slice(separator);
-        self.entries.push((self.keys.len(), trailer, handle));
-        // The index is one block, and offsets in a block are 32 bits.
-        if self.keys.len() + 40 * self.entries.len() > u32::MAX as usize {
-            return Err(Error::InvalidArgument("a table's index exceeds 4 GiB".into()));
-        }
-        Ok(())
-    }
-
-    fn write_to(&self, block: &mut BlockBuilder) {
-        let mut start = 0;
-        let (mut separator, mut value) = (Vec::new(), Vec::new());
-        for &(end, trailer, handle) in &self.entries {
-            separator.clear();
-            separator.extend_from_slice(&self.keys[start..end]);
-            if self.splits_a_user_key {
-                put_fixed64(&mut separator, trailer);
-            }
-            value.clear();
-            handle.encode(&mut value);
-            block.add(&separator, &value);
-            start = end;
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
-//! It keeps the index and one data block alive for itself, so it needs no guard between its calls,
-//! and a file that is deleted meanwhile stays readable.
+//! It keeps the index and one data block alive for itself. So it needs no guard between its calls, and
+//! a file that is deleted meanwhile stays readable.
+
+mod read_ahead;
 
 use std::sync::Arc;
 
@@ -15,34 +17,15 @@ use crate::sync::pin;
 
 use super::block::SeekStart;
 use super::block::cursor::BlockCursor;
-use super::block::pinned::HeldBlock;
-use super::format::file::{Buffer, StoredBlock};
+use super::block::pinned::BlockPin;
 use super::table::{Table, TableIndex};
 
-/// How a cursor gets its blocks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ScanOptions {
-    /// Whether blocks that are read enter the cache. Off for compactions, which would evict what
-    /// lookups use.
-    pub fill_cache: bool,
-    /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. A
-    /// scan that fills the cache may end soon: its reads begin small, double up to this, and end
-    /// before a block that is in memory.
-    pub read_ahead_bytes: usize,
-}
-
-impl Default for ScanOptions {
-    fn default() -> ScanOptions {
-        ScanOptions { fill_cache: true, read_ahead_bytes: 0 }
-    }
-}
-
-/// The first read of a scan that fills the cache, when it has come to its second block in a row.
-const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
-
-/// How far a cursor looks ahead in memory: at first, since few entries may be wanted, and at most.
+/// How far a cursor looks ahead in memory: at first, when few entries may be wanted, and at most.
 const FIRST_LOOK_BYTES: usize = 512;
 const MOST_LOOK_BYTES: usize = 2 << 10;
+
+use read_ahead::ReadAhead;
+pub(crate) use read_ahead::ScanOptions;
 
 /// See [`Cursor`] for its contract.
 pub(crate) struct TableCursor {
@@ -52,24 +35,21 @@ pub(crate) struct TableCursor {
     index: Option<Arc<Resident<TableIndex>>>,
     /// Which block `block` is.
     i: usize,
-    block: Option<BlockCursor<HeldBlock>>,
-    /// Bytes of the file that were read ahead, from this offset on.
-    ahead: (u64, Vec<u8>),
-    /// Bytes of the next read ahead.
-    next_ahead_bytes: u64,
+    block: Option<BlockCursor<BlockPin>>,
+    ahead: ReadAhead,
     look: LookAhead,
-    /// What [`Cursor::fetch_for_seek`] found out: the block that the seek goes to, and what that
-    /// says of the user key.
+    /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and what the block says of
+    /// the user key.
     sought: Option<(usize, Option<SeekStart>)>,
 }
 
-/// What a cursor that steps has on its way from memory. Offsets in the current block; those past
-/// its end go on in the next one.
+/// What a stepping cursor has prefetched. Offsets count from the start of the current block and go on
+/// into the next one.
 #[derive(Default)]
 struct LookAhead {
-    /// Where the steps stop, to look again.
+    /// Where the steps stop to prefetch again.
     pause_at: usize,
-    /// To here everything has been asked for.
+    /// Everything before this is prefetched.
     fetched: usize,
     /// How far to look the next time.
     bytes: usize,
@@ -84,14 +64,13 @@ impl TableCursor {
             index: None,
             i: 0,
             block: None,
-            ahead: (0, Vec::new()),
-            next_ahead_bytes: 0,
+            ahead: ReadAhead::default(),
             look: LookAhead::default(),
             sought: None,
         }
     }
 
-    /// Lends the index out of the cursor, so that the rest of the cursor can change.
+    /// Takes the index out of the cursor while `run` changes the rest of it.
     fn with_index<R>(
         &mut self,
         run: impl FnOnce(&mut Self, &TableIndex) -> Result<R>,
@@ -109,79 +88,40 @@ impl TableCursor {
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
         let last = self.block.take();
-        let held = self.hold_block(index, i)?;
+        let pinned = self.pin_block(index, i)?;
         self.i = i;
         self.block = Some(match last {
             Some(mut cursor) => {
-                cursor.enter(held);
+                cursor.enter(pinned);
                 cursor
             }
-            None => BlockCursor::new(held, self.table.overlay()),
+            None => BlockCursor::new(pinned, self.table.overlay()),
         });
         Ok(())
     }
 
-    fn hold_block(&mut self, index: &TableIndex, i: usize) -> Result<HeldBlock> {
+    fn pin_block(&mut self, index: &TableIndex, i: usize) -> Result<BlockPin> {
         if let Some(lease) = self.table.resident_block(index, i, &pin()) {
-            return Ok(HeldBlock::Shared(lease.to_arc()));
+            return Ok(BlockPin::Cached(lease.to_arc()));
         }
-        let table = Arc::clone(&self.table);
-        if self.options.fill_cache {
-            let lease =
-                table.load_block(index, i, || self.fetch(index, i, |len| table.buffer(len)))?;
-            Ok(HeldBlock::Shared(lease.to_arc()))
+        let (table, options, follows) = (Arc::clone(&self.table), self.options, i == self.i + 1);
+        if options.fill_cache {
+            let lease = table.load_block(index, i, || {
+                self.ahead.fetch(&table, options, index, i, follows, |len| table.buffer(len))
+            })?;
+            Ok(BlockPin::Cached(lease.to_arc()))
         } else {
-            let stored = self.fetch(index, i, LineBuf::zeroed)?;
+            let stored = self.ahead.fetch(&table, options, index, i, follows, LineBuf::zeroed)?;
             let block = table.decode_block(index, i, stored, LineBuf::zeroed)?;
-            Ok(HeldBlock::Private(Arc::new(block)))
+            Ok(BlockPin::Private(Arc::new(block)))
         }
-    }
-
-    /// The stored bytes of block `i`: from what was read ahead, or from the file.
-    fn fetch(&mut self, index: &TableIndex, i: usize, buffer: impl Buffer) -> Result<StoredBlock> {
-        let file = self.table.block_file();
-        let handle = index.index.handle(i);
-        let Some(end) = handle.end().filter(|&end| end <= file.limit()) else {
-            return file.read_stored(handle, buffer);
-        };
-        let (ahead_start, ahead) = &mut self.ahead;
-        let follows = i == self.i + 1;
-        let is_ahead = *ahead_start <= handle.offset && end <= *ahead_start + ahead.len() as u64;
-        if !is_ahead {
-            let ScanOptions { fill_cache, read_ahead_bytes } = self.options;
-            let wanted = match fill_cache {
-                true => self.next_ahead_bytes.min(read_ahead_bytes as u64),
-                false => read_ahead_bytes as u64,
-            };
-            if !follows || end - handle.offset >= wanted {
-                self.next_ahead_bytes = FIRST_READ_AHEAD_BYTES;
-                return file.read_stored(handle, buffer);
-            }
-            self.next_ahead_bytes = 2 * wanted;
-            // To the end of the last block that is wanted, not in memory, and within reach.
-            let (guard, reach) = (pin(), file.limit().min(handle.offset.saturating_add(wanted)));
-            let read_end = (i + 1..index.index.len())
-                .take_while(|&later| !fill_cache || index.blocks.get(later, &guard).is_none())
-                .map_while(|later| index.index.handle(later).end())
-                .take_while(|&later_end| later_end <= reach)
-                .fold(end, u64::max);
-            ahead.resize((read_end - handle.offset) as usize, 0);
-            *ahead_start = handle.offset;
-            if let Err(error) = file.read_bytes(handle.offset, ahead) {
-                ahead.clear();
-                return Err(error);
-            }
-        }
-        let start = (handle.offset - *ahead_start) as usize;
-        let bytes = (end - handle.offset) as usize;
-        Ok(StoredBlock::copy_from(&ahead[start..start + bytes], handle, buffer))
     }
 
     /// Runs one step of the current block's cursor. After a failure there is no current block.
     fn step_block(
         &mut self,
         index: &TableIndex,
-        step: impl FnOnce(&mut BlockCursor<HeldBlock>) -> Result<(), Damage>,
+        step: impl FnOnce(&mut BlockCursor<BlockPin>) -> Result<(), Damage>,
     ) -> Result<()> {
         let Some(block) = &mut self.block else { return Ok(()) };
         step(block).map_err(|damage| {
@@ -190,15 +130,15 @@ impl TableCursor {
         })
     }
 
-    /// To block `i`, and there where `place` puts its cursor.
+    /// To block `i`, and within it to where `position` puts its cursor.
     fn enter(
         &mut self,
         index: &TableIndex,
         i: usize,
-        place: impl FnOnce(&mut BlockCursor<HeldBlock>) -> Result<(), Damage>,
+        position: impl FnOnce(&mut BlockCursor<BlockPin>) -> Result<(), Damage>,
     ) -> Result<()> {
         self.open_block(index, i)?;
-        self.step_block(index, place)
+        self.step_block(index, position)
     }
 
     #[inline]
@@ -222,7 +162,7 @@ impl TableCursor {
         }
         if to + MOST_LOOK_BYTES > end && next < index.index.len() {
             if from == position || from + MOST_LOOK_BYTES <= end {
-                // First where the bytes of the next block are, and later those.
+                // First the slot that says where the next block is; its bytes later.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
             } else if to > end {
@@ -238,7 +178,7 @@ impl TableCursor {
         self.look = LookAhead { pause_at, fetched: to, bytes: (2 * bytes).min(MOST_LOOK_BYTES) };
     }
 
-    /// The steps that are not within one block, or come to the end of what is on its way.
+    /// A step into the next block, or past what is prefetched.
     #[inline(never)]
     fn step_further(&mut self) -> Option<Step> {
         let index = self.index.take()?;
@@ -260,8 +200,8 @@ impl TableCursor {
         if block.position() != end || next >= index.index.len() {
             return None;
         }
-        let held = HeldBlock::Shared(self.table.resident_block(index, next, &pin())?.to_arc());
-        let step = block.step_into(held).ok()?;
+        let pinned = BlockPin::Cached(self.table.resident_block(index, next, &pin())?.to_arc());
+        let step = block.step_into(pinned).ok()?;
         self.i = next;
         self.look.fetched = self.look.fetched.saturating_sub(end);
         self.look.pause_at = self.look.pause_at.saturating_sub(end);
@@ -293,13 +233,13 @@ impl TableCursor {
         Ok(())
     }
 
-    /// The block that an internal key belongs into, and past the last one the number of blocks.
+    /// The block that can hold an internal key; the number of blocks if none can.
     fn find(index: &TableIndex, target: &[u8]) -> usize {
         index.index.find(key::user_key(target), key::trailer(target))
     }
 
     #[inline]
-    fn current(&self) -> &BlockCursor<HeldBlock> {
+    fn current(&self) -> &BlockCursor<BlockPin> {
         self.block.as_ref().expect("the cursor stands on an entry")
     }
 }
@@ -417,8 +357,8 @@ impl Cursor for TableCursor {
         let (cursor, range) = (self.current(), self.current().value_range());
         match cursor.block() {
             _ if range.is_empty() => Slice::empty(),
-            HeldBlock::Shared(block) => Slice::share(Arc::clone(block), range),
-            HeldBlock::Private(block) => Slice::share(Arc::clone(block), range),
+            BlockPin::Cached(block) => Slice::share(Arc::clone(block), range),
+            BlockPin::Private(block) => Slice::share(Arc::clone(block), range),
         }
     }
 }

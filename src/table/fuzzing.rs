@@ -22,13 +22,13 @@ fn block_of(bytes: &[u8]) -> Option<Block> {
     Block::new(BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())).ok()
 }
 
-/// Walks `data` as a data block, both ways, with a sidecar and without; the first byte says whether
+/// Walks `data` as a data block, both ways, with key heads and without; the first byte says whether
 /// its sequence numbers are replaced.
 pub fn block(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let overlay = (how & 1 != 0).then_some(7);
     let (Some(plain), Some(mut fast)) = (block_of(bytes), block_of(bytes)) else { return };
-    fast.add_sidecar();
+    fast.add_key_heads();
     let Some((entries, whole)) = plain_entries(&plain) else { return };
     for block in [&plain, &fast] {
         let mut cursor = BlockCursor::new(block, overlay);
@@ -153,7 +153,7 @@ pub fn index(data: &[u8]) {
     let mut end = 0;
     for i in 0..index.len() {
         let handle = index.handle(i);
-        assert!(handle.offset >= end && handle.fits(file_bytes), "block {i} is out of its place");
+        assert!(handle.offset >= end && handle.fits(file_bytes), "block {i} is out of order");
         end = handle.end().expect("it fits");
     }
     let keys: usize = (0..index.len()).map(|i| index.user_key(i).len()).sum();
@@ -178,9 +178,9 @@ pub fn properties(data: &[u8]) {
         assert!(!value.to_string().contains('\n'), "{name:?} prints on two lines");
     }
     let _ = (properties.index_form(), properties.prefix_extractor(), properties.entries());
-    let _ = super::filter::info::TableFilterInfo::of(&properties);
-    let place = TableProperties::global_sequence_place(data);
-    assert!(place.is_none_or(|place| place.len() == 8 && place.end <= data.len()));
+    let _ = super::filter::info::FilterInfo::of(&properties);
+    let range = TableProperties::global_sequence_range(data);
+    assert!(range.is_none_or(|range| range.len() == 8 && range.end <= data.len()));
 }
 
 /// Decodes `data` as the end of a file; its first byte says how long the file is, and whether the

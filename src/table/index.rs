@@ -1,13 +1,13 @@
-//! The parsed index: which data block may hold a key.
+//! The parsed index: which data block can hold a key.
 //!
-//! An index entry is a separator and a block handle. The separator is at or after the last key of
-//! its block and before the first key of the next one, so a key lies in the block of the first
-//! separator that is not before it, or nowhere.
+//! An index entry is a separator and a block handle. A separator is at or after the last key of its
+//! block, and before the first key of the next block. So a key lies in the block of the first separator
+//! at or after it, or nowhere.
 //!
 //! ```text
 //! stored     shared | non_shared | [value_len] | key suffix | handle | [first key of the block]
 //! handle     shared == 0 or full form: varint64 offset, varint64 size
-//!            delta form, shared > 0:   zigzag varint of size - previous size; the block begins
+//!            delta form, shared > 0:   zigzag varint of size - previous size; the block starts
 //!                                      where the previous one's trailer ends
 //! parsed     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
 //!            keys     the separators' user keys back to back; ends[i] is where the i-th ends
@@ -15,20 +15,23 @@
 //!            blocks   [offset, size]
 //! ```
 //!
-//! The heads are searched as plain integers, in one array: several times faster than decoding
-//! stored entries, and most separators differ in their heads. Equal heads are settled by the keys.
+//! The heads are searched as plain integers in one array. That is several times faster than decoding
+//! stored entries, and most separators differ in their heads. Keys decide where heads are equal.
 //!
-//! A user-key separator stands behind every version of its key. That is what an internal key with
-//! trailer 0 does, so both forms are searched alike.
+//! A separator that is a user key stands behind every version of that key, as an internal key with
+//! trailer 0 does. So both forms are searched alike.
 //!
-//! A two-level index is flattened when it is read: its upper level exists to keep memory small for
-//! very large tables, and costs every lookup a search.
+//! A two-level index is read into one level. Its upper level saves memory in very large tables, and
+//! would cost every lookup a second search.
+
+pub(super) mod builder;
 
 use std::cmp::Ordering;
 
+use crate::encoding::bytes::{common_prefix_len, head, strip_prefix};
 use crate::encoding::coding::Decoder;
 use crate::encoding::key;
-use crate::encoding::key::{TRAILER_BYTES, head, strip_prefix};
+use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Damage;
 
 use super::block::Block;
@@ -98,7 +101,7 @@ impl IndexParser {
                     format_args!("{} bytes at {}", handle.bytes, handle.offset),
                 ));
             }
-            // So a block is named once, and a table has no more blocks than it has room for.
+            // So no block is named twice, and the file bounds the number of blocks.
             let behind = self.handles.last().map_or(0, |last| last.end().unwrap_or(u64::MAX));
             if handle.offset < behind {
                 return Err(Damage::new(
@@ -151,7 +154,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// The handles read so far: of a two-level index's upper level, its lower blocks.
+    /// The handles read so far. Those of an upper level lead to index blocks.
     pub fn handles(&self) -> &[BlockHandle] {
         &self.handles
     }
@@ -169,9 +172,9 @@ impl IndexParser {
             handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
         };
         if let Some(last) = index.len().checked_sub(1) {
-            // The keys are sorted: what the first and the last share, all share.
+            // The keys are sorted, so all share what the first and the last share.
             let (first, last) = (index.user_key(0), index.user_key(last));
-            let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+            let common = common_prefix_len(first, last);
             index.common_prefix = first[..common].to_vec();
         }
         for i in 0..index.len() {
@@ -188,7 +191,7 @@ fn unzigzag(value: u64) -> i64 {
 
 /// A parsed index. Entry `i` leads to the table's `i`-th data block.
 pub(crate) struct Index {
-    /// What all user keys of the separators begin with.
+    /// The common prefix of all separators' user keys.
     common_prefix: Vec<u8>,
     heads: Vec<u64>,
     keys: Vec<u8>,
@@ -254,10 +257,10 @@ impl Index {
         low
     }
 
-    /// Refuses a block that begins with a key of another one. Its checksum does not know where it
-    /// belongs: a sound block in the place of another, as a misdirected write leaves it, would hide
-    /// the keys of that one.
-    pub fn check_place(&self, i: usize, block: &Block) -> Result<(), Damage> {
+    /// Refuses a block whose first key belongs to another block. A checksum does not say where a block
+    /// belongs: after a misdirected write a sound block may stand where another should, and would hide
+    /// that one's keys.
+    pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
         }
@@ -270,14 +273,14 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether entries of a user key that were sought in block `i`, and not found up to its end, may
-    /// begin the next block: its separator is a version of this very key. A separator without a
-    /// version stands behind all of them.
+    /// Whether the next block may go on with entries of `user_key`, if block `i` ends before the
+    /// entry sought: the separator of block `i` is then a version of this key. A separator without a
+    /// trailer stands behind all versions.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         !self.trailers.is_empty() && self.user_key(i) == user_key
     }
 
-    /// Whether separator `i` stands before the target: what [`Index::find`] is to know of all.
+    /// Whether separator `i` stands before the target. The oracle of [`Index::find`].
     #[cfg(any(test, fuzzing))]
     pub fn is_before(&self, i: usize, user_key: &[u8], trailer: u64) -> bool {
         // A separator with a larger trailer stands before the target.
@@ -302,7 +305,7 @@ pub(crate) fn shortest_separator<'a>(
     next: &[u8],
     out: &'a mut Vec<u8>,
 ) -> &'a [u8] {
-    let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
+    let common = common_prefix_len(last, next);
     let (Some(&a), Some(&b)) = (last.get(common), next.get(common)) else { return last };
     if a >= b {
         return last;
@@ -321,191 +324,4 @@ pub(crate) fn shortest_separator<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::block::bytes::BlockBytes;
-    use super::*;
-    use crate::encoding::coding::{put_fixed32, put_varint};
-    use crate::encoding::key::internal_key;
-
-    const LIMIT: u64 = 1 << 40;
-
-    fn form(user_keys: bool, delta_values: bool, first_keys: bool) -> IndexForm {
-        IndexForm { two_level: false, first_keys, user_keys, delta_values }
-    }
-
-    /// An index block by the format's description, `restart_interval` entries sharing prefixes.
-    fn encode(
-        entries: &[(Vec<u8>, BlockHandle)],
-        form: IndexForm,
-        restart_interval: usize,
-    ) -> Block {
-        let (mut out, mut restarts) = (Vec::new(), Vec::new());
-        for (i, (key, handle)) in entries.iter().enumerate() {
-            let mut shared = 0;
-            if i % restart_interval == 0 {
-                restarts.push(out.len() as u32);
-            } else {
-                let last = &entries[i - 1].0;
-                shared = last.iter().zip(key).take_while(|(a, b)| a == b).count();
-            }
-            let mut value = Vec::new();
-            if form.delta_values && shared > 0 {
-                let difference = handle.bytes as i64 - entries[i - 1].1.bytes as i64;
-                put_varint(&mut value, (difference << 1 ^ difference >> 63) as u64);
-            } else {
-                handle.encode(&mut value);
-            }
-            if form.first_keys {
-                value.extend_from_slice(b"\x03key");
-            }
-            put_varint(&mut out, shared as u64);
-            put_varint(&mut out, (key.len() - shared) as u64);
-            if !form.delta_values {
-                put_varint(&mut out, value.len() as u64);
-            }
-            out.extend_from_slice(&key[shared..]);
-            out.extend_from_slice(&value);
-        }
-        restarts.iter().for_each(|&restart| put_fixed32(&mut out, restart));
-        put_fixed32(&mut out, restarts.len() as u32);
-        Block::new(BlockBytes::copy_from(&out)).unwrap()
-    }
-
-    fn adjacent_handles(count: usize) -> Vec<BlockHandle> {
-        let mut offset = 0;
-        (0..count)
-            .map(|i| {
-                let handle = BlockHandle { offset, bytes: 4000 + (i as u64 * 37) % 200 };
-                offset = handle.end().unwrap();
-                handle
-            })
-            .collect()
-    }
-
-    #[test]
-    fn every_form_is_read_and_searched_as_a_sorted_list_is() {
-        let users: Vec<Vec<u8>> = ["", "com", "common/", "common/a"]
-            .iter()
-            .map(|key| key.as_bytes().to_vec())
-            .chain((0..150u32).map(|i| format!("common/key/{:05}", i * 3).into_bytes()))
-            .chain([b"common/key/00449".to_vec(), vec![0xff; 20]])
-            .collect();
-        for skip in [0, 4] {
-            let users = &users[skip..users.len() - usize::from(skip > 0)];
-            for (user_keys, delta, first) in [
-                (true, true, false),
-                (true, false, false),
-                (false, true, true),
-                (false, false, false),
-            ] {
-                let form = form(user_keys, delta, first);
-                let entries: Vec<_> = users
-                    .iter()
-                    .map(|user| if user_keys { user.clone() } else { internal_key(user, 50, 1) })
-                    .zip(adjacent_handles(users.len()))
-                    .collect();
-                for restart_interval in [1, 16] {
-                    let mut parser = IndexParser::new(form, LIMIT);
-                    parser.add(&encode(&entries, form, restart_interval)).unwrap();
-                    let index = parser.finish();
-                    assert_eq!(index.len(), users.len());
-                    for (i, (_, handle)) in entries.iter().enumerate() {
-                        assert_eq!(index.handle(i), *handle);
-                    }
-                    let trailer = if user_keys { 0 } else { key::pack(50, 1) };
-                    let probes = users.iter().cloned().chain(users.iter().flat_map(|user| {
-                        [[user, &b"\0"[..]].concat(), user[..user.len() / 2].to_vec()]
-                    }));
-                    for probe in probes {
-                        for probe_trailer in [0, key::pack(50, 1), key::pack(51, 0), u64::MAX] {
-                            let expected = users.partition_point(|user| {
-                                user.cmp(&probe).then(probe_trailer.cmp(&trailer)).is_lt()
-                            });
-                            assert_eq!(index.find(&probe, probe_trailer), expected, "{probe:?}");
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn versions_of_one_key_may_span_blocks() {
-        let form = form(false, true, false);
-        let keys = [(b"a", 9), (b"k", 30), (b"k", 20), (b"k", 10), (b"z", 1)];
-        let entries: Vec<_> = keys
-            .iter()
-            .map(|(user, sequence)| internal_key(*user, *sequence, 1))
-            .zip(adjacent_handles(5))
-            .collect();
-        let mut parser = IndexParser::new(form, LIMIT);
-        parser.add(&encode(&entries, form, 1)).unwrap();
-        let index = parser.finish();
-        for (sequence, block) in [(99, 1), (30, 1), (29, 2), (20, 2), (12, 3), (9, 4)] {
-            assert_eq!(index.find(b"k", key::pack(sequence, 0xff)), block, "{sequence}");
-        }
-    }
-
-    #[test]
-    fn unsorted_and_impossible_entries_are_refused() {
-        let handle = BlockHandle { offset: 0, bytes: 10 };
-        let next = BlockHandle { offset: 15, bytes: 10 };
-        let parse = |entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, limit| {
-            IndexParser::new(form, limit).add(&encode(entries, form, 1))
-        };
-        let user_form = form(true, true, false);
-        let pair = |a: &[u8], b: &[u8]| [(a.to_vec(), handle), (b.to_vec(), next)];
-        assert!(parse(&pair(b"a", b"b"), user_form, 30).is_ok());
-        assert!(parse(&pair(b"b", b"a"), user_form, 30).is_err());
-        assert!(parse(&pair(b"a", b"b"), user_form, 29).is_err(), "past the end");
-        assert!(parse(&pair(b"a", b"b"), form(false, true, false), 30).is_err(), "no trailer");
-        for offset in [0, 14] {
-            let overlapping = BlockHandle { offset, bytes: 10 };
-            let entries = [(b"a".to_vec(), handle), (b"b".to_vec(), overlapping)];
-            assert!(parse(&entries, user_form, 30).is_err(), "{offset}: overlaps");
-        }
-    }
-
-    /// One long separator, then a thousand that share it: the parsed index would be a thousand times as
-    /// large as the block. That was allowed up to 64 MiB, in a file of a kilobyte.
-    #[test]
-    fn separators_that_share_a_prefix_are_bounded_by_the_file() {
-        let separators = |long: usize| -> Vec<_> {
-            let users = (0..1000u32).map(|i| [&vec![b'x'; long], &i.to_be_bytes()[..]].concat());
-            users.zip(adjacent_handles(1000)).collect()
-        };
-        let form = form(true, true, false);
-        let parse = |long, file_bytes| {
-            let block = encode(&separators(long), form, usize::MAX);
-            let mut parser = IndexParser::new(form, file_bytes);
-            parser.add(&block).map(|()| parser.finish().heap_bytes())
-        };
-        let end = separators(0).last().unwrap().1.end().unwrap();
-        assert!(parse(1000, end).is_ok());
-        let most = super::super::format::limits::most_metadata_bytes(end) as usize;
-        assert!(parse(most / 1000 - 10, end).is_ok_and(|bytes| bytes < 2 * most));
-        let damage = parse(most / 1000, end).unwrap_err();
-        assert!(damage.expected.contains("bytes of keys"), "{damage:?}");
-    }
-
-    #[test]
-    fn separators_are_short_and_lie_between() {
-        let cases: [(&[u8], &[u8], &[u8]); 9] = [
-            (b"abcdef", b"abzz", b"abd"),
-            (b"abc", b"abcd", b"abc"),
-            (b"ab\x01", b"ab\x02", b"ab\x01"),
-            (b"ab\x01xyz", b"ab\x02", b"ab\x01y"),
-            (b"ab\x01\xff\xffx", b"ab\x02", b"ab\x01\xff\xffy"),
-            (b"ab\x01\xff\xff", b"ab\x02", b"ab\x01\xff\xff"),
-            (b"ab\x01zz", b"ab\x02\0", b"ab\x02"),
-            (b"", b"a", b""),
-            (b"a\xff", b"b", b"a\xff"),
-        ];
-        for (last, next, expected) in cases {
-            let mut out = Vec::new();
-            let separator = shortest_separator(last, next, &mut out);
-            assert_eq!(separator, expected, "{last:?} {next:?}");
-            assert!(last <= separator && separator < next);
-        }
-    }
-}
+mod tests;

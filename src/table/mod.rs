@@ -1,25 +1,22 @@
 //! SSTables: sorted, immutable files in RocksDB's BlockBasedTable format, filter block included.
 //!
 //! ```text
-//! format      handles, trailers, footer          checksum, compression   what guards and packs blocks
-//! block       sorted entries, both ways          block_search            one key in a block
-//! block_builder   writes them                    bytes                   a block's memory
-//! sidecar     where in a cached block a key can be
-//! index       which data block holds a key       filter_block            which filter a table holds
-//! properties  what a table says of itself        file                    one pread a block, counted
-//! range_del   the ranges a table deletes         limits                  what a file may ask of its reader
+//! table     Table: an open table, its parts, loaded when they are needed
+//! lookup/   one key, many keys, and the keys of a prefix in one table
+//! cursor    TableCursor: walks a table both ways
+//! builder   TableBuilder: writes a table from sorted keys
+//! options   what to write, and what was written
+//! index     which data block can hold a key
+//! range_del the ranges of keys that a table deletes
+//! open      what opening a table reads and refuses       verify    a check of the whole file
+//! salvage   what can still be read of a damaged table    sst/      single tables, without a database
 //!
-//! reader      Table: its parts, loaded at need   open, verify            the first look, and all of it
-//! lookup      point lookups, step by step
-//! cursor      TableCursor: both ways             info                    the filter, as told
-//! builder     TableBuilder, from sorted keys     options                 what to write, what was written
-//! prefix      where a key's prefix ends          prefix_filter           asking a filter for prefixes
-//! sst         SstWriter, SstReader: tables without a database
-//! salvage     what can be read of a damaged one
+//! block/    blocks of sorted entries     format/  everything else in the file
+//! filter/   the filter of a table
 //! ```
 //!
-//! Absent on purpose: levels, versions of a tree, what a kind of entry means. A lookup answers with
-//! the newest entry at or before a sequence number, whatever its kind byte.
+//! A table knows no levels and no versions of a tree. It gives the kind of an entry no meaning: a lookup
+//! answers with the newest entry at or before a sequence number, whatever its kind byte.
 
 pub(crate) mod block;
 mod builder;
@@ -28,7 +25,7 @@ pub(crate) mod filter;
 pub(crate) mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod index;
+pub(crate) mod index;
 mod lookup;
 mod open;
 mod options;
@@ -41,47 +38,22 @@ mod table;
 mod tests;
 mod verify;
 
-use crate::encoding::hash::hash64;
-use crate::encoding::key;
-use crate::encoding::key::{SEEK_KIND, SequenceNumber};
-use crate::filter::KeyHash;
-
-pub(crate) use builder::{MAX_ENTRY_BYTES, TableBuilder};
+pub(crate) use block::builder::MAX_ENTRY_BYTES;
+pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use format::properties::names as property_names;
-pub(crate) use lookup::{BlockPlace, Found};
+pub(crate) use lookup::key::LookupKey;
+pub(crate) use lookup::{BlockPosition, Found};
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};
 pub(crate) use table::{Table, TableContext};
 
-pub use filter::info::TableFilterInfo;
+pub use filter::info::FilterInfo;
 pub use filter::prefix::{FilterKeys, PrefixExtractor};
 pub use format::checksum::ChecksumKind;
 pub use format::compression::Compression;
 pub use format::footer::{BlockHandle, Footer};
 pub use format::properties::{PropertyValue, TableProperties};
-pub use options::{FilterSummary, TableOptions, TableSummary};
-pub use sst::{FilterInfo, RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
+pub use options::{TableOptions, TableSummary};
+pub use sst::{RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;
-
-/// What is looked up: a user key as a snapshot sees it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LookupKey<'a> {
-    pub user_key: &'a [u8],
-    /// Entries written later are not seen.
-    pub sequence: SequenceNumber,
-    /// The key's hash, computed once for the filters of all tables.
-    pub hash: KeyHash,
-}
-
-impl<'a> LookupKey<'a> {
-    #[inline(always)]
-    pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
-        LookupKey { user_key, sequence, hash: hash64(user_key) }
-    }
-
-    /// The trailer that stands before every entry the snapshot sees, and behind all others.
-    pub fn trailer(&self) -> u64 {
-        key::pack(self.sequence, SEEK_KIND)
-    }
-}

@@ -37,26 +37,26 @@ pub(super) fn read_metaindex(
     read().map_err(|damage| file.damaged(damage, handle))
 }
 
-/// Reads the properties. RocksDB may have edited 8 bytes of them, the sequence number assigned at
-/// ingestion, without correcting the checksum: a block that does not verify gets a second chance
-/// with those bytes as they were, zero.
+/// Reads the properties. At ingestion RocksDB may write the assigned sequence number over 8 bytes of
+/// them without correcting the checksum. So a block whose checksum is wrong is checked once more with
+/// those 8 bytes as they were: zero.
 pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
     let mut stored = file.read_stored(handle, LineBuf::zeroed)?;
     if let Err(mismatch) = file.check(&stored) {
-        let Some(place) = TableProperties::global_sequence_place(stored.payload()) else {
+        let Some(range) = TableProperties::global_sequence_range(stored.payload()) else {
             return Err(mismatch);
         };
-        let assigned = stored.payload()[place.clone()].to_vec();
-        stored.payload_mut()[place.clone()].fill(0);
+        let assigned = stored.payload()[range.clone()].to_vec();
+        stored.payload_mut()[range.clone()].fill(0);
         file.check(&stored).map_err(|_| mismatch)?;
-        stored.payload_mut()[place].copy_from_slice(&assigned);
+        stored.payload_mut()[range].copy_from_slice(&assigned);
     }
     let block = Block::new(file.uncompress_metadata(stored)?);
     let decoded = block.and_then(|block| TableProperties::decode(&block, file.limit()));
     decoded.map_err(|damage| file.damaged(damage, handle))
 }
 
-/// The sequence number that all entries are seen with, for a table that was ingested.
+/// For an ingested table: the sequence number of all its entries.
 pub(super) fn overlay(
     properties: &TableProperties,
     assigned: Option<SequenceNumber>,
@@ -90,7 +90,7 @@ pub(super) fn overlay(
     }
 }
 
-/// Refuses what would be read wrongly.
+/// Refuses tables whose entries this build would read wrongly.
 pub(super) fn refuse_unknown(
     file: &BlockFile,
     metaindex: &[(String, BlockHandle)],

@@ -1,14 +1,22 @@
-//! What a new table looks like, and what is known of it when it is finished.
+//! How a new table is written, and what is known of it when it is finished.
 
 use std::time::Duration;
 
 use crate::encoding::key::SequenceNumber;
-use crate::filter::{Family, FilterSpec};
+use crate::filter::FilterSpec;
 
+use super::filter::info::FilterInfo;
 use super::filter::prefix::FilterKeys;
 use super::format::compression::Compression;
 
 /// How a table is written. RocksDB reads every choice.
+///
+/// ```
+/// use maypole::table::TableOptions;
+///
+/// let options = TableOptions { block_bytes: 16 << 10, ..TableOptions::default() };
+/// assert_eq!(options.restart_interval, 16);
+/// ```
 #[derive(Debug, Clone)]
 pub struct TableOptions {
     /// Uncompressed bytes at which a data block ends, default 4096. A lookup reads one block:
@@ -37,7 +45,7 @@ impl Default for TableOptions {
     }
 }
 
-/// Who will read a table, which decides what its properties must say.
+/// Who will read a table. That decides what its properties must say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// A table of a tree: versions, tombstones, sequence numbers.
@@ -48,6 +56,17 @@ pub(crate) enum Dialect {
 }
 
 /// What a finished table is.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::table::{SstWriter, TableOptions};
+///
+/// let mut writer = SstWriter::create(dir.path().join("fruit.sst"), TableOptions::default())?;
+/// writer.put(b"apple", b"red")?;
+/// let summary = writer.finish()?;
+/// assert_eq!((summary.entries, summary.data_blocks), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct TableSummary {
     /// Bytes of the file.
@@ -66,40 +85,21 @@ pub struct TableSummary {
     pub raw_value_bytes: u64,
     /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
     pub smallest: Vec<u8>,
-    /// The last internal key. Where a range deletion ends last: its end, sequence 2^56 - 1, kind 15;
-    /// the table holds nothing of that key itself.
+    /// The last internal key. If a range deletion ends last, its end with sequence 2^56 - 1 and kind
+    /// 15: the table holds no entry of that user key.
     pub largest: Vec<u8>,
     /// The smallest sequence number of an entry.
     pub smallest_sequence: SequenceNumber,
     /// The largest sequence number of an entry.
     pub largest_sequence: SequenceNumber,
     /// The filter, if the table has one.
-    pub filter: Option<FilterSummary>,
-    /// Filters that were thrown away because they missed a key: 0, unless memory is at fault. A
-    /// Bloom filter took the place of the first, none that of the second.
-    pub failed_filter_builds: u64,
-}
-
-/// What the filter of a finished table is.
-#[derive(Debug, Clone)]
-pub struct FilterSummary {
-    /// Stored bytes, the block's trailer not counted.
-    pub bytes: u64,
-    /// Hashes in the filter.
-    pub keys: u64,
-    /// The family that was built.
-    pub family: Family,
-    /// Whether another family was asked for and could not serve these keys.
-    pub fell_back: bool,
-    /// The false-positive rate to expect, 0 to 1.
-    pub predicted_fpr: f64,
+    pub filter: Option<FilterInfo>,
+    /// Whether the filter is of another family than was asked for, which could not serve these
+    /// keys.
+    pub filter_fell_back: bool,
     /// Time to build the filter from the hashes, checking included.
-    pub build_time: Duration,
-}
-
-impl FilterSummary {
-    /// Stored bits for each key.
-    pub fn bits_per_key(&self) -> f64 {
-        self.bytes as f64 * 8.0 / self.keys as f64
-    }
+    pub filter_build_time: Duration,
+    /// Filters that were discarded because they missed a key: 0, unless memory is at fault. After the
+    /// first a Bloom filter was built, after the second none.
+    pub failed_filter_builds: u64,
 }

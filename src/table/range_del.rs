@@ -1,18 +1,18 @@
-//! The block `rocksdb.range_del`: the ranges that a table deletes.
+//! The block `rocksdb.range_del`: the ranges of keys that a table deletes.
 //!
-//! An ordinary block of entries (see [`super::block`]), never compressed, every key whole:
+//! It is an ordinary block of entries ([`super::block`]), never compressed, and every key is whole:
 //!
 //! ```text
 //! key    first user key of the range | fixed64 sequence << 8 | 15
-//! value  first user key behind it
+//! value  first user key behind the range
 //! ```
 //!
-//! The keys stand in no data block, index or filter: whoever asks a table for a key must ask for
-//! the ranges too, whatever the filter says. They are read when the table is opened and stay in
-//! memory, so that this costs no reads.
+//! These keys stand in no data block, index or filter. So whoever asks a table for a key must ask for
+//! the ranges too, whatever the filter says. Opening a table reads them, and they stay in memory, so
+//! that asking reads nothing.
 //!
-//! Written in the order of internal keys. Read in any: RocksDB's `SstFileWriter` takes ranges in the
-//! order they come.
+//! They are written in the order of internal keys, and read in any order: RocksDB's `SstFileWriter`
+//! does not sort them.
 
 use std::sync::Arc;
 
@@ -21,9 +21,8 @@ use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::{Damage, Error, Result};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
-use super::block::builder::BlockBuilder;
+use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
 use super::block::cursor::BlockCursor;
-use super::builder::MAX_ENTRY_BYTES;
 use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
 use super::format::limits::KeyBytes;
@@ -32,8 +31,8 @@ use super::format::properties::{TableProperties, names};
 /// The block's name in the metaindex.
 pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 
-/// Reads the ranges that a table deletes, seen with the sequence number `overlay` if there is one.
-/// `None`: none. A table that says it has some and does not is damaged.
+/// Reads the ranges that a table deletes; `None` if it deletes none. `overlay`: the sequence number of
+/// all of them. Damage if their number is not the one that the properties state.
 pub(super) fn read_ranges(
     file: &BlockFile,
     metaindex: &[(String, BlockHandle)],
@@ -42,10 +41,10 @@ pub(super) fn read_ranges(
 ) -> Result<Option<Arc<RangeTombstones>>> {
     // Files of old versions of RocksDB do not say.
     let stated = properties.number(names::RANGE_DELETIONS);
-    let check_count = |count: u64, place| match stated {
+    let check_count = |count: u64, handle| match stated {
         Some(stated) if stated != count => {
             let expected = format_args!("{RANGE_DEL_BLOCK} with {stated} ranges").to_string();
-            Err(file.damaged(Damage::new(0, expected, count), place))
+            Err(file.damaged(Damage::new(0, expected, count), handle))
         }
         _ => Ok(()),
     };
@@ -64,7 +63,7 @@ pub(super) fn read_ranges(
             if kind != EntryKind::RangeDeletion as u8 {
                 return Err(Damage::new(0, "entries of type 15", format_args!("type {kind}")));
             }
-            // An empty range hides nothing; old versions of RocksDB let them in.
+            // An empty range hides nothing. Old versions of RocksDB wrote them.
             if begin > end {
                 return Err(Damage::new(
                     0,

@@ -1,21 +1,23 @@
 //! What can still be read of a damaged table, block by block.
 //!
 //! ```text
-//! damaged             data blocks are found by          how
-//! data blocks         the index                         those that cannot be read are holes
-//! properties          the index                         its form is tried out: the blocks must follow
-//!                                                       each other from the file's first byte on
-//! index               a search from the first byte on   a block ends where a checksum is right
-//! footer              the same, for metaindex and all   tables of this crate: format_version 5, XXH3
-//! index, properties   nothing                           where the data ends is not known
+//! damaged             how the data blocks are found
+//! data blocks         by the index; unreadable blocks are holes
+//! properties          by the index; its form is tried out: the blocks must follow each other from
+//!                     the file's first byte on
+//! index               by a search from the first byte on: a block ends where a checksum is right
+//! footer              by the same search, for metaindex and index too. Only in tables of this crate:
+//!                     format_version 5, XXH3
+//! index, properties   not at all: the end of the data is not known
 //! ```
 //!
-//! A block counts if its checksum is right, its entries can be decoded, and its keys continue in
-//! ascending order. So nothing is believed here that a sound table's reader would not believe.
+//! A block counts if its checksum is right, its entries decode, and its keys continue in ascending
+//! order. Whoever reads a sound table believes no less.
 //!
-//! Filters are not looked at: what is salvaged is written to a new table, with a filter of its own.
+//! The filter is not read: what is salvaged goes into a new table with a new filter.
 
-use std::path::Path;
+mod search;
+
 use std::sync::Arc;
 
 use super::format::identity::TableIdentity;
@@ -27,24 +29,13 @@ use crate::range_tombstones::RangeTombstones;
 use crate::stats::Counters;
 
 use super::block::cursor::BlockCursor;
-use super::format::checksum::ChecksumKind;
 use super::format::file::BlockFile;
-use super::format::footer::{
-    BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION,
-};
+use super::format::footer::BlockHandle;
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::IndexParser;
 use super::open::{overlay, read_metaindex, read_properties, refuse_unknown};
-use super::range_del::{RANGE_DEL_BLOCK, read_ranges};
-
-/// The most bytes of a block that is searched for where one must begin.
-const MOST_BLOCK_BYTES: usize = 1 << 20;
-/// As many times the largest block met so far are searched where one may begin.
-const LIKELY_BLOCKS: usize = 2;
-/// The least that is searched there.
-const LEAST_SEARCHED_BYTES: usize = 8 << 10;
-/// Behind a hole, the next block is searched for in so many bytes.
-const MOST_HOLE_BYTES: u64 = 128 << 10;
+use super::range_del::read_ranges;
+use search::{damage_to_none, find_blocks, find_footer};
 
 /// An internal key and its value.
 type Entry = (Vec<u8>, Vec<u8>);
@@ -60,13 +51,13 @@ pub(crate) struct Salvage {
     identity: Option<TableIdentity>,
     /// The properties could not be read.
     pub lost_properties: bool,
-    /// It was ingested, and nothing says with which sequence number.
+    /// It is for ingestion, and its sequence number is unknown.
     pub needs_sequence: bool,
     /// There may have been range deletions, and they could not be read.
     pub lost_ranges: bool,
 }
 
-/// Data blocks that cannot be read, one after the other.
+/// Adjacent data blocks that cannot be read.
 #[derive(Debug)]
 pub(crate) struct Hole {
     pub offset: u64,
@@ -193,7 +184,7 @@ impl Salvage {
         self.ranges.as_deref()
     }
 
-    /// Hands all entries that can be read to `visit`, in order: internal key and value. Answers what is
+    /// Hands internal key and value of every readable entry to `visit`, in order. Answers what is
     /// missing between them.
     pub fn entries(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<Vec<Hole>> {
         let mut holes: Vec<Hole> = Vec::new();
@@ -245,7 +236,7 @@ impl Salvage {
         Ok(holes)
     }
 
-    /// All entries of a block whose keys stand behind `last_key`, which is empty before the first.
+    /// All entries of a block. Their keys must be behind `last_key`, which is empty before the first.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
         let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
@@ -270,17 +261,8 @@ impl Salvage {
     }
 }
 
-/// What is damaged counts as not there. Other errors stay.
-fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(Error::Corruption { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// The data blocks as the index lists them; `None` when it cannot be read. `must_follow`: it may be
-/// another block, and is believed only where the data blocks follow each other from the first byte on.
+/// The data blocks that the index lists; `None` when it cannot be read. `must_follow`: the handle is a
+/// guess, so the index is believed only if its blocks follow each other from the first byte on.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,
@@ -329,96 +311,4 @@ fn index_blocks(
         }
     }
     Ok(None)
-}
-
-/// The footer of a table of this crate whose own cannot be read, and all blocks of the file.
-fn find_footer(
-    file: &Arc<dyn RandomAccessFile>,
-    counters: &Arc<Counters>,
-) -> Result<(Footer, Vec<BlockHandle>)> {
-    let mut footer = Footer {
-        format_version: WRITTEN_VERSION,
-        checksum: ChecksumKind::Xxh3,
-        checksum_context_base: 0,
-        metaindex: BlockHandle::default(),
-        index: None,
-    };
-    let blocks = find_blocks(&**file, &footer, file.len())?;
-    for &candidate in blocks.iter().rev() {
-        footer.metaindex = candidate;
-        let opened = BlockFile::with_footer(Arc::clone(file), Arc::clone(counters), footer);
-        let Some(names) = damage_to_none(read_metaindex(&opened, candidate))? else { continue };
-        let points_to_blocks = names.iter().all(|(_, handle)| blocks.contains(handle));
-        if points_to_blocks && names.iter().any(|(name, _)| name == "rocksdb.properties") {
-            // The index stands before these, behind the filter.
-            let behind = |name: &str| names.iter().find(|(other, _)| other == name);
-            let behind = behind(RANGE_DEL_BLOCK).or_else(|| behind("rocksdb.properties"));
-            let place = behind.and_then(|(_, handle)| blocks.iter().position(|it| it == handle));
-            footer.index = place.and_then(|place| blocks.get(place.checked_sub(1)?)).copied();
-            return Ok((footer, blocks));
-        }
-    }
-    let damage = Damage::new(0, "a footer, or a metaindex in front of it", "neither");
-    Err(damage.in_file(file.path(), file.len().saturating_sub(FOOTER_BYTES as u64)))
-}
-
-/// Searches the bytes from the file's first one to `end` for blocks that follow each other.
-fn find_blocks(file: &dyn RandomAccessFile, footer: &Footer, end: u64) -> Result<Vec<BlockHandle>> {
-    if footer.checksum == ChecksumKind::None {
-        return Err(no_checksums(file.path()));
-    }
-    let mut blocks = Vec::new();
-    let (mut offset, mut largest) = (0u64, LEAST_SEARCHED_BYTES / LIKELY_BLOCKS);
-    // Where the current hole began.
-    let mut hole: Option<u64> = None;
-    let mut window: (u64, Vec<u8>) = (0, Vec::new());
-    while offset < end {
-        let most = match hole {
-            None => MOST_BLOCK_BYTES,
-            Some(_) => (LIKELY_BLOCKS * largest).min(MOST_BLOCK_BYTES),
-        };
-        let wanted = ((most + BLOCK_TRAILER_BYTES) as u64).min(end - offset);
-        if offset < window.0 || offset + wanted > window.0 + window.1.len() as u64 {
-            let bytes = (4 * MOST_BLOCK_BYTES as u64).min(end - offset);
-            window = (offset, vec![0; bytes as usize]);
-            file.read_exact_at(offset, &mut window.1)?;
-        }
-        let start = (offset - window.0) as usize;
-        match block_at(&window.1[start..start + wanted as usize], offset, footer) {
-            Some(handle) => {
-                largest = largest.max(handle.bytes as usize);
-                blocks.push(handle);
-                hole = None;
-                offset = handle.end().unwrap_or(end);
-            }
-            None => {
-                if offset - *hole.get_or_insert(offset) > MOST_HOLE_BYTES {
-                    break;
-                }
-                offset += 1;
-            }
-        }
-    }
-    Ok(blocks)
-}
-
-/// The block that begins with these bytes: of the lengths it can have the one with the right checksum.
-fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
-    let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
-    // The shortest block has a restart point, and their number.
-    (8..=most).find_map(|length| {
-        // Compression types that can be read. Few bytes are one: most lengths cost no checksum.
-        if !matches!(bytes[length], 0 | 1 | 4 | 7) {
-            return None;
-        }
-        let stored = bytes[length + 1..].first_chunk().copied().map(u32::from_le_bytes)?;
-        let computed = footer.block_checksum(&bytes[..=length], offset);
-        (stored == computed).then_some(BlockHandle { offset, bytes: length as u64 })
-    })
-}
-
-#[cold]
-fn no_checksums(file: &Path) -> Error {
-    Damage::new(0, "an index, as the blocks have no checksums to find them by", "none")
-        .in_file(file, 0)
 }

@@ -7,9 +7,8 @@
 //! ```
 //!
 //! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide entries
-//! of this table and of others, so they are asked beside the filter, not behind it: see
-//! [`Table::ranges`]. An evicted part is loaded again at its next use. Point lookups are in
-//! [`super::lookup`].
+//! of this table and of others, so a lookup asks them whatever the filter says ([`Table::ranges`]).
+//! An evicted part is loaded again at its next use. Lookups are in [`super::lookup`].
 
 use std::sync::Arc;
 
@@ -24,10 +23,9 @@ use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::Guard;
 
 use super::block::Block;
-use super::filter::block::{StoredFilter, TableFilter};
-use super::filter::info::TableFilterInfo;
-use super::filter::prefix_filter::PrefixFilter;
-use super::format::file::{BlockFile, Buffer, StoredBlock};
+use super::filter::block::{PrefixFilter, StoredFilter, TableFilter};
+use super::filter::info::FilterInfo;
+use super::format::file::{BlockFile, Buffer, MOST_TAIL_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::{Index, IndexParser};
@@ -43,17 +41,13 @@ pub(crate) struct TableContext {
     pub pin_metadata: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub assigned_sequence: Option<SequenceNumber>,
-    /// Bytes at the end of the file that opening will read, where that is known; else 0. They are read at
-    /// once.
+    /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
 }
 
-/// What an open table has in memory beside [`Table`]: its file, the counters of eight threads, and what a
-/// tree knows of it. Measured, with keys of 20 bytes.
+/// Memory of an open table beside [`Table`]: its file, the counters of eight threads, its entry in
+/// the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1450;
-
-/// The most that opening a table reads at once.
-pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
 
 /// An open table. Shared between threads.
 pub(crate) struct Table {
@@ -148,7 +142,7 @@ impl Table {
         &self.properties
     }
 
-    /// Names and places of the metadata blocks.
+    /// Names and handles of the metadata blocks.
     pub fn metaindex(&self) -> &[(String, BlockHandle)] {
         &self.metaindex
     }
@@ -157,7 +151,7 @@ impl Table {
         self.metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
     }
 
-    /// Bytes at the end of the file that opening it reads; 0 where they hold much else.
+    /// Bytes at the end of the file that opening reads; 0 if they are more than is read at once.
     pub fn tail_bytes(&self) -> u64 {
         let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
         let read =
@@ -171,7 +165,7 @@ impl Table {
         self.file.file_counters()
     }
 
-    /// Memory of `len` bytes, whatever they hold, for a block that the cache will keep.
+    /// A buffer of `len` bytes with any content, for a block that the cache will keep.
     pub fn buffer(&self, len: usize) -> LineBuf {
         self.cache.buffer(len)
     }
@@ -180,9 +174,9 @@ impl Table {
         &self.file
     }
 
-    /// What the table says of its filter; nothing is read for it.
-    pub fn filter_info(&self) -> Option<TableFilterInfo> {
-        self.stored_filter().and_then(|_| TableFilterInfo::of(&self.properties))
+    /// What the properties say of the filter; nothing is read.
+    pub fn filter_info(&self) -> Option<FilterInfo> {
+        self.stored_filter().and_then(|_| FilterInfo::of(&self.properties))
     }
 
     /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
@@ -191,8 +185,7 @@ impl Table {
         self.ranges.as_ref()
     }
 
-    /// Refuses a table that was not written for ingestion: its own sequence numbers would mean
-    /// nothing here.
+    /// Refuses a table that was not written for ingestion: its sequence numbers are another tree's.
     pub fn check_external(&self) -> Result<()> {
         match self.properties.raw(names::EXTERNAL_VERSION) {
             Some(_) => Ok(()),
@@ -204,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Whether it was ingested, and nothing says with which sequence number.
+    /// Whether the table is for ingestion and its sequence number is unknown.
     pub fn needs_sequence(&self) -> bool {
         self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.overlay.is_none()
     }
@@ -254,7 +247,7 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.buffer(len);
-        // Before the lock of the load: its trip to memory and the slot's go together.
+        // Before the load takes its lock: this trip to memory and the one to the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }
@@ -286,7 +279,7 @@ impl Table {
         ];
         self.load(&index.blocks, i, tickers, || {
             let mut block = self.decode_block(index, i, fetch()?, |len| self.buffer(len))?;
-            block.add_sidecar();
+            block.add_key_heads();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
         })
@@ -305,7 +298,7 @@ impl Table {
         let bytes = self.file.uncompress(stored, buffer)?;
         let decode = || {
             let block = Block::new(bytes)?;
-            index.index.check_place(i, &block)?;
+            index.index.check_position(i, &block)?;
             Ok(block)
         };
         decode().map_err(|damage| self.file.damaged(damage, handle))
@@ -321,7 +314,7 @@ impl Table {
         self.load(&self.filter, 0, tickers, || {
             let buffer = |len| self.buffer(len);
             let filter = match TableFilter::read(&self.file, stored, self.index_form, buffer) {
-                // Kept, so that not every lookup reads the damaged bytes again.
+                // Cached as well, so that lookups do not read the damaged bytes again and again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted(),
                 other => other?,
             };

@@ -4,15 +4,26 @@ use crate::encoding::key;
 use crate::error::{Damage, Result};
 use crate::memory::LineBuf;
 
-use super::LookupKey;
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::filter::block::TableFilter;
 use super::format::properties::names;
 use super::index::Index;
+use super::lookup::key::LookupKey;
 use super::table::Table;
 
-/// What [`SstReader::verify`](crate::SstReader::verify) found. Damage is an error instead.
+/// What [`SstReader::verify`](crate::table::SstReader::verify) found. Damage is an error instead.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let check = maypole::table::SstReader::open(&path)?.verify()?;
+/// assert_eq!((check.entries, check.filter_misses), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableCheck {
     /// Entries read, range deletions not counted.
@@ -27,8 +38,8 @@ pub struct TableCheck {
 }
 
 impl Table {
-    /// Reads the whole file, past the cache: every checksum, the order of all keys, their place
-    /// between the index's separators, their number; and asks the filter for every key.
+    /// Reads the whole file, past the cache. Checks every checksum, the number of the keys, that they
+    /// ascend, and that each lies between the separators of its block. Asks the filter for every key.
     pub fn verify(&self) -> Result<TableCheck> {
         let index = self.read_index()?;
         let filter = match self.stored_filter() {
@@ -56,7 +67,7 @@ impl Table {
                 .map_err(|damage| self.block_file().damaged(damage, handle))?;
             check.data_blocks += 1;
         }
-        // They were read and checked at opening, but for empty ones, which count and are not kept.
+        // Opening has read and checked them. Empty ranges count in the properties and are not kept.
         let kept = self.ranges().map_or(0, |ranges| ranges.len() as u64);
         check.range_deletions = kept;
         let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(kept);

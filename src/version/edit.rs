@@ -1,8 +1,8 @@
 //! One change of the tree, as the MANIFEST records it.
 //!
-//! A MANIFEST is a record log (`wal/`) whose payloads are version edits. Applying all of them in
-//! order, to an empty tree, gives the tree. An edit is a sequence of fields, each a varint tag and
-//! what the tag says:
+//! A MANIFEST is a record log (`wal/`) whose payloads are version edits. All of them, applied in
+//! order to an empty tree, give the current tree. An edit is a sequence of fields. A field is a
+//! varint tag, followed by what the tag says:
 //!
 //! ```text
 //! TAG  FIELDS                                            MEANING
@@ -26,9 +26,9 @@
 //! 4            varint bytes                              the file's tail: all that opening reads
 //! ```
 //!
-//! Tags from 64 on, and those of extra fields, are followed by a length. So a later version may add to
-//! them: an unknown tag that is even is passed over, one that is odd is refused, as its meaning
-//! could change what the tree holds. Any other unknown tag is refused.
+//! A length follows each tag from 64 on, and each tag of an extra field. So a later version may add
+//! such tags. An unknown even one is skipped. An unknown odd one is refused, since it may change
+//! what the tree holds. Any other unknown tag is refused.
 
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
 use crate::encoding::key;
@@ -39,26 +39,26 @@ use crate::table::format::identity::TableIdentity;
 /// How many levels a tree has: 0 to 6, as in RocksDB.
 pub(crate) const LEVELS: usize = 7;
 
-const NEXT_FILE: u64 = 1;
-const FLUSHED_SEQUENCE: u64 = 2;
-const OLDEST_WAL: u64 = 3;
-const REMOVED: u64 = 4;
-const ADDED_V1: u64 = 5;
-const ADDED: u64 = 6;
-/// From here on tags are followed by a length.
-const FIRST_WITH_LENGTH: u64 = 64;
-const DB_IDENTITY: u64 = 64;
-const DURABLE_WAL: u64 = 65;
+pub(crate) const NEXT_FILE: u64 = 1;
+pub(crate) const FLUSHED_SEQUENCE: u64 = 2;
+pub(crate) const OLDEST_WAL: u64 = 3;
+pub(crate) const REMOVED: u64 = 4;
+pub(crate) const ADDED_V1: u64 = 5;
+pub(crate) const ADDED: u64 = 6;
+/// A length follows each tag from here on.
+pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
+pub(crate) const DB_IDENTITY: u64 = 64;
+pub(crate) const DURABLE_WAL: u64 = 65;
 
 /// Tags of a table's extra fields.
-const NO_MORE: u64 = 0;
-const TABLE_IDENTITY: u64 = 2;
-const TAIL_BYTES: u64 = 4;
+pub(crate) const NO_MORE: u64 = 0;
+pub(crate) const TABLE_IDENTITY: u64 = 2;
+pub(crate) const TAIL_BYTES: u64 = 4;
 
 /// The largest number that a file may have.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 62;
 
-/// What the tree knows of a table without opening it.
+/// What the MANIFEST says of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FileMeta {
     pub number: u64,
@@ -68,31 +68,32 @@ pub(crate) struct FileMeta {
     pub tombstones: u64,
     pub least_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
-    /// The sequence number of every entry of an ingested table, whose own say 0.
+    /// In an ingested table: the sequence number of all its entries, which have 0 in the file.
     pub global_sequence: Option<SequenceNumber>,
-    /// Internal keys; range tombstones included. Where one of these ends last, `largest` is a
-    /// [`key::range_end`], whose user key the file does not hold.
+    /// The smallest internal key, range tombstones included.
     pub smallest: Vec<u8>,
+    /// The largest internal key. If a range tombstone reaches further, its [`key::range_end`]; the
+    /// file does not hold that user key.
     pub largest: Vec<u8>,
-    /// `None`: the table does not say who made it, or a MANIFEST of log version 1 listed it.
+    /// `None` if the table does not name its maker, or if a MANIFEST of log version 1 listed it.
     pub identity: Option<TableIdentity>,
-    /// Bytes at the file's end that opening it reads; 0 where that is not known.
+    /// Bytes at the end of the file that an opening reads; 0 if that is not known.
     pub tail_bytes: u64,
 }
 
 impl FileMeta {
-    /// Whether the file holds nothing from `user_key` on.
+    /// Whether all user keys of the file come before `user_key`.
     pub fn ends_before(&self, user_key: &[u8]) -> bool {
         key::ends_before(&self.largest, user_key)
     }
 
-    /// Whether the file holds nothing up to the end of another, whose largest internal key this is.
-    pub fn begins_behind(&self, largest: &[u8]) -> bool {
+    /// Whether the file starts after another one, whose largest internal key is `largest`.
+    pub fn starts_after(&self, largest: &[u8]) -> bool {
         key::ends_before(largest, key::user_key(&self.smallest))
     }
 }
 
-/// A change of the tree. Fields that are `None` stay as they are.
+/// A change of the tree. A field that is `None` does not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
     pub next_file: Option<u64>,
@@ -102,7 +103,7 @@ pub(crate) struct VersionEdit {
     pub removed: Vec<(usize, u64)>,
     pub added: Vec<(usize, FileMeta)>,
     pub db_identity: Option<String>,
-    /// WAL number, and how many of its bytes, from the start, are known to be durable.
+    /// Numbers of WALs, with how many bytes from the start of each are known to be durable.
     pub durable_wals: Vec<(u64, u64)>,
 }
 
@@ -218,7 +219,7 @@ fn level(decoder: &mut Decoder) -> Result<usize, Damage> {
     Ok(level as usize)
 }
 
-/// A file's number. Files are numbered from 1 on, one by one: so many there cannot be.
+/// A file number. Files are numbered one by one from 1 on, so a larger one is damage.
 fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
     let start = decoder.position();
     let number = decoder.varint("file number")?;

@@ -1,8 +1,8 @@
-//! [`KeyRanges`]: the key ranges of a version's files, where a lookup finds them together.
+//! [`KeyRanges`]: the key ranges of a version's files, side by side in memory.
 //!
-//! The keys themselves lie behind three pointers a file, each a trip to memory. Here the first 8
-//! bytes of each bound, after the prefix that all bounds share, stand beside each other. They decide
-//! nearly always; equal heads are settled by the keys.
+//! The keys themselves lie behind three pointers for each file, each a trip to memory. Here the
+//! *heads* of all bounds lie side by side: the first 8 bytes after the prefix that all bounds
+//! share. Heads decide nearly always; if they are equal, the keys decide.
 //!
 //! ```text
 //! common_prefix   of all bounds: compared once a lookup
@@ -11,21 +11,22 @@
 //!                 L6           (smallest, largest, file) (smallest, largest, file) …
 //! ```
 
+use crate::encoding::bytes::{common_prefix_len, head, strip_prefix};
 use crate::encoding::key;
-use crate::encoding::key::{head, strip_prefix, user_key};
+use crate::encoding::key::user_key;
 
-/// What a file's range begins and ends with.
+/// The first and the last key of a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds<'a> {
+pub(crate) struct FileBounds<'a> {
     /// A user key.
     pub smallest: &'a [u8],
-    /// An internal key: it may be the end of a range deletion, which the range does not hold.
+    /// An internal key. It may be the end of a range deletion, which is outside of the range.
     pub largest: &'a [u8],
 }
 
-/// A file that knows its range.
-pub(crate) trait HasBounds {
-    fn bounds(&self) -> Bounds<'_>;
+/// A file that knows its bounds.
+pub(crate) trait HasFileBounds {
+    fn bounds(&self) -> FileBounds<'_>;
 }
 
 /// See the module.
@@ -34,8 +35,8 @@ pub(super) struct KeyRanges<F> {
     runs: Vec<Run<F>>,
 }
 
-/// Files that share no user key: one of level 0, or all of a deeper level. Of a run at most one file
-/// holds a key.
+/// Files that share no user key: one of level 0, or all of a deeper level. At most one file of a
+/// run holds a key.
 pub(crate) struct Run<F> {
     pub level: usize,
     /// At least one, in key order.
@@ -51,19 +52,19 @@ struct RangedFile<F> {
     file: F,
 }
 
-impl<F: HasBounds> KeyRanges<F> {
-    /// Of runs, each with its level, in the order in which they are to be searched. None is empty.
+impl<F: HasFileBounds> KeyRanges<F> {
+    /// From runs with their levels, in the order of the search. No run is empty.
     pub fn of(runs: Vec<(usize, Vec<F>)>) -> KeyRanges<F> {
         let all = || runs.iter().flat_map(|(_, files)| files).map(F::bounds);
         let mut common = all().next().map_or(&[][..], |first| first.smallest);
         for key in all().flat_map(|bounds| [bounds.smallest, user_key(bounds.largest)]) {
-            let shared = common.iter().zip(key).take_while(|(a, b)| a == b).count();
+            let shared = common_prefix_len(common, key);
             common = &common[..shared];
         }
         let common_prefix = common.to_vec();
         let head = |key: &[u8]| head(&key[common_prefix.len()..]);
         let ranged = |(position, file): (usize, F)| {
-            let Bounds { smallest, largest } = file.bounds();
+            let FileBounds { smallest, largest } = file.bounds();
             let (smallest, largest) = (head(smallest), head(user_key(largest)));
             RangedFile { smallest, largest, position, file }
         };
@@ -74,7 +75,7 @@ impl<F: HasBounds> KeyRanges<F> {
         KeyRanges { runs: runs.collect(), common_prefix }
     }
 
-    /// The head of `key`, for [`Run::file_of`]. `None`: no range holds it.
+    /// The head of `key`, for [`Run::file_of`]. `None` if no range holds the key.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         strip_prefix(key, &self.common_prefix).map(head)
@@ -93,7 +94,7 @@ impl<F> Default for KeyRanges<F> {
     }
 }
 
-impl<F: HasBounds> Run<F> {
+impl<F: HasFileBounds> Run<F> {
     /// How many files there are.
     pub fn len(&self) -> usize {
         self.files.len()
@@ -105,13 +106,13 @@ impl<F: HasBounds> Run<F> {
         &self.files[position].file
     }
 
-    /// The file whose range holds `key`, whose [`KeyRanges::head`] is `head`.
+    /// The file whose range holds `key`. `head` is the [`KeyRanges::head`] of the key.
     #[inline(always)]
     pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&F> {
         self.ranged_file_of(head, key).map(|ranged| &ranged.file)
     }
 
-    /// Which file that is.
+    /// As [`Run::file_of`], as an index.
     #[inline(always)]
     pub fn position_of(&self, head: u64, key: &[u8]) -> Option<usize> {
         self.ranged_file_of(head, key).map(|ranged| ranged.position)
@@ -134,32 +135,31 @@ impl<F: HasBounds> Run<F> {
                 }
             }
         };
-        let begins_after =
-            head < file.smallest || (head == file.smallest && begins_after(file, key));
-        (!begins_after).then_some(file)
+        let starts_after =
+            head < file.smallest || (head == file.smallest && starts_after(file, key));
+        (!starts_after).then_some(file)
     }
 }
 
-// What equal heads leave open. Seldom called, and kept out of the way of what always runs: the
-// registers of the one are worth more than the calls of the other.
+// For equal heads. Rare, so these are calls: inlined, they would take registers from the hot path.
 
 #[cold]
 #[inline(never)]
-fn ends_before<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
+fn ends_before<F: HasFileBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     key::ends_before(file.file.bounds().largest, key)
 }
 
 #[cold]
 #[inline(never)]
-fn begins_after<F: HasBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
+fn starts_after<F: HasFileBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     file.file.bounds().smallest > key
 }
 
-/// Of files in key order, of which the first end with the head of `key`: the first that does not end
-/// before `key`.
+/// Of files in key order, of which the first end with the head of `key`: the first that does not
+/// end before `key`.
 #[cold]
 #[inline(never)]
-fn first_not_before<'a, F: HasBounds>(
+fn first_not_before<'a, F: HasFileBounds>(
     files: &'a [RangedFile<F>],
     head: u64,
     key: &[u8],
@@ -202,9 +202,9 @@ mod tests {
         &first[..] <= key && before_end
     }
 
-    impl HasBounds for Owned {
-        fn bounds(&self) -> Bounds<'_> {
-            Bounds { smallest: &self.0, largest: &self.1 }
+    impl HasFileBounds for Owned {
+        fn bounds(&self) -> FileBounds<'_> {
+            FileBounds { smallest: &self.0, largest: &self.1 }
         }
     }
 

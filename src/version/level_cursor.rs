@@ -13,16 +13,16 @@ use crate::error::Result;
 use crate::slice::Slice;
 use crate::table::{ScanOptions, TableCursor};
 
-/// How a compaction reads: each block once, so it takes many at a time and leaves the cache to
-/// lookups.
+/// How a compaction reads. It needs each block once, so it reads many at a time and leaves the
+/// cache to lookups.
 pub(crate) const COMPACTION_SCAN: ScanOptions =
     ScanOptions { fill_cache: false, read_ahead_bytes: 256 << 10 };
 
 pub(crate) struct LevelCursor<F = Vec<Arc<TableFile>>> {
-    /// Disjoint, by key.
+    /// Disjoint, in key order.
     files: F,
     options: ScanOptions,
-    /// The file that is being read, and its position in `files`.
+    /// The current file, by its index in `files`, and the cursor in it.
     open: Option<(usize, TableCursor)>,
 }
 
@@ -36,11 +36,12 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)
     }
 
-    /// Opens file `index` and places its cursor; none when there is no such file.
+    /// Opens file `index` and moves its cursor by `position`. Leaves no open file if there is no
+    /// such file.
     fn enter(
         &mut self,
         index: usize,
-        place: impl FnOnce(&mut TableCursor) -> Result<()>,
+        position: impl FnOnce(&mut TableCursor) -> Result<()>,
     ) -> Result<()> {
         // A cursor that is open already keeps the block it stands on.
         let reused = self.open.take().filter(|&(open, _)| open == index);
@@ -49,7 +50,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
             Some((_, cursor)) => cursor,
             None => TableCursor::new(Arc::clone(&file.table), self.options),
         };
-        place(&mut cursor)?;
+        position(&mut cursor)?;
         self.open = Some((index, cursor));
         Ok(())
     }

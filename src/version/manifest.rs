@@ -4,13 +4,13 @@
 //! CURRENT ──► MANIFEST-000011 = [edit: the whole tree] [edit] [edit] …
 //! ```
 //!
-//! Order of a change: tables synced, their names synced, edit appended, MANIFEST synced; only then
-//! may inputs and WALs go. A MANIFEST that has grown is replaced by one whose first edit is the
-//! whole tree; `CURRENT` switches to it by an atomic rename. The same replaces one that has a torn record
-//! at its end, since there was no space for it.
+//! The order of a change: sync the tables, sync their names, append the edit, sync the MANIFEST.
+//! Only then may inputs and WALs be deleted. A MANIFEST that has grown is replaced by a new one
+//! whose first edit is the whole tree; `CURRENT` switches to it by an atomic rename. A MANIFEST
+//! that ends in a torn record, since it found no space for it, is replaced in the same way.
 //!
-//! What an error of [`Manifest::append`] means: one that is out of space was met before the edit could
-//! be whole, so the edit is not recorded. After any other nobody knows.
+//! After an error of [`Manifest::append`] that is out of space the edit is not recorded. After any
+//! other error nobody knows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use crate::fs;
 use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
-/// A MANIFEST is rewritten when it has grown past its first edit by this much.
+/// A MANIFEST is replaced when it has grown by so much since its first edit.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 4 << 20;
 
-/// What is longer is no name of a MANIFEST; it is not read, whatever its size.
+/// No name of a MANIFEST is longer. No more of `CURRENT` is read.
 const MOST_CURRENT_BYTES: u64 = 64;
 
 /// The MANIFEST being written.
@@ -41,8 +41,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// A new MANIFEST whose first edit is `tree`, durable and in force when this returns. All names in the
-    /// directory are durable by then, too.
+    /// Creates a MANIFEST whose first edit is `tree`. When this returns, it is durable and in
+    /// force, and all names in the directory are durable too.
     pub fn create(
         fs: &Arc<dyn Fs>,
         dir: &Path,
@@ -52,7 +52,7 @@ impl Manifest {
     ) -> Result<Self> {
         let name = names::manifest_name(number);
         let path = dir.join(&name);
-        let begin = || {
+        let start = || {
             let mut log = LogWriter::create(&**fs, &path, LogKind::Manifest, number)?;
             log.append(&[&tree.encode()])?;
             log.sync()?;
@@ -60,9 +60,9 @@ impl Manifest {
             fs::write_atomic(&**fs, &names::current_path(dir), format!("{name}\n").as_bytes())?;
             Ok(log)
         };
-        let log = begin().inspect_err(|error: &Error| {
+        let log = start().inspect_err(|error: &Error| {
             if error.is_out_of_space() {
-                // It is not in force. One that cannot be removed goes when the database is next opened.
+                // It is not in force. If it cannot be removed now, the next opening removes it.
                 let _ = fs.remove(&path);
             }
         })?;
@@ -71,8 +71,8 @@ impl Manifest {
         Ok(Manifest { fs, dir, roll_after_bytes, number, log, first_edit_bytes })
     }
 
-    /// Makes `edit` durable, in this MANIFEST or in a new one with the number that `number` answers, whose
-    /// first edit is `tree` of that number: all that holds after `edit`.
+    /// Makes `edit` durable, in this MANIFEST or in a new one. The new one gets the number that
+    /// `number` answers, and `tree` of that number as its first edit: the whole tree after `edit`.
     pub fn append(
         &mut self,
         edit: &VersionEdit,
@@ -88,7 +88,7 @@ impl Manifest {
         let old = self.dir.join(names::manifest_name(self.number));
         let roll_after = self.roll_after_bytes;
         *self = Manifest::create(&self.fs, &self.dir, number, &tree(number), roll_after)?;
-        // One that cannot be deleted now goes when the database is next opened.
+        // If it cannot be removed now, the next opening removes it.
         let _ = self.fs.remove(&old);
         Ok(())
     }
@@ -97,35 +97,35 @@ impl Manifest {
 /// What a MANIFEST says of the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// Its number, and how many of its bytes were read.
+    /// The number of the MANIFEST, and how many of its bytes were read.
     pub manifest: (u64, u64),
     pub next_file: u64,
     /// Every write up to it is in tables.
     pub flushed_sequence: SequenceNumber,
     /// WALs below this number are obsolete.
     pub oldest_wal: u64,
-    /// WALs that must be there, by number, and how many bytes of each are durable.
+    /// The WALs that must exist, by number, and how many bytes of each are durable.
     pub durable_wals: BTreeMap<u64, u64>,
-    /// File number to level and table.
+    /// The tables by file number, each with its level.
     pub files: BTreeMap<u64, (usize, FileMeta)>,
     pub db_identity: Option<String>,
 }
 
 impl Recovered {
-    /// The highest number that a file of ours may have. Between two edits numbers are given out that no
-    /// edit tells yet, but not so many.
+    /// The highest number that a file of the database may have. Numbers are given out before an
+    /// edit records them, but not so many between two edits.
     pub fn most_file_number(&self) -> u64 {
         self.next_file.saturating_add(1 << 32).min(MAX_FILE_NUMBER)
     }
 }
 
-/// Reads `CURRENT` and the MANIFEST it names; `None` when there is no `CURRENT`.
+/// Reads `CURRENT` and the MANIFEST that it names. `None` if there is no `CURRENT`.
 pub(crate) fn read_current(fs: &dyn Fs, dir: &Path) -> Result<Option<Recovered>> {
     let Some(number) = current_manifest(fs, dir)? else { return Ok(None) };
     read_manifest(fs, &dir.join(names::manifest_name(number)), number).map(Some)
 }
 
-/// The number of the MANIFEST that `CURRENT` names; `None` when there is no `CURRENT`.
+/// The number of the MANIFEST that `CURRENT` names. `None` if there is no `CURRENT`.
 pub(crate) fn current_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     let path = names::current_path(dir);
     if !fs.exists(&path)? {

@@ -7,16 +7,19 @@
 //!   L6  [a..b] [c..d] …
 //! ```
 //!
-//! Invariants: for one user key, every version in a shallower level is newer than every version in
-//! a deeper one, and in level 0 every version in an earlier file is newer than in a later one. No
-//! two files of a level from 1 on share a user key. So a lookup may stop at the first level that
-//! knows the key, tombstones included. All of it holds for range deletions too: a file's range
-//! includes those it holds, and they lie within it.
+//! Invariants, for each user key:
 //!
-//! Readers hold versions; a table that a newer version dropped is deleted when the last version
-//! that lists it is gone ([`TableFile`]).
+//! - every version in a level is newer than every version in a deeper level;
+//! - in level 0 every version in a file is newer than every version in a later file;
+//! - no two files of a level from 1 on share a user key.
+//!
+//! So a lookup may stop at the first level that has the key, or a tombstone of it. The same holds
+//! for range deletions: the range of a file includes the range deletions in it.
+//!
+//! Readers hold versions. A table that a newer version does not list is *obsolete*. Its file is
+//! deleted with the last version that lists it ([`TableFile`]).
 
-mod edit;
+pub(crate) mod edit;
 mod key_ranges;
 mod level_cursor;
 mod manifest;
@@ -40,7 +43,7 @@ use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::range_tombstones::{Fragment, RangeTombstones, fragment_of_disjoint};
 pub(crate) use key_ranges::Run;
-use key_ranges::{Bounds, HasBounds, KeyRanges};
+use key_ranges::{FileBounds, HasFileBounds, KeyRanges};
 
 /// One level's files, in the order they are searched.
 pub(crate) type Level = Vec<Arc<TableFile>>;
@@ -49,18 +52,18 @@ pub(crate) type Level = Vec<Arc<TableFile>>;
 #[derive(Default)]
 pub(crate) struct Version {
     pub levels: [Level; LEVELS],
-    /// The files again, as lookups search them.
+    /// The same files, as lookups search them.
     ranges: KeyRanges<Arc<TableFile>>,
-    /// Whether any of the files deletes a range of keys; nearly always none does.
+    /// Whether any file holds a range deletion. Nearly always none does.
     pub has_range_deletions: bool,
-    /// Of each level, the range deletions of its files, in their order.
+    /// The range deletions of each level's files, in the order of the files.
     range_deletions: [Vec<Arc<RangeTombstones>>; LEVELS],
 }
 
-impl HasBounds for Arc<TableFile> {
+impl HasFileBounds for Arc<TableFile> {
     #[inline]
-    fn bounds(&self) -> Bounds<'_> {
-        Bounds { smallest: user_key(&self.meta.smallest), largest: &self.meta.largest }
+    fn bounds(&self) -> FileBounds<'_> {
+        FileBounds { smallest: user_key(&self.meta.smallest), largest: &self.meta.largest }
     }
 }
 
@@ -94,8 +97,8 @@ impl Version {
         Version { levels, ranges, has_range_deletions, range_deletions }
     }
 
-    /// Which keys around `user_key` the tables answer alike for, and the newest range deletion there
-    /// that `snapshot` sees: each file of level 0 for itself, every other level for all its files.
+    /// The fragments around `user_key`: a range of keys, with the newest range deletion that covers
+    /// it and that `snapshot` sees. One for each file of level 0, and one for each other level.
     pub fn range_fragments<'a>(
         &'a self,
         user_key: &[u8],
@@ -106,7 +109,7 @@ impl Version {
         each.chain(deeper.iter().map(move |sets| fragment_of_disjoint(sets, user_key, snapshot)))
     }
 
-    /// What each level holds, for the pure functions that plan.
+    /// The files of each level, for the pure functions that plan compactions.
     pub fn metas(&self) -> [Vec<&FileMeta>; LEVELS] {
         std::array::from_fn(|level| self.levels[level].iter().map(|file| &file.meta).collect())
     }
@@ -118,7 +121,7 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// What a lookup of `key` asks the runs with. `None`: no file holds the key.
+    /// The head of `key`, with which a lookup asks the runs. `None` if no file holds the key.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         self.ranges.head(key)
@@ -130,18 +133,18 @@ impl Version {
         self.ranges.runs()
     }
 
-    /// Two files of a level from 1 on whose ranges meet, if there are such: then this is no version of a
-    /// tree, and a lookup would ask the wrong one of them.
+    /// Two files of a level from 1 on that overlap, if there are such. Then the tree is damaged: a
+    /// lookup could ask the wrong one.
     pub fn overlap(&self) -> Option<(usize, &FileMeta, &FileMeta)> {
         (1..LEVELS).find_map(|level| {
             let pair = self.levels[level]
                 .windows(2)
-                .find(|pair| !pair[1].meta.begins_behind(&pair[0].meta.largest))?;
+                .find(|pair| !pair[1].meta.starts_after(&pair[0].meta.largest))?;
             Some((level, &pair[0].meta, &pair[1].meta))
         })
     }
 
-    /// The files of `level` whose user-key range meets `smallest ..= largest` (`None` = open).
+    /// The files of `level` that overlap the user keys `smallest ..= largest` (`None`: open).
     pub fn overlapping(
         &self,
         level: usize,
@@ -151,8 +154,7 @@ impl Version {
         self.levels[level].iter().filter(move |file| file.overlaps(smallest, largest))
     }
 
-    /// As [`Version::overlapping`], for a level from 1 on, whose files are in key order: which of
-    /// them.
+    /// As [`Version::overlapping`], as indexes. For levels from 1 on, whose files are in key order.
     pub fn overlapping_range(
         &self,
         level: usize,

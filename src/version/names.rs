@@ -6,11 +6,11 @@
 //! MANIFEST-000011   record log of version edits
 //! 000013.wal        record log of writes that are in no table yet
 //! 000012.sst        table
-//! CURRENT.tmp       the next CURRENT, being written; worth nothing after a crash
+//! CURRENT.tmp       the next CURRENT while it is written; useless after a crash
 //! ```
 //!
-//! Numbers are unique over all kinds and never used again. A name is one of ours only if it is spelled as
-//! we spell it: `7.wal` is a stranger, and strangers are left alone.
+//! A number belongs to one file of all kinds and is never used again. A file is the database's only
+//! if its name is spelled exactly so: `7.wal` is a stranger's, and strangers' files are left alone.
 
 use std::path::{Path, PathBuf};
 
@@ -37,8 +37,8 @@ impl FileKind {
     }
 }
 
-/// Of the names in a directory those that somebody may take for ours, and that are not: they are spelled
-/// in another way, or have a number above `most`, which no file of the database has had. In order.
+/// Those of `names` that look like files of the database and are not, sorted: they are spelled in
+/// another way, or have a number above `most`, which no file of the database has had.
 pub(crate) fn strays(names: &[String], most: u64) -> Vec<String> {
     let is_stray = |name: &&String| match parse(name) {
         Some(kind) => kind.number() > Some(most),
@@ -69,7 +69,7 @@ pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
 
-/// `None` for `CURRENT`, `LOCK` and every file that is not ours.
+/// `None` for `CURRENT`, `LOCK` and every file that is not the database's.
 pub(crate) fn parse(name: &str) -> Option<FileKind> {
     if let Some(target) = name.strip_suffix(".tmp") {
         return (target == "CURRENT").then_some(FileKind::Temporary);

@@ -1,11 +1,11 @@
-//! Where tables are made and opened: one place that knows the directory, the next file number and
-//! what every table of the database has in common.
+//! [`TableStore`] creates and opens tables. It knows the directory, the next file number and all
+//! that the tables of a database have in common.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::table_file::Departed;
+use super::table_file::ObsoleteTables;
 use super::{FileMeta, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
@@ -22,46 +22,46 @@ use crate::table::{
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
-    /// Where open tables have their descriptors from.
+    /// Open tables take their descriptors from it.
     pub descriptors: Arc<DescriptorPool>,
-    /// They keep a descriptor of their own instead, each of them: somebody else may delete their names.
+    /// Each table keeps a descriptor of its own instead: somebody else may delete the names.
     pub keeps_tables_open: bool,
     /// What readers of a table need.
     pub context: TableContext,
-    /// Of which tables filter and index are pinned.
+    /// Which tables' filters and indexes are pinned.
     pub pin_metadata: PinMetadata,
-    /// How tables are written; the filter is chosen for each.
+    /// How tables are written. The filter is chosen for each table.
     pub options: TableOptions,
-    /// What new tables say of who made them.
+    /// New tables name it as their maker.
     pub creator: Creator,
     pub next_file: AtomicU64,
-    /// What becomes of tables that leave the tree.
-    pub departed: Arc<Departed>,
+    /// The account of tables that have left the tree.
+    pub obsolete: Arc<ObsoleteTables>,
 }
 
 impl TableStore {
-    /// A file number that no file has had.
+    /// A file number that no file has had yet.
     pub fn new_number(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Opens a table that is or will be in `level`. What `meta` says must be true of the file; what it
-    /// leaves open is filled in.
+    /// Opens a table that is or will be in `level`. The file must be the one that `meta` describes.
+    /// Fills in what `meta` does not say.
     ///
     /// # Errors
-    /// [`Error::Corruption`] when the file is another one than `meta` describes.
+    /// [`Error::Corruption`] if the file is another one than `meta` describes.
     pub fn open(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
         let table = self.open_table(&path, meta.global_sequence, level, meta.tail_bytes)?;
         check_listed(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();
-        let departed = Arc::clone(&self.departed);
-        Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed)))
+        let obsolete = Arc::clone(&self.obsolete);
+        Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete)))
     }
 
-    /// Opens the file at `path`, whose entries all have `assigned_sequence` if there is one. Opening will
-    /// read `tail_bytes` of its end, where that is known.
+    /// Opens the file at `path`. `assigned_sequence`: the sequence number of all its entries, if it
+    /// was ingested. `tail_bytes`: how much of its end an opening reads; 0 if that is not known.
     pub fn open_table(
         &self,
         path: &Path,
@@ -96,8 +96,8 @@ impl TableStore {
     }
 }
 
-/// Compares a file with what the MANIFEST says of it: it may have changed places with another, or an
-/// older one may have been put back under its name.
+/// Compares a file with what the MANIFEST says of it. Somebody may have exchanged two files, or put
+/// back an older file of the name.
 fn check_listed(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
     let properties = table.properties();
     let stored_file_bytes = table.block_file().file().len();
@@ -105,7 +105,7 @@ fn check_listed(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
         (property::SMALLEST_SEQUENCE, meta.least_sequence),
         (property::LARGEST_SEQUENCE, meta.largest_sequence),
     ];
-    // An ingested table's own sequence numbers mean nothing here.
+    // The sequence numbers in an ingested file do not count.
     let sequences = sequences.into_iter().filter(|_| meta.global_sequence.is_none());
     let mut facts = vec![
         ("bytes", meta.file_bytes, Some(stored_file_bytes)),
@@ -142,7 +142,7 @@ fn another_table(path: &Path, listed: String, found: String) -> Error {
     }
 }
 
-/// A table being written. Dropped unfinished, its file is deleted.
+/// A table being written. If it is dropped unfinished, its file is deleted.
 pub(crate) struct NewTable<'a> {
     store: &'a TableStore,
     level: usize,
@@ -160,20 +160,20 @@ impl NewTable<'_> {
         self.builder.as_mut().expect("the table is not finished").add_range(range)
     }
 
-    /// What the file would measure if it were finished now.
+    /// The size that the file would have if it were finished now.
     pub fn estimated_bytes(&self) -> u64 {
         self.builder.as_ref().expect("the table is not finished").estimated_file_bytes()
     }
 
-    /// Syncs the file and opens it. Its name is not durable yet: the caller syncs the directory,
-    /// once for all the tables of a job.
+    /// Syncs the file and opens it. Its name is not durable yet: the caller syncs the directory
+    /// once for all tables of a job.
     pub fn finish(mut self) -> Result<Arc<TableFile>> {
         let builder = self.builder.take().expect("the table is not finished");
         let finished = builder.finish().and_then(|summary| {
             let failed = summary.failed_filter_builds;
             self.store.context.counters.add(Ticker::FilterBuildFailed, failed);
             if let Some(filter) = &summary.filter {
-                let nanos = filter.build_time.as_nanos() as u64;
+                let nanos = summary.filter_build_time.as_nanos() as u64;
                 self.store.context.counters.add(Ticker::FilterBuildKeys, filter.keys);
                 self.store.context.counters.add(Ticker::FilterBuildNanos, nanos);
             }
@@ -198,7 +198,7 @@ impl NewTable<'_> {
     }
 
     fn discard(&self) {
-        // What cannot be deleted now is deleted when the database is next opened.
+        // If it cannot be deleted now, the next opening deletes it.
         let _ = self.store.fs.remove(&self.path);
     }
 }

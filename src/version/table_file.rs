@@ -1,39 +1,40 @@
 //! A table of the tree: what the MANIFEST says of it, and the open file.
 //!
-//! A file that has left the tree is marked obsolete; when the last version that lists it is
-//! dropped, the file is deleted. Until then readers go on using it.
+//! A file that has left the tree is *obsolete*. Readers go on using it until the last version that
+//! lists it is dropped. Then the file is deleted.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::fs::Fs;
 use crate::stats::FileCounts;
+use crate::sync::lock;
 use crate::table::Table;
 
-/// What becomes of the files that leave the tree; all files of a database share it.
+/// The account of obsolete tables. All tables of a database share it.
 #[derive(Default)]
-pub(crate) struct Departed {
-    /// What lookups counted in them, by the level the file was in last.
+pub(crate) struct ObsoleteTables {
+    /// What lookups counted in obsolete tables, by the last level of each.
     counts: Mutex<[FileCounts; LEVELS]>,
-    /// The database is closed, and its directory may be somebody else's by now.
+    /// The database is closed: its directory may belong to somebody else now.
     closed: AtomicBool,
 }
 
-impl Departed {
-    /// From now on no file is deleted: an iterator may outlive the database.
+impl ObsoleteTables {
+    /// Deletes no file from now on: an iterator may outlive the database.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
     pub fn counts(&self) -> [FileCounts; LEVELS] {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.counts)
     }
 
     fn add(&self, level: usize, counts: FileCounts) {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)[level] += counts;
+        lock(&self.counts)[level] += counts;
     }
 }
 
@@ -42,8 +43,8 @@ pub(crate) struct TableFile {
     pub table: Arc<Table>,
     fs: Arc<dyn Fs>,
     path: PathBuf,
-    departed: Arc<Departed>,
-    /// The level the file has left, plus one; 0 while it is listed.
+    obsolete: Arc<ObsoleteTables>,
+    /// The level that the file has left, plus one; 0 while it is in the tree.
     left_level: AtomicUsize,
 }
 
@@ -53,32 +54,32 @@ impl TableFile {
         table: Arc<Table>,
         fs: Arc<dyn Fs>,
         path: PathBuf,
-        departed: Arc<Departed>,
+        obsolete: Arc<ObsoleteTables>,
     ) -> TableFile {
-        TableFile { meta, table, fs, path, departed, left_level: AtomicUsize::new(0) }
+        TableFile { meta, table, fs, path, obsolete, left_level: AtomicUsize::new(0) }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// `false`: the file holds no entry of any key from `lower` to before `upper` (`None`: to the
-    /// end); it may delete a range there. Its filter is asked only where the range lies between the file's first key and its
-    /// last, so that a large range loads at most one filter of a level.
+    /// `false` if the file holds no entry of a key from `lower` to before `upper` (`None`: to the
+    /// end). It may hold range deletions there. The filter is asked only if the range lies between
+    /// the file's first and last key: so a large range loads at most one filter of a level.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let lies_inside = user_key(&self.meta.smallest) < lower
             && upper.is_some_and(|upper| upper <= user_key(&self.meta.largest));
         !lies_inside || self.table.range_may_match(lower, upper)
     }
 
-    /// Whether its user-key range meets `smallest ..= largest` (`None` = open).
+    /// Whether it overlaps the user keys `smallest ..= largest` (`None`: open).
     pub fn overlaps(&self, smallest: Option<&[u8]>, largest: Option<&[u8]>) -> bool {
         smallest.is_none_or(|key| !self.meta.ends_before(key))
             && largest.is_none_or(|key| user_key(&self.meta.smallest) <= key)
     }
 
-    /// The MANIFEST no longer lists this file, which was in `level`: delete it when no reader
-    /// needs it.
+    /// The MANIFEST no longer lists this file, which was in `level`. It is deleted when no reader
+    /// needs it any more.
     pub fn mark_obsolete(&self, level: usize) {
         self.left_level.store(level + 1, Ordering::Relaxed);
     }
@@ -87,9 +88,9 @@ impl TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
-            self.departed.add(level, self.table.file_counters().snapshot());
-            if !self.departed.closed.load(Ordering::Acquire) {
-                // A file that is not deleted now is deleted when the database is next opened.
+            self.obsolete.add(level, self.table.file_counters().snapshot());
+            if !self.obsolete.closed.load(Ordering::Acquire) {
+                // If it cannot be deleted now, the next opening deletes it.
                 let _ = self.fs.remove(&self.path);
             }
         }

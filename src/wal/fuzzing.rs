@@ -1,4 +1,4 @@
-//! The fuzz target of the log reader, and logs for those that read what is in them.
+//! The fuzz target of the log reader, and valid logs around arbitrary bytes for other targets.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::*;
 use crate::fs::{Fs, MemFs};
 
-/// Reads `data` as a log: its first byte says what is repaired before that.
+/// Reads `data` as a log. Its first byte says which checksums are repaired before that.
 pub fn log(data: &[u8]) {
     const NUMBER: u64 = 7;
     let Some((&repair, data)) = data.split_first() else { return };
@@ -54,7 +54,7 @@ pub fn log(data: &[u8]) {
     assert!(reader.next().expect("at the end").is_none(), "the end is not final");
 }
 
-/// `data` with a sound header of its kind and number, and the checksums of most records set right.
+/// `data` with a valid header of its kind and number, and valid checksums in most records.
 pub(crate) fn repaired(data: &[u8], kind: LogKind, number: u64) -> Vec<u8> {
     let mut bytes = data.to_vec();
     repair_header(&mut bytes, kind, number);
@@ -68,8 +68,8 @@ fn repair_header(bytes: &mut [u8], kind: LogKind, number: u64) {
     }
 }
 
-/// Walks the lengths that stand in `bytes`, reduced to what is there, and sets the checksums of
-/// most records right. The checksum that stood there decides which.
+/// Walks the records by the lengths in `bytes`, cut to what is there, and repairs the checksums of
+/// most of them. The old checksum decides which.
 fn repair_records(bytes: &mut [u8], number: u64) {
     let mut offset = FILE_HEADER_BYTES;
     while bytes.len().saturating_sub(offset) >= RECORD_HEADER_BYTES {

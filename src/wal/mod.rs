@@ -24,25 +24,25 @@
 //!
 //! Why each field is there:
 //!
-//! * The header has a CRC of its own, so that a length is never believed before it is checked, and
-//!   so that a header whose payload was lost still counts as a witness.
-//! * The header's CRC covers the file number and the offset, so that stale bytes of another file,
-//!   or of another place in this one, are no record.
-//! * `synced_to` tells a **torn tail** from **rot**. Both look the same where they begin: a record
-//!   is bad. If a header anywhere behind it says that the bad place had been durable, then the
-//!   bytes were good once and rotted: an error. Otherwise they never were durable, nobody was
-//!   promised them, and the log ends before them. (The idea is Pebble's, `record/record.go`, whose
-//!   chunks carry a sync offset.)
-//! * The mark makes the last sync of a log its own witness: without it, rot in the last synced
-//!   records would be taken for a torn tail, until some later append.
+//! * The header has a CRC of its own. So a length is used only after it was checked, and a header
+//!   whose payload was lost still counts as a witness.
+//! * The header's CRC covers the file number and the offset. So old bytes of another file, or of
+//!   another offset in this one, are no record.
+//! * `synced_to` tells a **torn tail** from **rot**. Both start with a bad record. If a later
+//!   header says that the bad bytes were durable, they were good once and have rotted: an error.
+//!   Otherwise they were never durable, nobody was promised them, and the log ends before them.
+//!   (The idea is Pebble's, `record/record.go`, whose chunks carry a sync offset.)
+//! * The mark is the witness of the last sync. Without it rot in the last synced records would be
+//!   taken for a torn tail, until some later append.
 //!
-//! A **recovered WAL** holds what a recovery found in older ones, written anew. It counts only where the
-//! MANIFEST lists it: one that a crash left behind repeats what the older ones still say.
+//! A **recovered WAL** holds what a recovery found in older WALs, written anew. It counts only if
+//! the MANIFEST lists it. One that a crash left behind repeats what the older WALs still say.
 //!
-//! Version 2 differs from 1 by that kind, and by what a MANIFEST's records may say (`version/edit.rs`).
+//! Version 2 adds that kind to version 1, and fields to the records of a MANIFEST
+//! (`version/edit.rs`).
 //!
-//! Records are not cut into blocks as LevelDB's are: blocks let a reader skip damage and go on, and
-//! going on after a hole is what recovery must not do.
+//! Records are not cut into blocks as in LevelDB. Blocks let a reader skip damage and go on, and
+//! recovery must not go on after a hole.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -61,7 +61,8 @@ pub(crate) use reader::LogReader;
 use reader::Tail;
 pub(crate) use writer::LogWriter;
 
-const MAGIC: [u8; 8] = *b"\x8dMaypole";
+/// The first bytes of a log.
+pub(crate) const MAGIC: [u8; 8] = *b"\x8dMaypole";
 const FORMAT_VERSION: u32 = 2;
 const OLDEST_VERSION: u32 = 1;
 
@@ -84,12 +85,12 @@ pub(crate) enum LogKind {
 }
 
 impl LogKind {
-    /// Whether a log of the kind `found` can be read as one of this kind.
+    /// Whether a log of the kind `found` may be read as a log of this kind.
     fn includes(self, found: LogKind) -> bool {
         self == found || (self == LogKind::Wal && found == LogKind::RecoveredWal)
     }
 
-    fn from_number(number: u32) -> Option<LogKind> {
+    pub fn from_number(number: u32) -> Option<LogKind> {
         [LogKind::Wal, LogKind::Manifest, LogKind::RecoveredWal]
             .into_iter()
             .find(|&kind| kind as u32 == number)
@@ -107,7 +108,7 @@ fn encode_file_header(kind: LogKind, number: u64) -> [u8; FILE_HEADER_BYTES] {
     bytes
 }
 
-/// Checks that `bytes` begin a log of this kind and number; answers the kind that stands there.
+/// Checks that `bytes` are the header of a log of this kind and number. Answers the stored kind.
 fn check_file_header(
     path: &Path,
     bytes: &[u8; FILE_HEADER_BYTES],
@@ -120,7 +121,7 @@ fn check_file_header(
     if bytes[..8] != MAGIC {
         return damage(0, format!("a Maypole log: {MAGIC:02x?}"), format!("{:02x?}", &bytes[..8]));
     }
-    // Before the version: the header keeps its shape in every version, so that a newer file can be
+    // The checksum comes before the version. Every version has this header, so a newer file can be
     // told from a damaged one.
     let (crc32, found) = (crc32fast::hash(&bytes[..24]), fixed32(&bytes[24..]));
     if found != crc32 {
@@ -164,14 +165,14 @@ impl RecordHeader {
         bytes
     }
 
-    /// The header in `bytes`, if they are one that was written at this place of this file.
+    /// The header in `bytes`, if they are a header that was written at this offset of this file.
     fn decode(bytes: &[u8; RECORD_HEADER_BYTES], number: u64, offset: u64) -> Option<RecordHeader> {
         let header = RecordHeader {
             payload_crc32: fixed32(&bytes[4..]),
             payload_bytes: fixed32(&bytes[8..]),
             synced_to: fixed64(&bytes[12..]),
         };
-        // The cheap checks come first: a search for headers asks at every byte.
+        // The cheap checks come first: the search for headers tries every byte.
         let plausible = match header.payload_bytes {
             0 => header.synced_to == offset,
             _ => header.synced_to <= offset,
@@ -180,13 +181,18 @@ impl RecordHeader {
         genuine.then_some(header)
     }
 
-    /// The offset of whatever follows the record.
+    /// The offset behind the record.
     fn end(&self, offset: u64) -> u64 {
         offset + RECORD_HEADER_BYTES as u64 + u64::from(self.payload_bytes)
     }
 }
 
-fn record_header_crc32(bytes: &[u8; RECORD_HEADER_BYTES], number: u64, offset: u64) -> u32 {
+/// The checksum that the header of a record at `offset` of log `number` begins with.
+pub(crate) fn record_header_crc32(
+    bytes: &[u8; RECORD_HEADER_BYTES],
+    number: u64,
+    offset: u64,
+) -> u32 {
     let mut covered = [0; 32];
     LittleEndian::write_u64(&mut covered, number);
     LittleEndian::write_u64(&mut covered[8..], offset);

@@ -1,8 +1,8 @@
 //! Reads a log front to back and decides where it ends.
 //!
-//! A bad record is one whose header or payload fails its CRC, or which the file is too short for.
-//! Nothing behind a bad record is ever returned. What it means is decided by searching every byte
-//! behind it for a record header that claims the bad place had been durable:
+//! A record is bad if its header or its payload fails the CRC, or if the file is too short for it.
+//! The reader never returns anything behind a bad record. To find out what it means, the reader
+//! searches every byte behind it for a record header that claims that the bad bytes were durable:
 //!
 //! ```text
 //!            bad                        claim: synced_to > offset of bad
@@ -10,8 +10,8 @@
 //! | record | ~~~~~~ | … | record | … end          → torn: the log ends at bad
 //! ```
 //!
-//! The payload behind a claiming header need not be whole: the header alone proves what had been
-//! synced when it was written.
+//! The payload of such a header need not be whole: the header alone proves what was synced when it
+//! was written.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -21,14 +21,14 @@ use super::{FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, RecordHeader, check
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RandomAccessFile};
 
-/// Bytes read at a time, where a record does not need more.
+/// Bytes read at a time, unless a record needs more.
 const READ_BYTES: u64 = 64 << 10;
 
 /// One record. The payload borrows the reader's buffer.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
     pub payload: &'a [u8],
-    /// Where in the file the payload begins, for errors about what is in it.
+    /// The offset of the payload in the file, for errors about its content.
     pub payload_offset: u64,
 }
 
@@ -37,24 +37,24 @@ pub(crate) struct Record<'a> {
 pub(crate) enum Tail {
     /// With its last record.
     Clean,
-    /// With something that was never made durable, from this offset on.
+    /// With bytes that were never durable, from this offset on.
     Torn { offset: u64 },
 }
 
 #[derive(Debug)]
 pub(crate) struct LogReader {
-    window: Window,
+    window: ReadWindow,
     number: u64,
     kind: LogKind,
-    /// Where the next record is expected.
+    /// The offset of the next record.
     position: u64,
     synced_to: u64,
     tail: Option<Tail>,
 }
 
 impl LogReader {
-    /// Opens the log and checks its file header. A file that ends within its header, or whose
-    /// header is zeros, was torn when it was created: it is an empty log, and no error.
+    /// Opens the log and checks its file header. If the file ends within its header, or the header
+    /// is zeros, a crash came right after its creation: it is an empty log, and no error.
     pub fn open(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         let mut reader = LogReader::open_damaged(fs, path, kind, number)?;
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {
@@ -66,11 +66,11 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// As [`LogReader::open`], whatever the file header holds: what every record's header is checked
-    /// against stands in the file's name, too.
+    /// As [`LogReader::open`], but does not check the file header. The headers of records are
+    /// checked against the number in the file's name.
     pub fn open_damaged(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         Ok(LogReader {
-            window: Window::new(fs.open(path)?),
+            window: ReadWindow::new(fs.open(path)?),
             number,
             kind,
             position: FILE_HEADER_BYTES as u64,
@@ -79,12 +79,12 @@ impl LogReader {
         })
     }
 
-    /// After the end, or an error: goes on at the next whole record behind what is damaged. Answers
-    /// its offset; `None` when there is none. For repair only: whoever wrote the log has never seen
-    /// its records with a hole between them.
+    /// After the end, or an error: goes on at the next whole record behind the damage. Answers its
+    /// offset, or `None` if there is none. For repair only: records with a hole between them were
+    /// never the state of any database.
     pub fn skip_damage(&mut self) -> Result<Option<u64>> {
         let bad = self.position;
-        // What users store may look like a record: behind a sound header it is passed over.
+        // A user's value may look like a record: skip the payload of a valid header.
         let mut from = match self.header_at(bad)? {
             Some(header) => header.end(bad),
             None => bad + 1,
@@ -103,10 +103,10 @@ impl LogReader {
         Ok(None)
     }
 
-    /// The next record, or `None` at the end of the log, be it clean or torn.
+    /// The next record, or `None` at the end of the log, clean or torn.
     ///
     /// # Errors
-    /// [`Error::Corruption`] when bytes that had been durable have changed.
+    /// [`Error::Corruption`] if durable bytes have changed.
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         while self.tail.is_none() {
             let offset = self.position;
@@ -136,7 +136,7 @@ impl LogReader {
             self.position = header.end(offset);
             self.synced_to = self.synced_to.max(header.synced_to);
             if header.payload_bytes > 0 {
-                // Still in the window: asked for again, since a borrow cannot outlive the loop.
+                // Still in the window. Asked for again, since a borrow cannot outlive the loop.
                 let payload = self.window.bytes(payload_offset, header.payload_bytes as usize)?;
                 let payload = payload.unwrap_or_default();
                 return Ok(Some(Record { payload, payload_offset }));
@@ -145,13 +145,12 @@ impl LogReader {
         Ok(None)
     }
 
-    /// What stands in the file header; what was asked for where there is none.
+    /// The kind in the file header. Without a header, the kind that was asked for.
     pub fn kind(&self) -> LogKind {
         self.kind
     }
 
-    /// Where the records end that were read so far, marks included; 0 for a log whose file header
-    /// was torn.
+    /// The end of the records read so far, marks included; 0 for a log whose file header was torn.
     pub fn end(&self) -> u64 {
         match self.tail {
             Some(Tail::Torn { offset: 0 }) => 0,
@@ -159,23 +158,22 @@ impl LogReader {
         }
     }
 
-    /// How the log ends; `None` before `next` has returned `None`. Recovery does not
-    /// ask: it judges the logs together, by their sequence numbers.
+    /// How the log ends; `None` before `next` has returned `None`. Recovery does not ask: it judges
+    /// all logs together, by their sequence numbers.
     #[cfg(any(test, fuzzing))]
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }
 
-    /// The largest `synced_to` seen. Once the end is reached, this covers every record header in
-    /// the file, those behind a torn record included: above 0 exactly when the file is known to
-    /// have been synced.
+    /// The largest `synced_to` seen. At the end of the log it covers every record header in the
+    /// file, also behind a torn record. Then it is above 0 exactly if the file is known to have
+    /// been synced.
     pub fn synced_to(&self) -> u64 {
         self.synced_to
     }
 
-    /// Decides what the bad record at `bad` means. The search begins at `search_from`: behind the
-    /// payload when the header of the bad record can be trusted, since what users store is no
-    /// witness.
+    /// Decides what the bad record at `bad` means. The search starts at `search_from`. If the
+    /// header of the bad record is valid, that is behind its payload: a user's value is no witness.
     fn end_at(&mut self, bad: u64, search_from: u64, found: String) -> Result<()> {
         let mut search_from = search_from;
         while let Some((offset, header)) = self.find_header(search_from)? {
@@ -221,26 +219,26 @@ impl LogReader {
     }
 }
 
-/// The part of the file that is in memory.
+/// The part of the file that is in memory, around the reader's position.
 #[derive(Debug)]
-struct Window {
+struct ReadWindow {
     file: Arc<dyn RandomAccessFile>,
     bytes: Vec<u8>,
     offset: u64,
 }
 
-impl Window {
-    fn new(file: Arc<dyn RandomAccessFile>) -> Window {
-        Window { file, bytes: Vec::new(), offset: 0 }
+impl ReadWindow {
+    fn new(file: Arc<dyn RandomAccessFile>) -> ReadWindow {
+        ReadWindow { file, bytes: Vec::new(), offset: 0 }
     }
 
-    /// The bytes `offset..offset + count` of the file; `None` where the file is shorter, so that
-    /// no claim of a damaged file allocates more than the file has.
+    /// The bytes `offset..offset + count` of the file. `None` if the file is shorter: so a damaged
+    /// length never allocates more than the file has.
     fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         Ok(self.from(offset, count)?.map(|bytes| &bytes[..count]))
     }
 
-    /// As [`Window::bytes`], and whatever else is in memory behind them.
+    /// As [`ReadWindow::bytes`], with all bytes in memory behind them.
     fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         let rest = self.file.len().saturating_sub(offset);
         if count as u64 > rest {
@@ -249,10 +247,10 @@ impl Window {
         let inside =
             offset >= self.offset && offset + count as u64 <= self.offset + self.bytes.len() as u64;
         if !inside {
-            // Taken out while it is filled: after a failed read no byte of it passes for the file's.
+            // Taken out while it is filled: after a failed read the window must be empty.
             let mut bytes = std::mem::take(&mut self.bytes);
             let wanted = rest.min(READ_BYTES.max(count as u64)) as usize;
-            // A record may have gigabytes: that there is no memory for it is no reason to end.
+            // A record may have gigabytes: without memory for it, return an error, do not abort.
             if bytes.try_reserve_exact(wanted.saturating_sub(bytes.len())).is_err() {
                 let cause = ErrorKind::OutOfMemory.into();
                 return Err(Error::io(self.file.path(), "get memory to read", cause));

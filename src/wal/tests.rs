@@ -1,3 +1,6 @@
+//! Logs in memory: written, read, cut off, damaged and repaired. One file, since all tests use the
+//! helpers at its head.
+
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
@@ -237,10 +240,10 @@ fn records_of_another_file_or_place_are_no_records() {
 
 #[test]
 fn what_users_store_is_no_witness() {
-    // A payload that holds a genuine header for its own place, which claims that all is synced.
-    let place = (FILE_HEADER_BYTES + RECORD_HEADER_BYTES + 5) as u64;
-    let claim = RecordHeader { payload_crc32: 0, payload_bytes: 0, synced_to: place };
-    let payload = [&b"12345"[..], &claim.encode(NUMBER, place), b"end"].concat();
+    // A payload that holds a genuine header for its own offset, which claims that all is synced.
+    let offset = (FILE_HEADER_BYTES + RECORD_HEADER_BYTES + 5) as u64;
+    let claim = RecordHeader { payload_crc32: 0, payload_bytes: 0, synced_to: offset };
+    let payload = [&b"12345"[..], &claim.encode(NUMBER, offset), b"end"].concat();
     let mut log = log_of(&[&payload]);
     assert_eq!(read(&log).unwrap().0, [payload]);
     *log.last_mut().unwrap() ^= 1;
@@ -309,8 +312,8 @@ fn a_log_of_version_1_is_read() {
 
 #[test]
 fn a_log_ends_where_there_is_no_space() {
-    // A record for which there is no space may stand in part behind the last one. A record behind that
-    // would never be read; one that came whole after all would have been denied to its writer.
+    // A record for which there is no space may stand in part behind the last one. A record behind
+    // that would never be read; one that came whole after all would have been denied to its writer.
     for fault in [Fault::NoSpace, Fault::ShortWrite] {
         for operation in [Operation::Append, Operation::Flush] {
             let memory = Arc::new(MemFs::new());

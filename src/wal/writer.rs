@@ -6,11 +6,11 @@
 //!
 //! Invariants:
 //!
-//! * After the first failed sync, or a failed write that leaves anything in doubt, nothing more reaches
-//!   the file: a second sync can falsely succeed (see [`crate::fs`]).
-//! * After an append for which there was no space the log has **ended**: a part of that record may stand
-//!   behind its last one, where no reader returns anything, so no record may follow. What came before can
-//!   still be synced. Whoever has more to write begins another log.
+//! * After a failed sync, or a failed write that may have left a part of a record, nothing more
+//!   reaches the file: a second sync can falsely succeed (see [`crate::fs`]).
+//! * After an append without space the log has **ended**. A part of that record may follow the last
+//!   whole one, and no reader returns anything behind it. So no record may follow. Earlier records
+//!   can still be synced. The next write starts another log.
 
 use std::path::Path;
 
@@ -24,11 +24,11 @@ pub(crate) struct LogWriter {
     number: u64,
     /// All bytes before this offset are durable.
     synced_to: u64,
-    /// Whether something but a mark was written after the last sync.
+    /// Whether a record was written after the last sync. Marks do not count.
     unsynced: bool,
-    /// Where the records end, and the error that ended the log there.
+    /// The end of the records, and the error that ended the log there.
     ended: Option<(u64, Error)>,
-    /// What made this writer unusable.
+    /// The error that made this writer unusable.
     failed: Option<Error>,
 }
 
@@ -38,25 +38,26 @@ impl LogWriter {
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,
-            // Written at once, or each of its records is synced.
+            // A mapping would not pay: it is written at once, or each record is synced.
             LogKind::Manifest | LogKind::RecoveredWal => fs.create(path)?,
         };
         let header = encode_file_header(kind, number);
         if let Err(error) = file.append(&header).and_then(|()| file.flush()) {
             drop(file);
-            // It holds nothing, and its number will not be used again.
+            // The file holds nothing, and its number will not be used again.
             let _ = fs.remove(path);
             return Err(error);
         }
         Ok(LogWriter { file, number, synced_to: 0, unsynced: true, ended: None, failed: None })
     }
 
-    /// Appends one record, whose payload is the concatenation of `parts`, and hands it to the
-    /// operating system: when this returns, the record survives the end of this process. Returns
-    /// the offset of the record.
+    /// Appends one record and hands it to the operating system: when this returns, the record
+    /// survives the end of this process. The payload is the concatenation of `parts`. Returns the
+    /// offset of the record.
     ///
-    /// The payload has 1 to 2^32 - 1 bytes; another is refused and leaves the log as it was. An error that
-    /// [is out of space](Error::is_out_of_space) ends the log; the record is not in it.
+    /// # Errors
+    /// A payload must have 1 to 2^32 - 1 bytes; any other is refused and leaves the log unchanged. An
+    /// error that [is out of space](Error::is_out_of_space) ends the log without the record.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64> {
         self.usable()?;
         if let Some((_, error)) = &self.ended {
@@ -92,8 +93,8 @@ impl LogWriter {
         self.synced_to = self.len();
         self.unsynced = false;
         if self.ended.is_none() {
-            // The mark. The records are durable whether or not it can be written; if not, the next
-            // append says so.
+            // The mark. The records are durable even if it cannot be written. In that case the next
+            // append returns the error.
             let offset = self.file.len();
             if let Err(error) = self.write(0, &[]) {
                 self.end_or_fail(offset, error);
@@ -107,7 +108,7 @@ impl LogWriter {
         self.ended.as_ref().map_or(self.file.len(), |&(offset, _)| offset)
     }
 
-    /// Whether nothing but the file header was written.
+    /// Whether only the file header was written.
     pub fn is_empty(&self) -> bool {
         self.len() <= FILE_HEADER_BYTES as u64
     }
@@ -117,7 +118,7 @@ impl LogWriter {
         self.synced_to
     }
 
-    /// Whether no record can be appended any more, for want of space.
+    /// Whether a record found no space, so that none can be appended any more.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
@@ -136,7 +137,7 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// What becomes of the log when the record at `offset` could not be written; answers the error.
+    /// Ends the log before the record at `offset`, or makes it unusable. Answers the error.
     fn end_or_fail(&mut self, offset: u64, error: Error) -> Error {
         if error.is_out_of_space() {
             self.file.discard_unflushed();

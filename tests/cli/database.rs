@@ -236,6 +236,8 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
         let expected = fs::read_to_string(table.with_extension("scan")).unwrap();
         let found = maypole!("inspect", "--entries", &table).well();
         assert!(found == expected, "{}", table.display());
+        let dump = maypole!("inspect", "--annotate", &table).well();
+        assert!(dump.contains("magic of a table") && !dump.contains("not understood"), "{dump}");
         let report = maypole!("inspect", &table).well();
         assert!(report.contains("\nfilter misses: 0\n"), "{report}");
         assert!(report.contains("format_version"), "{report}");

@@ -1,4 +1,5 @@
-//! Flipped bits and truncations of CURRENT, MANIFEST and WAL, and of the tables of a whole database.
+//! Flipped bits and truncations of CURRENT, MANIFEST and WAL, and of the tables of a whole
+//! database.
 
 use super::{
     Figures, SYNCED, WRITES, content, killed_database, manifest, named, path, put_file, wal,

@@ -1,5 +1,5 @@
-//! Files of other kinds in the places of a database's own: on a real file system, since a file system
-//! in memory has no sockets.
+//! Files of other kinds in the places of a database's own: on a real file system, since a file
+//! system in memory has no sockets.
 
 use std::fs;
 use std::os::unix::net::UnixListener;

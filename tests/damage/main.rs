@@ -1,8 +1,9 @@
-//! A database whose files were damaged, exchanged or are not its own: it refuses to open with an error
-//! that says what is wrong, or it answers right, or with an error. Never a wrong answer, never a panic.
+//! A database whose files were damaged, exchanged or are not its own. It refuses to open with an
+//! error that says what is wrong, or it opens and each answer is right or an error. It never
+//! answers wrong and never panics.
 //!
-//! Flipped bits and truncations of tables are tried in `src/table/tests/damage.rs`, of record logs for
-//! themselves in `src/wal/tests.rs`. Here whole databases are.
+//! Flipped bits and truncations of tables are tried in `src/table/tests/damage.rs`, of record logs
+//! for themselves in `src/wal/tests.rs`. Here whole databases are.
 
 mod bits;
 mod exchanged;
@@ -131,8 +132,8 @@ impl Figures {
         );
     }
 
-    /// Opens the database and reads all of it. `at_least`: the writes up to this number were promised
-    /// to be there, or not to be answered for.
+    /// Opens the database and reads all of it. `at_least`: the writes up to this number were
+    /// promised to be there, or not to be answered for.
     fn count(&mut self, fs: &MemFs, at_least: u64, what: &dyn Display) {
         self.tried += 1;
         let db = match open(fs) {

@@ -1,5 +1,5 @@
-//! What works behind many databases: threads that they share, devices that stall, room that is
-//! missing, work that panics, damage.
+//! Background work: threads that databases share, devices that stall, full disks, jobs that panic,
+//! damaged tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{Builder, Compression, Db, Error, SstWriter, TableOptions, Ticker};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Builder, Compression, Db, Error, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -30,7 +31,7 @@ fn faults() -> (MemFs, FaultFs) {
     (mem.clone(), FaultFs::new(Arc::new(mem)))
 }
 
-/// Waits for what another thread is about to do.
+/// Waits until another thread has done what it is about to do.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
@@ -165,8 +166,8 @@ fn work_that_panics_latches_its_database_by_name_and_no_other() {
     assert_eq!(db.get("key").unwrap().unwrap(), b"value");
 }
 
-/// A file system may hold the database that it serves. The job that dropped the last `Db` would wait
-/// for itself.
+/// A file system may hold the database that it serves. The job that dropped the last `Db` would
+/// wait for itself.
 #[test]
 fn the_last_handle_may_be_dropped_by_a_job_of_the_database() {
     let (mem, faults) = faults();
@@ -251,7 +252,7 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
     }
 }
 
-/// Nobody asks: the attempts go on by themselves.
+/// The database tries again by itself, also if nobody asks.
 #[test]
 fn a_flush_that_found_no_room_is_tried_again_by_itself() {
     let (_, faults) = faults();
@@ -292,8 +293,8 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
     assert_eq!(db.get("0").unwrap().unwrap(), b"after");
 }
 
-/// Keys that ascend, a small table of each opening or ingestion: every table moved down as it was,
-/// and a thousand openings made a database with more files than may be open.
+/// With ascending keys each opening or ingestion made a small table, and every table moved down as
+/// it was: after a thousand openings there were more files than a process may have open.
 #[test]
 fn thousands_of_tiny_tables_end_in_a_few() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -334,7 +335,7 @@ fn damage(mem: &MemFs, number: u64) -> String {
     path
 }
 
-/// Every key is right, or its error names a damaged file; answers how many errors there were.
+/// Every key is right, or its error names a damaged file. Answers the number of errors.
 fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, story: &str) -> u32 {
     let mut errors = 0;
     let damaged: Vec<_> = db.stats().damaged.iter().map(|d| d.error.to_string()).collect();
@@ -454,8 +455,8 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     assert!(levels.len() >= 2, "damage was met in one level only: {levels:?}");
 }
 
-/// A job on a thread of the pool held the database for a moment after `close` had returned and the
-/// last `Db` was gone: its files were still open, and what they lay on could not be unmounted.
+/// A job of the thread pool held the database for a moment after `close` had returned and the last
+/// `Db` was gone. Its files were still open, so their file system could not be unmounted.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_closed_database_has_no_file_open() {

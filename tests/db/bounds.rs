@@ -1,5 +1,5 @@
-//! Sizes and numbers at their bounds: large values, long logs, many tables, little memory, and two of
-//! everything.
+//! Sizes and numbers at their limits: large values, long logs, many tables, little memory, and two
+//! databases or threads where one is usual.
 //!
 //! ```sh
 //! cargo test --release --test db bounds:: -- --include-ignored --nocapture --test-threads 1
@@ -16,24 +16,7 @@ use std::{fs, thread};
 use maypole::fs::MemFs;
 use maypole::{BlockCache, Compression, Db, Durability, Error, WriteBatch};
 
-use super::env;
-
-/// Bytes that do not compress, different for each seed.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    let mut noise: Vec<u8> = Vec::with_capacity(bytes + 8);
-    while noise.len() < bytes {
-        noise.extend_from_slice(&word());
-    }
-    noise.truncate(bytes);
-    noise
-}
+use super::{env, noise};
 
 /// Bytes of this process's memory that are in use.
 fn resident_bytes() -> u64 {
@@ -133,9 +116,9 @@ fn ten_thousand_tables() {
     const TABLES: u64 = 10_000;
     let dir = tempfile::tempdir().unwrap();
     let key = |n: u64| format!("key{n:08}");
-    let value = |n: u64| noise(n, 4000);
+    let value = |n: u64| noise(n, 4100);
     let open = || {
-        let builder = Db::builder(dir.path()).table_bytes(4000).memtable_bytes(64 << 20);
+        let builder = Db::builder(dir.path()).table_bytes(4096).memtable_bytes(64 << 20);
         builder.compression(Compression::None).open().unwrap()
     };
     let db = open();
@@ -205,8 +188,8 @@ fn two_databases_in_one_process_do_not_meet() {
     check(&open("one"), "one");
 }
 
-/// Several threads open one directory at once, again and again, while whoever has it writes and
-/// closes it: one at a time gets it, the others are told so, and no write is lost on the way.
+/// Several threads open one directory at once, again and again; the one that has it writes and
+/// closes it. One at a time gets it, the others get an error, and no write is lost.
 #[test]
 fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
     let dir = tempfile::tempdir().unwrap();
@@ -296,8 +279,8 @@ fn who_works_on_while_another_closes_is_told_so() {
 
 const LITTLE_MEMORY: &str = "MAYPOLE_LITTLE_MEMORY_TEST_DIRECTORY";
 
-/// Not a test of its own: the process that has little memory. It writes and reads, and says what it
-/// was told is written.
+/// Not a test of its own: the process that has little memory. It writes and reads, and prints its
+/// acknowledged writes.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn worker_with_little_memory() {
@@ -324,8 +307,8 @@ fn worker_with_little_memory() {
     }
 }
 
-/// Runs one of the tests of this program in a process of so much address space. What it said on
-/// standard output, and its status with what it said on standard error.
+/// Runs one of the tests of this program in a process with so much address space. Answers its
+/// standard output, and its status with its standard error.
 #[cfg(target_os = "linux")]
 fn limited(test: &str, mib: u64, dir: &Path) -> (String, String) {
     let limited = format!("ulimit -v {} && exec timeout 120 \"$0\" \"$@\"", mib * 1024);
@@ -341,9 +324,9 @@ fn limited(test: &str, mib: u64, dir: &Path) -> (String, String) {
     (String::from_utf8_lossy(&output.stdout).into(), format!("{}\n{errors}", output.status))
 }
 
-/// Under a limit of its address space a process works, or says what it could not get, or is ended by
-/// Rust's allocator, as every Rust program without memory is: never a wrong answer, never a hang, and
-/// what it was told is written is there afterwards.
+/// Under a limit of its address space a process works, or returns an error that says what it lacks,
+/// or is ended by Rust's allocator, as every Rust program without memory is. It never answers wrong
+/// and never hangs, and its acknowledged writes are there afterwards.
 #[test]
 #[cfg(target_os = "linux")]
 fn with_little_memory_nothing_is_wrong_or_lost() {
@@ -392,8 +375,8 @@ fn reader_with_little_memory() {
     assert_eq!(db.get("small").unwrap().unwrap(), b"small");
 }
 
-/// How much memory a block takes its file decides, not who reads it. A program with less than that was
-/// ended by the allocator; it is an error of the one read.
+/// The file decides how much memory a block takes. A program with less memory was ended by the
+/// allocator. Now only the one read returns an error.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_block_larger_than_the_memory_is_an_error_of_the_read() {

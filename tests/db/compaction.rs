@@ -1,4 +1,4 @@
-//! What runs beside what in the background, and that it changes nothing that can be read.
+//! Which compactions run at the same time, and that they change nothing that can be read.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,8 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use maypole::fs::{FaultFs, Fs, MemFs, Operation};
-use maypole::{BrakeCause, Builder, Db, SstWriter, TableOptions, Ticker, WriteBatch, WriteBrake};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Builder, Db, Ticker, WriteBatch, WriteStall, WriteStallCause};
 
 fn builder(fs: &Arc<dyn Fs>) -> Builder {
     Db::builder("/db")
@@ -148,13 +149,13 @@ fn writers_slow_down_then_stop_while_level_0_grows_and_say_so() {
         let stats = db.stats();
         *held.0.lock().unwrap() = false;
         held.1.notify_all();
-        assert_eq!(stats.write_brake, WriteBrake::Stop(BrakeCause::Level0));
+        assert_eq!(stats.write_stall, WriteStall::Stop(WriteStallCause::Level0));
         assert!(stats.to_string().contains("stopped by compactions of level 0"), "{stats}");
         assert!(stats.compaction_debt_bytes > 0);
     });
     db.wait_for_compaction().unwrap();
     let stats = db.stats();
     assert!(stats.tickers.get(Ticker::StallL0Delays) > 0, "nobody was slowed down before the stop");
-    assert_eq!((stats.write_brake, stats.compaction_debt_bytes), (WriteBrake::None, 0));
+    assert_eq!((stats.write_stall, stats.compaction_debt_bytes), (WriteStall::None, 0));
     assert_eq!(db.iter().count(), 101);
 }

@@ -1,5 +1,5 @@
-//! Several writers at once, against what each of them knows: its own keys are as it left them, and
-//! a batch is seen whole or not at all, whoever else writes, flushes, compacts or reopens.
+//! Several writers at once, each checked against what it knows: its own keys are as it left them. A
+//! batch is seen whole or not at all, whoever else writes, flushes, compacts or reopens.
 //!
 //! ```text
 //! own keys      "0/own/17"      written by one thread, which keeps a map of them
@@ -171,8 +171,8 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
     views
 }
 
-/// All keys of the database: the writers' own as they know them, each group as its last writer
-/// left it.
+/// All keys of the database: the writers' own as they know them, each group as its last writer left
+/// it.
 fn check_all(db: &Db, writers: &[Writer]) -> Map {
     let all: Map = db.iter().map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
     let mut expected = Map::new();

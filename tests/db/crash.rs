@@ -1,5 +1,5 @@
-//! Power loss at random points: unsynced blocks and names are gone, each by chance. What comes back
-//! is a prefix of what was written, and it holds everything that was acknowledged as synced.
+//! Power loss at random points: each unsynced block and name survives or not, at random. The
+//! database comes back with a prefix of the writes, and the prefix holds every synced write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! More tables than descriptors: what is promised stays so, and the program keeps its share.
+//! More tables than descriptors: every promise still holds, and the program keeps its share of
+//! them.
 //!
 //! Each case runs in a process of its own, under `ulimit -n`.
 
@@ -89,9 +90,9 @@ fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
     n - from
 }
 
-/// Every table had a descriptor for as long as it was in the tree: with 10,000 tables under `ulimit
-/// -n 1024` the database failed to open, and what the program itself opened failed too. Now half of
-/// the limit is what tables get, and the rest are opened when they are read.
+/// Every table of the tree had a descriptor. With 10,000 tables under `ulimit -n 1024` the database
+/// failed to open, and the program could open no file of its own. Now tables get half of the limit,
+/// and others are opened when they are read.
 #[test]
 fn a_database_of_more_tables_than_descriptors_reads_iterates_and_compacts() {
     let dir = tempfile::tempdir().unwrap();
@@ -156,8 +157,8 @@ fn a_life_with_few() {
     assert_eq!(descriptors().1, 0);
 }
 
-/// The bound was set higher than the process could go: whatever was opened then failed, a table as
-/// well as a log, and made the database read-only. Now tables that nobody is reading give way.
+/// The bound was higher than the limit of the process. Then every opening failed, of a table or of
+/// a log, and made the database read-only. Now tables that nobody is reading are closed for it.
 #[test]
 fn where_the_process_has_no_descriptor_left_tables_give_way() {
     let dir = tempfile::tempdir().unwrap();
@@ -187,8 +188,8 @@ fn a_life_without_bound() {
     db.close().unwrap();
 }
 
-/// A table without a descriptor is found by its name; when the database is closed, its next owner may
-/// remove that. So whoever outlives the database takes the descriptors along.
+/// A table without a descriptor is opened by its name. After the database is closed, the next owner
+/// of the directory may remove that name. So iterators that outlive the database keep descriptors.
 #[test]
 fn iterators_outlive_the_database_and_its_files() {
     for holds_current_view in [false, true] {

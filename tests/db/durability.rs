@@ -1,4 +1,5 @@
-//! What a sync promises, one story at a time: each names a mistake that no other test would notice.
+//! The promises of a sync, one story at a time. Each names a mistake that no other test would
+//! notice.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Db, Durability, Error, Ticker, WriteBatch};
 
-/// Power losses that are tried on one moment. Each loses some of what was not synced, by chance.
+/// How many power losses are tried at one moment. Each loses a random part of what was not synced.
 const LOSSES: u64 = 30;
 
 fn open(fs: &MemFs) -> maypole::Result<Db> {
@@ -45,9 +46,9 @@ fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
     fs.sync_dir(path.parent().unwrap()).unwrap();
 }
 
-/// Three writers. The first is held at its append until the other two wait in the queue, where one
-/// will lead both; their group's append is held until `before_group` has run. What the two were told;
-/// `None`: they did not meet this time.
+/// Three writers. The first is stopped at its append until the other two wait in the queue; one of
+/// them will lead the group. The append of the group is stopped until `before_group` has run.
+/// Answers the results of the two; `None` if they did not form a group this time.
 fn two_in_one_group(
     fs: &FaultFs,
     db: &Db,
@@ -88,7 +89,7 @@ fn wait_for(done: impl Fn() -> bool) {
     }
 }
 
-/// Tries until two writers meet.
+/// Tries until two writers form a group.
 fn until_two_meet(attempt: impl Fn() -> Option<()>) {
     assert!((0..100).any(|_| attempt().is_some()), "no two writers ever met");
 }
@@ -99,9 +100,9 @@ fn open_faulty(mem: &MemFs) -> (FaultFs, Db) {
     (fs, db)
 }
 
-/// The leader of a group looked only at its own wish for a sync, so a synced write that another
-/// thread committed for its writer was acknowledged and lost with the power. A group is synced when
-/// any of its writers asked for it.
+/// The leader of a group synced only if it had asked for a sync itself. So a synced write that
+/// another thread committed was acknowledged and lost with the power. Now a group is synced if any
+/// of its writers asked for it.
 #[test]
 fn a_group_is_synced_when_any_of_its_writers_asked() {
     until_two_meet(|| {
@@ -119,8 +120,8 @@ fn a_group_is_synced_when_any_of_its_writers_asked() {
     });
 }
 
-/// A leader whose append failed told the others of its group that all was well. The failure is
-/// everybody's, and none of their writes is seen, now or after opening again.
+/// A leader whose append failed told the others of its group that all was well. Now all of them get
+/// the error, and no reader sees any of their writes, also after opening again.
 #[test]
 fn a_failed_append_is_told_to_every_writer_of_the_group() {
     until_two_meet(|| {
@@ -138,8 +139,8 @@ fn a_failed_append_is_told_to_every_writer_of_the_group() {
     });
 }
 
-/// `close` left the last writes to the operating system: what its callers took for durable went with
-/// the power. Closing, and dropping the last handle, make all durable.
+/// `close` left the last writes to the operating system, so a power loss took them. Now closing,
+/// and dropping the last handle, make every write durable.
 #[test]
 fn what_was_written_before_a_close_survives_a_power_loss() {
     for closes in [true, false] {
@@ -159,8 +160,8 @@ fn what_was_written_before_a_close_survives_a_power_loss() {
     }
 }
 
-/// The name of a new log was made durable only when the next table was: a write that was synced into it
-/// before that was lost with its name. The first sync of a log is one of the directory, too.
+/// The name of a new log became durable only with the next table. A write that was synced before
+/// that was lost with the name. Now the first sync of a log syncs the directory too.
 #[test]
 fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way() {
     let mem = MemFs::new();
@@ -193,8 +194,8 @@ fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way()
     });
 }
 
-/// A MANIFEST that was written anew left a table out, and no test ever wrote enough for it to be written
-/// anew. What a new MANIFEST begins with is the whole tree: all tables, and the logs that are not in tables.
+/// A new MANIFEST left a table out, and no test wrote enough to get a new MANIFEST. Its first edit
+/// must be the whole tree: all tables, and the logs that are not in tables yet.
 #[test]
 fn a_manifest_that_is_written_anew_lists_every_table() {
     let fs = MemFs::new();
@@ -228,9 +229,9 @@ fn a_manifest_that_is_written_anew_lists_every_table() {
     assert!(seen.len() > 5, "{seen:?}");
 }
 
-/// A log that is gone from the middle was passed over in silence, and with it every write behind
-/// it. Sequence numbers tell that something is missing, and a log that was synced proves that it had
-/// been durable: then opening fails and names the file.
+/// Opening skipped a missing log in silence, and with it every later write. Sequence numbers show
+/// that something is missing, and a later synced log proves that it was durable. Now opening fails
+/// and names the file.
 #[test]
 fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     let fs = MemFs::new();
@@ -254,9 +255,9 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
 }
 
-/// The search for a record that knows of a sync went 4 KiB far, so rot in the middle of a log was
-/// taken for its torn end, and every synced write behind it was dropped in silence. The search goes
-/// on to the end of the log.
+/// The search for a record that knows of a sync stopped after 4 KiB. So rot in the middle of a log
+/// was taken for a torn end, and every later synced write was dropped in silence. Now the search
+/// goes on to the end of the log.
 #[test]
 fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
     const WRITES: usize = 200;
@@ -314,9 +315,9 @@ fn writer_on_a_small_disk() {
     println!("{acknowledged} writes, then: {error}");
 }
 
-/// The log is written through memory. Its next stretch was made by lengthening the file, which takes
-/// no space on the device: on a full disk the copy of a record killed the program by SIGBUS. Space is
-/// allocated before it is used, so a full disk is an error of the write.
+/// The log is written through memory. The file was only made longer for the next window, which
+/// takes no space on the device: on a full disk the copy of a record killed the program by SIGBUS.
+/// Now space is allocated before it is used, so a full disk is an error of the write.
 #[test]
 fn a_full_disk_is_an_error_of_the_write_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
-use maypole::{Db, Durability, Error, SstWriter, TableOptions, WriteBatch};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Durability, Error, WriteBatch};
+
+use super::files;
 
 fn open(dir: &Path) -> maypole::Result<Db> {
     Db::builder(dir).memtable_bytes(64 << 10).open()
@@ -53,12 +56,7 @@ fn a_second_opening_is_refused_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path()).unwrap();
     db.put("k", "v").unwrap();
-    let list = || {
-        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        names
-    };
+    let list = || files(dir.path(), "");
     let before = list();
     assert!(matches!(open(dir.path()), Err(Error::Locked { .. })));
     assert_eq!(list(), before);
@@ -111,8 +109,8 @@ fn a_lost_current_file_is_not_taken_for_a_new_database() {
     );
 }
 
-/// Every byte of `CURRENT`, MANIFEST and the newest WAL flipped in turn: the database opens with
-/// what it held or a prefix of it (an unsynced tail may go), or names the file.
+/// Flips every byte of `CURRENT`, MANIFEST and the newest WAL in turn. The database opens with what
+/// it held or a prefix of it (an unsynced tail may be lost), or its error names the file.
 #[test]
 fn a_flipped_byte_in_a_log_is_named_or_harmless() {
     let fs = MemFs::new();
@@ -246,8 +244,8 @@ fn what_is_closed_says_so() {
     assert!(matches!(clone.get("k"), Err(Error::Closed)));
 }
 
-/// A snapshot that outlived its database answered `Closed` to `get`, and went on with `iter`. Now no
-/// read begins on a closed database, by whatever way, and a walk that has begun goes on to its end.
+/// A snapshot that outlived its database answered `Closed` to `get`, but `iter` still worked. Now
+/// no read starts on a closed database, and a walk that has started goes on to its end.
 #[test]
 fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
     for dropped in [false, true] {
@@ -309,9 +307,9 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
     }
 }
 
-/// A log that is written through memory was cut to its length when the last snapshot or iterator went,
-/// long after the database was closed: under the eyes of whoever had opened it since, to whom a file that
-/// shrinks while it is read is damaged. Now all of it is done when `close` returns.
+/// A log that is written through memory was cut to its length when the last snapshot or iterator
+/// was dropped, long after the database was closed. A later owner saw the file shrink while reading
+/// it, and called it damaged. Now all of that is done when `close` returns.
 #[test]
 fn a_closed_database_does_not_touch_its_logs_any_more() {
     let dir = tempfile::tempdir().unwrap();
@@ -336,18 +334,15 @@ fn a_closed_database_does_not_touch_its_logs_any_more() {
     assert_eq!(lengths(), closed);
 }
 
-/// An iterator keeps tables that the tree has dropped. When it goes after the database was closed,
-/// the directory may hold another database, with files of the same names.
+/// An iterator keeps obsolete tables. If it is dropped after the database was closed, the directory
+/// may hold another database, with files of the same names.
 #[test]
 fn an_iterator_that_outlives_the_database_deletes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path()).unwrap();
     db.put("k", "v").unwrap();
     db.flush().unwrap();
-    let table = |dir: &Path| {
-        let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-        names.into_iter().find(|path| path.extension().is_some_and(|e| e == "sst")).unwrap()
-    };
+    let table = |dir: &Path| files(dir, ".sst").remove(0);
     let listed = table(dir.path());
     let mut iterator = db.iter();
     assert!(iterator.next().is_some());
@@ -408,8 +403,8 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// A replaced view waits for its readers in the garbage. Nothing collected it while the cache had
-/// room, so flushed memtables stayed in memory and compacted tables on disk.
+/// A replaced read state waits for its readers in the garbage. Nothing collected the garbage while
+/// the cache had room. So flushed memtables stayed in memory and compacted tables on disk.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     let dir = tempfile::tempdir().unwrap();
@@ -422,10 +417,7 @@ fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     }
     db.compact_range::<&str>(..).unwrap();
     db.wait_for_compaction().unwrap();
-    let tables = || {
-        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
-        names.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).count()
-    };
+    let tables = || files(dir.path(), ".sst").len();
     let listed: usize = db.stats().levels.iter().map(|level| level.files).sum();
     // The thread that compacted deletes when it has told the waiting ones.
     for _ in 0..1000 {
@@ -437,9 +429,8 @@ fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     assert_eq!(tables(), listed);
 }
 
-/// A manual compaction rewrote the old files of the last level together, around what it had just
-/// put between them: the file that came out reached over its neighbours, and lookups of their keys
-/// went to the wrong one.
+/// A manual compaction merged old files of the last level although new files lay between them. The
+/// output reached over its neighbours, and lookups of their keys went to the wrong file.
 #[test]
 fn a_manual_compaction_does_not_reach_over_what_it_has_just_written() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

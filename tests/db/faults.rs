@@ -1,5 +1,5 @@
-//! Every call to the file system fails, once or from then on, and power is lost before every change:
-//! no panic, no hang, and nothing that was acknowledged is lost.
+//! Every call to the file system fails, once or from then on, and power is lost before every
+//! change: no panic, no hang, and nothing that was acknowledged is lost.
 //!
 //! ```sh
 //! MAYPOLE_FAULT_STEP=1 cargo test --release --test db faults:: -- --nocapture     # really every call
@@ -18,7 +18,7 @@ use super::env;
 
 const WRITES: u64 = 120;
 
-/// What the workload was told so far.
+/// What was acknowledged to the workload so far.
 #[derive(Default)]
 struct Told {
     written: AtomicU64,
@@ -52,7 +52,8 @@ fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result
     open.take().expect("the database is open").close()
 }
 
-/// Runs the workload on a file system that `fail` has told what to fail. Answers whether it noticed.
+/// Runs the workload on a file system that `fail` has told what to fail. Answers whether it
+/// noticed.
 fn work_and_check(nth: u64, fail: impl Fn(&FaultFs), story: &str) -> bool {
     let mem = MemFs::new();
     let fs = FaultFs::new(Arc::new(mem.clone()));
@@ -200,9 +201,9 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
     check(&mem.kill(), WRITES, WRITES, &story);
 }
 
-/// A disk that was full for a moment made the database read-only, though nothing was in doubt. At
-/// whatever write there is no space: what was acknowledged stays, what failed can be tried again, and
-/// when there is space the same database goes on.
+/// A disk that was full for a moment made the database read-only, though no write was in doubt.
+/// Now, whichever write finds no space, acknowledged writes stay, failed ones can be tried again,
+/// and the same database goes on when there is space.
 #[test]
 fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
     let kinds = [

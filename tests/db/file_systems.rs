@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use maypole::{Db, Durability, Error, WriteBatch};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::noise;
 
 const DIRECTORY: &str = "MAYPOLE_FILE_SYSTEMS_TEST_DIRECTORY";
 const REFLINK: &str = "MAYPOLE_FILE_SYSTEMS_TEST_REFLINK";
@@ -80,9 +84,9 @@ impl Drop for Mounted {
     }
 }
 
-/// The log is written through memory. When btrfs was full, or XFS after a reflinked copy of the log,
-/// a page that was written a second time found no space, and the process died by SIGBUS. Now such
-/// file systems get the plain file: a full disk is an error everywhere.
+/// The log is written through memory. When btrfs was full, or XFS after a reflinked copy of the
+/// log, a page that was written a second time found no space, and the process died by SIGBUS. Now
+/// such file systems get the plain file: a full disk is an error everywhere.
 #[test]
 #[ignore = "needs root, loop devices, mkfs.ext4, mkfs.xfs and mkfs.btrfs"]
 fn a_full_disk_ends_no_process_on_any_file_system() {
@@ -130,28 +134,17 @@ fn key(n: u32) -> String {
     format!("key{n:08}")
 }
 
-/// Bytes that do not compress.
 fn value_of(n: u32) -> Vec<u8> {
-    let mut state = u64::from(n) + 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..200).map(|_| next()).collect()
+    noise(u64::from(n), 200)
 }
 
 /// Leaves `spare_bytes`, or nothing at all where that is 0.
 fn fill(path: &Path, spare_bytes: u64) {
     let mut filler = File::create(path).unwrap();
     let mut piece = vec![0; 1 << 20];
-    let mut state = 1u64;
+    let mut rng = StdRng::seed_from_u64(1);
     while !piece.is_empty() {
-        for word in piece.chunks_exact_mut(8) {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            word.copy_from_slice(&state.to_le_bytes());
-        }
+        rng.fill(&mut piece[..]);
         let free = rustix::fs::statvfs(path).unwrap();
         let has_space = free.f_bavail * free.f_frsize > spare_bytes;
         if !has_space && spare_bytes > 0 {

@@ -1,8 +1,8 @@
-//! A history of writes that anybody can retell: write number `n` does what `n` says, so what is
-//! found after a crash tells by itself which writes survived.
+//! A history of writes: the number `n` of a write determines what it does. So the content of a
+//! database after a crash shows which writes survived.
 //!
-//! Each key is put or deleted at least once in [`PERIOD`] writes that follow each other, so the
-//! writes before those leave no trace.
+//! Any [`PERIOD`] consecutive writes put or delete each key at least once, so earlier writes leave
+//! no trace.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -40,7 +40,7 @@ pub fn changes(n: u64) -> Vec<Change> {
     changes
 }
 
-/// Write number `n` as a batch, so that half of one would be seen; before all keys stands `prefix`.
+/// Write number `n` as a batch, so that half of one would be noticed. `prefix` precedes all keys.
 pub fn write_under(prefix: &str, n: u64) -> WriteBatch {
     let key = |key: String| format!("{prefix}{key}");
     let mut batch = WriteBatch::new();

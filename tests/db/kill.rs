@@ -1,4 +1,4 @@
-//! A process killed while it writes: what it was told is written must be there.
+//! A process is killed while it writes. Its acknowledged writes must be there.
 //!
 //! ```sh
 //! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill:: -- --nocapture
@@ -77,8 +77,8 @@ fn an_acknowledged_write_survives_a_killed_process() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // Killed after a number of acknowledgements that differs from cycle to cycle: in the
-        // middle of flushes, compactions and recoveries.
+        // Killed after a number of acknowledgements that differs from cycle to cycle: in the middle
+        // of flushes, compactions and recoveries.
         let enough = 200 + cycle * 517 % 6000;
         let mut acknowledged = [None; WRITERS as usize];
         let mut count = 0;

@@ -1,5 +1,5 @@
-//! Limits of the process that end it by a signal when they are passed. Each case runs in a process
-//! of its own.
+//! Limits that end the process by a signal when it exceeds them. Each case runs in a process of its
+//! own.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ fn key(n: u32) -> String {
     format!("key{n:06}")
 }
 
-/// Under `ulimit -f` the system sends SIGXFSZ for a write beyond the limit, and that ends the process.
-/// Now such a write is refused before it is made, as one to a full disk is.
+/// Under `ulimit -f` the system sends SIGXFSZ for a write beyond the limit, and that ends the
+/// process. Now such a write is refused before it is made, as one to a full disk is.
 #[test]
 fn a_limit_on_the_length_of_files_is_an_error_not_a_signal() {
     let dir = tempfile::tempdir().unwrap();

@@ -42,6 +42,35 @@ mod repair;
 mod soak;
 mod writers;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Bytes that do not compress, different for each seed.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut noise = vec![0; bytes];
+    StdRng::seed_from_u64(seed).fill(&mut noise[..]);
+    noise
+}
+
+/// The files of a directory whose names end in `end`, in order.
+fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|path| path.to_str().unwrap().ends_with(end)).collect();
+    paths.sort();
+    paths
+}
+
+/// Copies the files of a directory into another one.
+fn copy_files(from: &Path, to: &Path) {
+    for path in files(from, "").iter().filter(|path| path.is_file()) {
+        fs::copy(path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
 /// A number from the environment. See the table above.
 fn env(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {

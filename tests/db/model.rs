@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::thread;
 
 use maypole::fs::{Fs, MemFs};
+use maypole::table::{SstWriter, TableOptions};
 use maypole::{
-    Builder, Compression, Db, Durability, FilterKeys, FilterPolicy, Snapshot, SstWriter,
-    TableOptions, WriteBatch,
+    Builder, Compression, Db, Durability, FilterKeys, FilterPolicy, Snapshot, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

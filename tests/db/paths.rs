@@ -1,4 +1,5 @@
-//! The paths a database is given: relative ones while the process changes its directory, empty ones.
+//! The paths a database is given: relative ones while the process changes its directory, empty
+//! ones.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,14 +7,15 @@ use std::process::Command;
 use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs, RealFs, create_dir_durably};
-use maypole::{Db, Error, SstWriter, TableOptions};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Error};
 
 const DIRECTORY: &str = "MAYPOLE_PATHS_TEST_DIRECTORY";
 
-/// A database was opened by a relative path, and the process changed its directory: the next flush
-/// wrote its table into the database of the same relative name there, and the WALs and tables of
-/// that one were removed as nobody's. Both failed to open. Now the path is made absolute first, also
-/// that of a checkpoint, of what is ingested and of a table being written.
+/// A database was opened by a relative path, and the process changed its directory. The next flush
+/// wrote its table into the database of the same relative name there, and removed the WALs and
+/// tables of that one as nobody's. Both failed to open. Now every path is made absolute first, also
+/// that of a checkpoint, of an ingested file and of a table being written.
 #[test]
 fn a_relative_path_stays_what_it_was_when_the_process_changes_its_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -76,8 +78,7 @@ fn child() {
     two.close().unwrap();
 }
 
-/// The search for the first directory that exists went from the empty path to the empty path, for
-/// ever.
+/// The search for the first existing directory never ended: the parent of the empty path is empty.
 #[test]
 fn an_empty_path_is_refused() {
     let says_so = |result: maypole::Result<()>| {

@@ -6,9 +6,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs};
-use maypole::{
-    Compression, Db, FilterKeys, FilterPolicy, PrefixExtractor, SstWriter, TableOptions, Ticker,
-};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Compression, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -147,7 +146,7 @@ fn count(db: &Db, ticker: Ticker) -> u64 {
     db.stats().tickers.get(ticker)
 }
 
-/// No correctness test sees a filter that is never asked (rocksdb#9736): the counters do.
+/// A correctness test does not notice a filter that is never asked (rocksdb#9736). The counters do.
 #[test]
 fn an_absent_prefix_costs_no_read_and_is_counted() {
     for keys in [FilterKeys::Prefix, FilterKeys::Both] {

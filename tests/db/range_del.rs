@@ -106,8 +106,8 @@ fn a_range_that_ends_before_its_begin_is_refused_and_an_empty_one_does_nothing()
     assert!(db.contains_key("b").unwrap() && !db.contains_key("c").unwrap());
 }
 
-/// Each batch deletes all keys and writes them anew: whoever reads sees those of one batch, while
-/// memtables are flushed and tables compacted.
+/// Each batch deletes all keys and writes them anew. A reader sees the keys of one batch, also
+/// while memtables are flushed and tables are compacted.
 #[test]
 fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,4 +1,5 @@
-//! Point lookups: how many reads they cost, and that looking up together answers as one by one.
+//! Point lookups: how many reads they cost, and that looking up many keys together answers as one
+//! by one.
 
 use std::sync::Arc;
 
@@ -107,6 +108,7 @@ fn looking_up_together_counts_what_one_by_one_counts() {
         let since = &db.stats().tickers - &before;
         [
             Ticker::NumberKeysRead,
+            Ticker::BytesRead,
             Ticker::MemtableMiss,
             Ticker::BloomUseful,
             Ticker::BloomFullPositive,
@@ -131,7 +133,7 @@ fn looking_up_together_counts_what_one_by_one_counts() {
             (once.filter + once.filter, examined)
         );
     }
-    assert!(single.iter().filter(|&&n| n > 0).count() >= 7, "{single:?}");
+    assert!(single.iter().filter(|&&n| n > 0).count() >= 8, "{single:?}");
 }
 
 #[test]
@@ -185,4 +187,70 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     assert!(pinned > 300 && pinned < 8_000, "{pinned}");
     drop(db);
     assert_eq!(cache.pinned_usage(), 0);
+}
+
+/// What a call adds to a ticker.
+fn counted(db: &Db, ticker: Ticker, call: impl FnOnce()) -> u64 {
+    let before = db.stats().tickers.get(ticker);
+    call();
+    db.stats().tickers.get(ticker) - before
+}
+
+#[test]
+fn lookups_count_the_bytes_of_the_values_they_find() {
+    let db = Db::builder("/db").fs(Arc::new(MemFs::new())).open().unwrap();
+    let values = [("one", 1), ("empty", 0), ("ten", 10), ("hundred", 100)];
+    for (key, bytes) in values {
+        db.put(key, vec![b'v'; bytes]).unwrap();
+    }
+    db.put("gone", "a value").unwrap();
+    db.delete("gone").unwrap();
+    db.put("range", "a value").unwrap();
+    db.delete_range("range", "rangf").unwrap();
+    // Once from the memtable, once from a table, once from a deeper one.
+    for _ in 0..3 {
+        for (key, bytes) in values.into_iter().chain([("gone", 0), ("range", 0), ("absent", 0)]) {
+            let counted = |call: &dyn Fn()| counted(&db, Ticker::BytesRead, call);
+            assert_eq!(counted(&|| drop(db.get(key).unwrap())), bytes as u64, "{key}");
+            assert_eq!(counted(&|| _ = db.contains_key(key).unwrap()), bytes as u64, "{key}");
+            assert_eq!(counted(&|| drop(db.multi_get(&[key, key]).unwrap())), 2 * bytes as u64);
+        }
+        db.flush().unwrap();
+        db.compact_range::<&str>(..).unwrap();
+    }
+}
+
+#[test]
+fn cursors_count_seeks_and_steps_at_the_next_seek_and_when_they_are_dropped() {
+    let db = Db::builder("/db").fs(Arc::new(MemFs::new())).open().unwrap();
+    for n in 0..100 {
+        db.put(key(n), "value").unwrap();
+    }
+    let counts = || {
+        let tickers = db.stats().tickers;
+        [Ticker::NumberDbSeek, Ticker::NumberDbNext, Ticker::NumberDbPrev]
+            .map(|ticker| tickers.get(ticker))
+    };
+    let mut cursor = db.cursor();
+    cursor.seek_to_first().unwrap();
+    (0..7).for_each(|_| cursor.next().unwrap());
+    (0..3).for_each(|_| cursor.prev().unwrap());
+    assert_eq!(counts(), [1, 0, 0]);
+    cursor.seek_to_last().unwrap();
+    assert_eq!(counts(), [2, 7, 3]);
+    cursor.seek_for_prev(key(50)).unwrap();
+    cursor.seek_for_prev([0xff]).unwrap();
+    cursor.prev().unwrap();
+    cursor.seek(key(50)).unwrap();
+    cursor.next().unwrap();
+    drop(cursor);
+    assert_eq!(counts(), [5, 8, 4]);
+
+    // An iterator is two cursors. The step that finds the end counts too.
+    assert_eq!(db.iter().count(), 100);
+    assert_eq!(counts(), [6, 108, 4]);
+    let mut both = db.iter();
+    assert!(both.next().is_some() && both.next_back().is_some() && both.next_back().is_some());
+    drop(both);
+    assert_eq!(counts(), [8, 108, 5]);
 }

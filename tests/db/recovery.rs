@@ -1,4 +1,4 @@
-//! Opening: what a crash left, what somebody did to the files, and what many openings make of them.
+//! Opening after a crash, after somebody has changed the files, and many times in a row.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,18 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
-use maypole::{Db, Durability, Error, SstWriter, TableOptions};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Durability, Error};
 
 use super::crash::{check, open_on, write};
-
-/// The files of a directory that end so, in order.
-fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> =
-        entries.filter(|path| path.to_str().unwrap().ends_with(end)).collect();
-    paths.sort();
-    paths
-}
+use super::{copy_files, files};
 
 fn corruption_in(result: maypole::Result<Db>, file: &Path) -> String {
     match result {
@@ -43,7 +36,7 @@ fn killed(writes: u64, synced: u64) -> MemFs {
     image
 }
 
-/// Images of power losses before each change that opening makes, and after the last.
+/// Images of power losses before each change that an opening makes, and after the last one.
 fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
     let mem = base.kill();
     let images = Arc::new(Mutex::new(Vec::new()));
@@ -58,9 +51,9 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
     images
 }
 
-/// Opening used to write a table each time. Now it keeps few writes in a log, and two ways to lose writes
-/// hide there: an old log's torn tail or gap, met by a second recovery, would cut off the *new* log;
-/// and an old log that was never synced would stand in front of a new one that is.
+/// Opening used to write a table each time. Now it keeps few writes in a log. Two ways to lose
+/// writes hide there: a torn tail or a gap of an old log, met by a second recovery, would cut off
+/// the *new* log; and an old log that was never synced would come before a new one that is.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
@@ -86,8 +79,8 @@ fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     assert!(openings > 50 * seeds, "{openings} openings");
 }
 
-/// `put` in a loop, each in an opening of its own, made a table each time: after a thousand the
-/// database could not be opened any more for want of descriptors.
+/// A loop of openings with one `put` each made a table each time. After a thousand the database
+/// could not be opened any more for want of descriptors.
 #[test]
 fn many_openings_for_one_write_each_make_few_tables() {
     let dir = tempfile::tempdir().unwrap();
@@ -125,8 +118,9 @@ fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
     assert_eq!(db.iter().filter(|entry| entry.is_ok()).count(), 24_000);
 }
 
-/// A failed sync of the MANIFEST during an ingestion deleted tables that the MANIFEST listed already: the
-/// database did not open any more. Whatever call fails, it opens, and has all of the file or nothing.
+/// After a failed sync of the MANIFEST an ingestion deleted tables that the MANIFEST listed
+/// already: the database did not open any more. Now it opens whatever call fails, and has all of
+/// the file or nothing.
 #[test]
 fn any_one_call_of_an_ingestion_may_fail() {
     let prepared = || {
@@ -198,8 +192,8 @@ fn twins(dir: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Two tables that changed places, or one that was put back from a copy: `get` answered old values, and
-/// `verify` said that all is well.
+/// After two tables were exchanged, or one was put back from a copy, `get` answered old values and
+/// `verify` found nothing.
 #[test]
 fn a_table_that_is_not_the_one_listed_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -238,10 +232,7 @@ fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() 
         }
         // As a killed process leaves it.
         fs::create_dir(&copy).unwrap();
-        for file in fs::read_dir(&path).unwrap() {
-            let file = file.unwrap();
-            fs::copy(file.path(), copy.join(file.file_name())).unwrap();
-        }
+        copy_files(&path, &copy);
         let wals = files(&copy, ".wal");
         let wal = wals.last().unwrap();
         match cut {
@@ -294,10 +285,7 @@ fn strays_are_left_alone_and_named() {
 fn a_database_of_log_version_1_is_opened_and_goes_on_in_version_2() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/maypole-log-1");
     let dir = tempfile::tempdir().unwrap();
-    for file in fs::read_dir(fixture).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
-    }
+    copy_files(&fixture, dir.path());
     let read_only = Db::open_read_only(dir.path()).unwrap();
     assert_eq!(read_only.iter().count(), 200);
     for _ in 0..2 {

@@ -1,8 +1,15 @@
-//! Repair: a database, one of its files damaged, repaired, opened and compared with what was written.
+//! Repair: a database, one of its files damaged, repaired, opened and compared with what was
+//! written.
 //!
-//! What every case asserts: the repair ends without an error; the database opens and verifies; each key has
-//! its last value, unless the report says that it may not, and then none or one that it once had; nothing
-//! else is there; what the database no longer holds is in `lost`; a second repair finds it sound.
+//! Every case asserts:
+//!
+//! - the repair ends without an error, and the database opens and verifies;
+//! - each key has its last value. If the report says that it may not, the key has none or an older
+//!   one;
+//! - no other key is there, and files that the database no longer holds are in `lost`;
+//! - a second repair finds the database sound.
+//!
+//! One file, since all cases share the damaged database that is made at its head.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
-use maypole::{Builder, Db, Durability, Error, RepairReport, SstWriter, TableOptions, WriteBatch};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Builder, Db, Durability, Error, RepairReport, WriteBatch};
+
+use super::copy_files;
 
 /// Every value that a key has had, oldest first; `None`: it was deleted.
 type History = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
@@ -21,12 +31,12 @@ struct Case {
     history: History,
 }
 
-/// What of a database may be wrong after a repair.
+/// What may be wrong in a database after a repair.
 #[derive(Clone, Copy, PartialEq)]
 enum Allowed {
     /// Nothing: each key has its last value.
     Nothing,
-    /// What the report says.
+    /// Only what the report says.
     Reported,
     /// Nothing, but the report cannot know that.
     NothingUnknown,
@@ -55,8 +65,9 @@ impl Case {
         self.history.entry(key.into()).or_default().push(value.map(String::into_bytes));
     }
 
-    /// A tree of several levels whose tables overlap in keys and in sequence numbers, with tombstones, a
-    /// deleted range and an ingested table; and, `with_log`, writes that are only in logs.
+    /// A tree of several levels whose tables overlap in keys and in sequence numbers, with
+    /// tombstones, a deleted range and an ingested table; and, `with_log`, writes that are only in
+    /// logs.
     fn new(with_log: bool) -> Case {
         let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
         let db = options(&case.path()).open().unwrap();
@@ -88,7 +99,7 @@ impl Case {
             }
         }
         db.wait_for_compaction().unwrap();
-        // Something in level 0, too.
+        // Something in level 0 too.
         for number in 0..300 {
             case.put(&db, number * 10, Some(format!("late {number}")));
         }
@@ -124,7 +135,7 @@ impl Case {
         fs::write(path, bytes).unwrap();
     }
 
-    /// Repairs it, and checks what comes of it.
+    /// Repairs it and checks the result.
     fn repaired(&self, allowed: Allowed) -> RepairReport {
         self.repaired_with(options(&self.path()), allowed)
     }
@@ -230,8 +241,9 @@ fn without_current_the_newest_manifest_is_taken() {
     }
 }
 
-/// A table of a deeper level may hold a newer write than one of a shallower level, of another key. A
-/// repair that put all tables into level 0 by their largest sequence numbers would answer old values.
+/// A table of a deeper level may hold a newer write than one of a shallower level, of another key.
+/// A repair that put all tables into level 0 by their largest sequence numbers would answer old
+/// values.
 #[test]
 fn a_newer_value_in_a_table_of_older_writes_is_found() {
     let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
@@ -276,7 +288,7 @@ fn without_a_manifest_every_key_has_its_newest_value() {
         assert!(options(&case.path()).open().is_err());
         let report = case.repaired(Allowed::NothingUnknown);
         assert!(report.deleted_keys_may_return);
-        // All that is uncertain is the place of the ingested table, if it was not compacted away.
+        // Only the order of the ingested table is uncertain, if it was not compacted away.
         assert!(report.losses.iter().all(|loss| loss.what.contains("ingested")), "{report}");
         let garbage = Case::new(with_log);
         for path in garbage.files("MANIFEST") {
@@ -286,8 +298,8 @@ fn without_a_manifest_every_key_has_its_newest_value() {
     }
 }
 
-/// A MANIFEST with one damaged byte, or cut off. A cut one is read as if it had a torn end: it lists
-/// tables that have gone, and lacks those that are there.
+/// A MANIFEST with one damaged byte, or cut off. A cut one is read as if it had a torn end: it
+/// lists tables that have gone, and lacks those that are there.
 #[test]
 fn the_parts_of_a_manifest_that_can_be_read_count() {
     for cuts in [false, true] {
@@ -315,8 +327,8 @@ fn the_parts_of_a_manifest_that_can_be_read_count() {
     }
 }
 
-/// What a readable part of the MANIFEST removed stays removed: here a table with keys that were deleted
-/// since, which a crash has left over.
+/// A table stays removed if a readable part of the MANIFEST says so. Here a crash has left over
+/// such a table, with keys that were deleted since.
 #[test]
 fn a_table_that_has_left_the_tree_stays_out() {
     // Damage behind the edit that removed it, before it, and no MANIFEST at all.
@@ -384,13 +396,13 @@ fn a_damaged_block_costs_the_keys_between_its_neighbours() {
     }
 }
 
-/// One bit in every part of a table: whatever it is in, the data blocks come back.
+/// Flips one bit in every part of a table. The data blocks come back in each case.
 #[test]
 fn damage_behind_the_data_costs_no_key() {
     let case = Case::new(false);
     let table = case.files(".sst").pop().unwrap();
     let bytes = fs::read(&table).unwrap();
-    let reader = maypole::SstReader::open(&table).unwrap();
+    let reader = maypole::table::SstReader::open(&table).unwrap();
     let data_end = reader.properties().number("rocksdb.data.size").unwrap() as usize;
     let metaindex = reader.metaindex().to_vec();
     let range_deletions = reader.range_deletions().len();
@@ -425,12 +437,7 @@ fn case_path(table: &Path) -> PathBuf {
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_file() {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
+    copy_files(from, to);
 }
 
 #[test]
@@ -532,7 +539,7 @@ fn files_of_others_stay_where_they_are() {
     assert!(case.path().join("lost/000999.sst").exists());
 }
 
-/// Power loss and a killed process before every change that a repair makes: what is left can be repaired
+/// Power loss and a kill before every change that a repair makes: the database can be repaired
 /// again, with the same result.
 #[test]
 fn a_repair_that_is_cut_short_can_be_started_again() {
@@ -594,7 +601,7 @@ fn a_repair_that_is_cut_short_can_be_started_again() {
             assert!(contents(image) == expected, "{damage}, change {nth}:\n{report}");
         }
 
-        // A call that fails leaves what can be repaired, too.
+        // After a failed call the database can be repaired too.
         for nth in (0..watched.calls(Target::Changes)).step_by(7) {
             let image = damaged.kill();
             let failing = FaultFs::new(Arc::new(image.clone()));

@@ -1,5 +1,5 @@
-//! Hours of work in minutes: writers, readers and a tree so small that it compacts all the time. Every
-//! key is right at any moment, memory and descriptors stay flat, the disk stays bounded.
+//! Hours of work in minutes: writers, readers and a tree so small that it compacts all the time.
+//! Every key is right at any moment. Memory, descriptors and disk space stay bounded.
 //!
 //! ```sh
 //! cargo test --release --test db soak -- --ignored --nocapture       # ten minutes
@@ -7,10 +7,10 @@
 //! MAYPOLE_SOAK_READERS=8 MAYPOLE_SOAK_WRITERS=2 cargo test --release …
 //! ```
 //!
-//! How a reader knows what is right: a key's versions count up from 0 (never written), every
-//! eighth is a deletion, alone or with its neighbours, and a value names key and version. Before a
-//! write its writer says which version has *begun*, after it which is *acknowledged*. What is read
-//! lies between the version acknowledged before the read and the one begun after it.
+//! How a reader knows what is right: a key's versions count up from 0 (never written), every eighth
+//! is a deletion, alone or with its neighbours, and a value names key and version. A writer
+//! publishes which version it has *started* before a write, and which is *acknowledged* after it. A
+//! read must find a version between the one acknowledged before it and the one started after it.
 
 use std::fs;
 use std::ops::Range;
@@ -25,10 +25,10 @@ use rand::{RngExt, SeedableRng};
 
 use super::env;
 
-/// Of so many versions the last is a deletion.
+/// Every so many versions one is a deletion.
 const DELETED: u64 = 8;
 const MOST_VALUE_BYTES: u64 = 400;
-/// Keys a reader looks at in one view.
+/// How many keys a reader looks at in one view.
 const STRETCH: u64 = 60;
 
 fn key(n: u64) -> Vec<u8> {
@@ -76,7 +76,7 @@ impl Soak {
             .unwrap()
     }
 
-    /// Writes keys of its own part, and knows alone which version comes next.
+    /// Writes the keys of one part. Only this writer knows which version comes next.
     fn write(&self, writer: u64) {
         let mut rng = StdRng::seed_from_u64(writer);
         let part = self.keys.len() as u64 / self.writers;
@@ -166,7 +166,7 @@ impl Soak {
         keys.iter().map(|versions| versions.acknowledged.load(SeqCst)).collect()
     }
 
-    /// What was `found`, given the versions that were acknowledged before.
+    /// Checks what was `found` against the versions that were acknowledged before.
     fn check(&self, numbers: &Range<u64>, least: &[u64], found: &Vec<Option<Slice>>) {
         assert_eq!(found.len(), least.len());
         for ((n, &least), found) in numbers.clone().zip(least).zip(found) {
@@ -188,7 +188,7 @@ impl Soak {
         }
     }
 
-    /// Everything, when nobody writes.
+    /// Checks every key while nobody writes.
     fn check_all(&self, db: &Db) {
         let mut at = 0;
         for item in db.iter() {

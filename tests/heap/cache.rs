@@ -1,4 +1,4 @@
-//! What the cache is allowed is what the heap holds.
+//! The heap holds what the cache is allowed, and little more.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
@@ -71,8 +71,9 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
 #[test]
 fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
     let _turn = alone();
-    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. (With tables of 1 MiB one
-    // filter is 50 KB: what a load displaces is on its way out for a moment, beside what it brought in.)
+    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. (With tables of 1 MiB
+    // one filter is 50 KB: what a load displaces is on its way out for a moment, beside what it
+    // brought in.)
     assert_bounded(300_000, 100, &[1 << 20, 8 << 20]);
     // A cache that keeps its blocks in large pages, and blocks of other sizes: one entry or two.
     assert_bounded(60_000, 2_500, &[64 << 20]);

@@ -1,5 +1,6 @@
-//! Tables made by hand to take much memory or work. Each is opened, verified, scanned and asked; what
-//! that allocates and reads is bounded by the size of the file: `src/table/format/limits.rs` says by what.
+//! Tables made by hand to take much memory or work. Each is opened, verified, scanned and asked.
+//! The size of the file bounds what that allocates and reads: `src/table/format/limits.rs` has the
+//! limits. One file, since all tables are forged by the builder at its head.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,12 +8,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use maypole::fs::{FileLock, Fs, MemFs, RandomAccessFile, WritableFile};
-use maypole::{Error, Result, SstReader};
+use maypole::table::SstReader;
+use maypole::{Error, Result};
 
 use super::{LIVE_BYTES, PEAK_BYTES, alone};
 
 /// Of memory, for each byte of the file: separators of 16 times its size, and what growing them by
-/// doubling takes beside. Range deletions need as much: each stands at up to 2 log n nodes of their tree.
+/// doubling takes beside. Range deletions need as much: each stands at up to 2 log n nodes of their
+/// tree.
 const MEMORY_FACTOR: u64 = 48;
 /// Of memory, whatever the file: a megabyte of each kind of metadata, grown by doubling, and the
 /// blocks that a reader keeps and reads ahead.

@@ -1,5 +1,5 @@
-//! What may be taken is what the heap holds: of a cache, of a whole database, of hostile tables. A
-//! binary of its own, since it replaces the allocator, and its tests take turns.
+//! The heap stays within its bounds: of a cache, of a whole database, of hostile tables. A program
+//! of its own, since it replaces the allocator. Its tests take turns.
 
 mod budget;
 mod cache;
@@ -42,8 +42,8 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Bytes of memory in mappings that were asked to be large pages (flag `hg` in
-/// <https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html>): larger caches keep blocks there, and
-/// larger memtables their entries.
+/// <https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html>): larger caches keep blocks there,
+/// and larger memtables their entries.
 fn large_page_bytes() -> usize {
     let Ok(maps) = std::fs::read_to_string("/proc/self/smaps") else { return 0 };
     let (mut total, mut resident_kb) = (0, 0);

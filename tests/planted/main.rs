@@ -1,5 +1,5 @@
-//! Planted bugs: mistakes that stores have made, or that this one could make, each put into a copy of
-//! the source alone. The test that must notice it is run by name, and must fail.
+//! Planted bugs: mistakes that stores have made, or that this one could make, each put into a copy
+//! of the source alone. The test that must notice it is run by name, and must fail.
 //!
 //! ```sh
 //! cargo test --test planted                                     # the list still fits the source
@@ -7,12 +7,13 @@
 //! MAYPOLE_PLANTED=sync cargo test --test planted -- --ignored --nocapture     # whose name has "sync"
 //! ```
 //!
-//! A bug is a piece of text that stands once in one file, and what takes its place. So the list stops
-//! fitting loudly when the source moves on: adapt the text to the new source, and keep the mistake.
+//! A bug is a piece of text that stands once in one file, and what takes its place. So the list
+//! stops fitting loudly when the source moves on: adapt the text to the new source, and keep the
+//! mistake.
 //!
-//! The copy has a target directory of its own: in one that it shared, cargo would take its programs for
-//! those of the source. So each bug costs one incremental build of the library and of one test program.
-//! The copy's command line is empty: no bug is in it.
+//! The copy has a target directory of its own: in one that it shared, cargo would take its programs
+//! for those of the source. So each bug costs one incremental build of the library and of one test
+//! program. The copy's command line is empty: no bug is in it.
 
 mod bugs;
 
@@ -59,8 +60,8 @@ fn plant(bug: &Bug, source: &str) -> Result<String, String> {
     }
 }
 
-/// Whether the test that must notice the bug is there: the function in the file of its module, in the
-/// program that is to be run.
+/// Whether the test that must notice the bug is there: the function in the file of its module, in
+/// the program that is to be run.
 fn has_test(bug: &Bug) -> bool {
     let mut path: Vec<&str> = bug.test.split("::").collect();
     let declaration = format!("fn {}(", path.pop().unwrap());

@@ -128,8 +128,8 @@ pub fn disk_point() -> PathBuf {
     Path::new(ROOT).join("disk")
 }
 
-/// A place in memory for tables to ingest. On the disk, syncing them could make durable what the
-/// database forgot to.
+/// A directory in memory for tables to ingest. On the disk, syncing them could make durable what
+/// the database forgot to.
 pub fn incoming() -> PathBuf {
     Path::new(ROOT).join("incoming")
 }

@@ -27,8 +27,8 @@
 //! MAYPOLE_POWER_LOSS_IMAGES=1000 MAYPOLE_POWER_LOSS_SEED=7 cargo test --release … # an hour
 //! ```
 //!
-//! All of it happens in namespaces of its own and on image files without a name: whatever ends
-//! the test, also SIGKILL, the kernel unmounts, detaches the loop devices and frees the space.
+//! All of it happens in namespaces of its own and on image files without a name: whatever ends the
+//! test, also SIGKILL, the kernel unmounts, detaches the loop devices and frees the space.
 
 mod check;
 mod disks;

@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use maypole::{Db, Durability, FilterPolicy, SstWriter, TableOptions, Ticker};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Durability, FilterPolicy, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Signal, getpid, kill_process};

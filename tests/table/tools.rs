@@ -1,17 +1,15 @@
-//! RocksDB's own tools read, ingest and look up in the external tables that `SstWriter` makes, and
-//! do use their filters.
+//! RocksDB's own tools read and ingest the tables that `SstWriter` makes, look up keys in them, and
+//! use their filters. One file, since all tests run the same tools.
 //!
-//! `ldb get` asks filters only when told of a policy (`--bloom_bits`), and any unknown filter reads
-//! as "maybe", so a passing `get` shows nothing. A filter that is wrong on purpose does: with it the
-//! gets must miss while scans succeed.
+//! `ldb get` asks filters only if it is given a policy (`--bloom_bits`), and it reads an unknown
+//! filter as "maybe". So a `get` that succeeds proves nothing. A filter that is wrong on purpose
+//! does: with it gets must miss while scans succeed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use maypole::{
-    Compression, Db, FilterKeys, PrefixExtractor, RangeDeletion, SstReader, SstWriter,
-    TableOptions, WriteBatch,
-};
+use maypole::table::{RangeDeletion, SstReader, SstWriter, TableOptions};
+use maypole::{Compression, Db, FilterKeys, PrefixExtractor, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -95,9 +93,11 @@ fn external_tables_of_every_compression_are_dumped_and_ingested() {
 
 /// Where the filter block lies, and the bytes of the file.
 fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
-    let info = SstReader::open(path).unwrap().filter().unwrap().unwrap();
-    let start = info.handle.offset as usize;
-    (start..start + info.handle.bytes as usize, std::fs::read(path).unwrap())
+    let reader = SstReader::open(path).unwrap();
+    let is_filter = |name: &str| name.starts_with("fullfilter.");
+    let (_, handle) = reader.metaindex().iter().find(|(name, _)| is_filter(name)).unwrap();
+    let start = handle.offset as usize;
+    (start..start + handle.bytes as usize, std::fs::read(path).unwrap())
 }
 
 /// Stores `bytes` with the filter block's checksum made right.
@@ -182,9 +182,9 @@ fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathB
     (directory, path)
 }
 
-/// Where a filter holds prefixes, RocksDB's and ours, legacy ones included, ranges of absent ones are denied and none
-/// that is there is; and with whole keys beside them the blocks are equal byte for byte. (Of
-/// prefixes only, db_bench 7.8 adds two hashes that belong to no key.)
+/// Where a filter holds prefixes, RocksDB's and ours, legacy ones included, ranges of absent ones
+/// are denied and none that is there is; and with whole keys beside them the blocks are equal byte
+/// for byte. (Of prefixes only, db_bench 7.8 adds two hashes that belong to no key.)
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn prefix_filters_of_db_bench_are_used_and_equal_ours() {
@@ -288,8 +288,8 @@ fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
     }
 }
 
-/// The ranges a table deletes, `begin: end` in hexadecimal, as `sst_dump --command=raw` prints them.
-/// It writes to a file beside the table.
+/// The ranges a table deletes, `begin: end` in hexadecimal, as `sst_dump --command=raw` prints
+/// them. It writes to a file beside the table.
 fn raw_ranges(path: &Path) -> Vec<String> {
     let (_, errors) = run("sst_dump", &[&format!("--file={}", path.display()), "--command=raw"]);
     assert_eq!(errors, "");

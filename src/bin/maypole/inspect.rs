@@ -1,10 +1,12 @@
-//! `inspect`: one table file, whoever wrote it.
+//! `inspect`: one file: any table, whoever wrote it; with `--annotate` also a log or a MANIFEST.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use maypole::{BlockHandle, SstReader};
+use maypole::AnnotatedFile;
+use maypole::filter::FilterReader;
+use maypole::table::{BlockHandle, SstReader};
 
 use crate::failure::{Failure, Result};
 use crate::progress;
@@ -15,6 +17,9 @@ use crate::text::{count, escape, percent, size};
 /// Any table that RocksDB (format_version 2 to 7) or Maypole wrote. The whole file is read, every
 /// checksum and the order of the keys are checked, and every key is asked of the filter. The first
 /// damage found, and a filter that misses a key, are failures: exit code 1.
+///
+/// With --annotate every byte of the file is printed beside its meaning: of tables, and of the WALs and
+/// MANIFESTs of Maypole. Damage is shown and is no failure: the dump says where bytes are not understood.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
@@ -24,10 +29,17 @@ pub struct Inspect {
     /// 'KEY HEX' seq:N, type:T => VALUE HEX. Range deletions are no entries
     #[arg(long, verbatim_doc_comment)]
     entries: bool,
+    /// Print offset, bytes and meaning of every field instead. Long fields are cut
+    #[arg(long, conflicts_with = "entries")]
+    annotate: bool,
 }
 
 impl Inspect {
     pub fn run(self, out: &mut dyn Write) -> Result {
+        if self.annotate {
+            write!(out, "{}", AnnotatedFile::open(&self.file)?)?;
+            return Ok(());
+        }
         let table = SstReader::open(&self.file)?;
         if self.entries {
             let mut entries = table.entries();
@@ -76,9 +88,9 @@ fn footer(table: &SstReader, out: &mut dyn Write) -> Result {
     if footer.checksum_context_base != 0 {
         line(out, "checksum context", format_args!("{:#010x}", footer.checksum_context_base))?;
     }
-    line(out, "metaindex", place(footer.metaindex))?;
+    line(out, "metaindex", extent(footer.metaindex))?;
     if let Some(index) = footer.index {
-        line(out, "index", place(index))?;
+        line(out, "index", extent(index))?;
     }
     Ok(())
 }
@@ -86,7 +98,7 @@ fn footer(table: &SstReader, out: &mut dyn Write) -> Result {
 fn metaindex(table: &SstReader, out: &mut dyn Write) -> Result {
     writeln!(out, "\nMetaindex")?;
     for (name, handle) in table.metaindex() {
-        line(out, name, place(*handle))?;
+        line(out, name, extent(*handle))?;
     }
     Ok(())
 }
@@ -126,28 +138,34 @@ fn filter(table: &SstReader, out: &mut dyn Write) -> Result {
     let Some(filter) = table.filter()? else {
         return line(out, "family", "none");
     };
-    match (filter.family, filter.untrusted) {
+    let parts = table.filters()?;
+    match (filter.family, parts.iter().find_map(FilterReader::untrusted)) {
         (Some(family), None) => line(out, "family", family)?,
         (_, reason) => {
             let reason = reason.unwrap_or("unknown");
             line(out, "family", format_args!("cannot be used, answers maybe: {reason}"))?;
         }
     }
-    if filter.partitions != 1 {
-        line(out, "partitions", filter.partitions)?;
+    if parts.len() != 1 {
+        line(out, "partitions", parts.len())?;
     }
     line(out, "bytes", format_args!("{} ({})", filter.bytes, size(filter.bytes)))?;
     line(out, "keys", filter.keys)?;
     if filter.keys > 0 {
         line(out, "bits/key", format_args!("{:.3}", filter.bits_per_key()))?;
     }
-    if let Some(probes) = filter.probes {
+    if let Some(probes) = parts.first().and_then(FilterReader::probes) {
         line(out, "probes", probes)?;
     }
-    if let Some(fill) = filter.fill {
-        line(out, "fill", format_args!("{} of the bits are set", percent(fill)))?;
+    let bits_set = |part: &FilterReader| Some(part.fill()? * part.bytes().len() as f64);
+    if let Some(bytes_set) = parts.iter().map(bits_set).sum::<Option<f64>>() {
+        let fill = percent(bytes_set / filter.bytes.max(1) as f64);
+        line(out, "fill", format_args!("{fill} of the bits are set"))?;
     }
-    line(out, "predicted rate", percent(filter.predicted_fpr))
+    match filter.predicted_fpr {
+        Some(rate) => line(out, "predicted rate", percent(rate)),
+        None => Ok(()),
+    }
 }
 
 fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Result {
@@ -155,6 +173,6 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     Ok(())
 }
 
-fn place(handle: BlockHandle) -> String {
+fn extent(handle: BlockHandle) -> String {
     format!("offset {}, {} bytes", handle.offset, handle.bytes)
 }

@@ -1,36 +1,39 @@
-//! A change of the tree: durable first, then visible, then what it replaced may go.
+//! A change of the tree: first durable, then visible, then obsolete files are deleted.
 //!
-//! Every change takes the same way. New tables are synced, then their names, then the MANIFEST says so
-//! and is synced, then readers see it, then what is no longer needed is deleted. A crash between two
-//! of these steps leaves files that nobody lists, which the next opening deletes.
+//! ```text
+//!   tables synced ─► their names synced ─► MANIFEST synced ─► readers see it ─► obsolete files go
+//! ```
 //!
-//! An error of [`Inner::install`] that is out of space says that the change is not recorded: what it adds
-//! may be deleted, and it may be tried again. After any other the MANIFEST may list what the change adds,
-//! so **nothing of it may be deleted**, and the database must become read-only.
+//! Every change takes this way. A crash between two steps leaves files that no MANIFEST lists; the
+//! next opening deletes them.
+//!
+//! **When [`Inner::install`] fails** for want of space, the change is not recorded: its tables may
+//! be deleted, and it may be tried again. After any other error the MANIFEST may list its tables.
+//! So **none of them may be deleted**, and the database must become read-only.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::db::write::lock;
-use crate::db::{Inner, Progress, State};
+use crate::db::{Inner, Progress, TreeState};
 use crate::error::{Error, Result};
-use crate::sync::drain;
+use crate::sync::{drain, lock};
 use crate::version::{TableFile, TableStore, Version, VersionEdit};
 
-/// How long a replaced view waits for lookups under way. One that takes longer keeps the view until
-/// the next is replaced.
+/// How long a replaced read state waits for running lookups. After that it stays in memory until
+/// the next one is replaced.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {
     /// Makes a change of the tree durable, then visible. `opened` holds the tables that `edit`
-    /// adds; `also` changes the rest of the state in the same step. For errors see the module.
+    /// adds. `also` changes the rest of the state in the same step. For errors see the head of this
+    /// file.
     pub(crate) fn install(
         &self,
         edit: VersionEdit,
         opened: Vec<Arc<TableFile>>,
-        also: impl FnOnce(&mut State),
+        also: impl FnOnce(&mut TreeState),
     ) -> Result<()> {
         if !opened.is_empty() {
             self.store.fs.sync_dir(&self.store.dir)?;
@@ -53,19 +56,35 @@ impl Inner {
             file.mark_obsolete(level);
         }
         drop((manifest, old));
-        // The replaced view goes, and with it a flushed memtable and tables that it alone listed.
+        // Frees the replaced read state, and with it a flushed memtable and obsolete tables.
         drain(READERS_PATIENCE);
         Ok(())
     }
 
-    /// Enters WALs into the MANIFEST, each with its number and how many bytes of it are durable: from now
-    /// on one that is missing, or shorter, is noticed.
+    /// As [`Inner::install`], for tables that were written for this change. They are deleted where
+    /// the change is certainly not recorded.
+    pub(super) fn install_outputs(
+        &self,
+        level: usize,
+        edit: VersionEdit,
+        outputs: Vec<Arc<TableFile>>,
+        also: impl FnOnce(&mut TreeState),
+    ) -> Result<()> {
+        self.install(edit, outputs.clone(), also).inspect_err(|error| {
+            if self.may_retry(error) {
+                outputs.iter().for_each(|file| file.mark_obsolete(level));
+            }
+        })
+    }
+
+    /// Enters WALs into the MANIFEST, each as its number and its durable bytes. From now on a WAL
+    /// that is missing or shorter is noticed.
     pub(crate) fn enter_durable_wals(&self, wals: Vec<(u64, u64)>) -> Result<()> {
         let manifest = lock(&self.manifest);
         let version = Arc::clone(&self.lock_state().version);
         let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
         match self.record(manifest, edit, &version) {
-            // The writes are durable with or without. The next MANIFEST will tell.
+            // The writes are durable all the same. The next MANIFEST will list the WALs.
             Err(error) if error.is_out_of_space() => {
                 lock(&self.progress).durable_wals.extend(wals);
                 Ok(())
@@ -74,7 +93,8 @@ impl Inner {
         }
     }
 
-    /// Makes `edit` durable, after which the tree is `version`; answers the MANIFEST, still locked.
+    /// Appends `edit`, which makes the tree `version`, and syncs. Answers the MANIFEST, still
+    /// locked.
     fn record<'a>(
         &self,
         mut manifest: ManifestGuard<'a>,
@@ -107,7 +127,7 @@ impl Progress {
     }
 }
 
-/// The edit that makes `version` from an empty tree.
+/// The edit that makes `version` out of an empty tree: the first record of a MANIFEST.
 pub(crate) fn whole_tree(
     store: &TableStore,
     version: &Version,

@@ -1,19 +1,19 @@
-//! The jobs of one database: how they start, how they wait for room on the device, how they end.
+//! The jobs of one database: how they start, how they wait for space on the device, how they end.
 //!
 //! ```text
 //!   state changes ─► schedule ─► a job on a thread of the pool ─► succeeded    ─► schedule
-//!                                                              ─► no room      ─► wait, try again
+//!                                                              ─► no space     ─► wait, try again
 //!                                                              ─► failed       ─► latched
 //!                                                              ─► panicked     ─► latched
 //! ```
 //!
-//! A job that finds no room leaves everything as it was, and nothing is latched: readers go on, and
-//! writers too until they would have to wait for it. While it waits, nothing of its kind starts.
-//! Who asks for its outcome ([`Inner::wait_until`]) makes it try again at once, and is told the error
-//! of an attempt that began after he asked.
+//! **No space.** The job leaves everything as it was, and nothing is latched. Readers go on.
+//! Writers go on until they would have to wait for the job: then they get its error. While the job
+//! waits, no other of its kind starts. A caller of [`Inner::wait_until`] makes it try again at
+//! once, and gets the error if that attempt fails too.
 //!
-//! Closing waits until no job is left. A job may itself drop the last `Db` (a file system may hold
-//! one): then the last job to end closes the database.
+//! **Closing** waits until no job is left. A job may itself drop the last `Db` (a file system may
+//! hold one): then the last job to end closes the database.
 //!
 //! What is absent: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
 
@@ -25,62 +25,62 @@ use std::time::{Duration, Instant};
 
 use super::pool::Pool;
 use crate::db::stats::DamagedTable;
-use crate::db::write::write_stall::BrakeCause;
-use crate::db::{Inner, State};
+use crate::db::write::write_stall::WriteStallCause;
+use crate::db::{Inner, TreeState};
 use crate::error::{Error, Result};
 
-/// How long a job without room waits before its next attempt: twice as long each time.
+/// How long a job without space waits before its next attempt. Each wait is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What works for a database, and what hinders it.
+/// What the jobs of a database are doing.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// Jobs that were started and have not ended, and manual compactions.
+    /// Started jobs that have not ended, and manual compactions.
     jobs: usize,
-    /// A job has closed the database: the last one to end finishes that.
+    /// A job has closed the database. The last job to end finishes that.
     closed_by_job: bool,
     pub flushes: Attempts,
     pub compactions: Attempts,
-    /// A job waits to try a compaction again, or tries it.
+    /// A job waits to try a compaction again, or is trying it.
     pub retrying_compaction: bool,
-    /// Files of the tree that are set aside; `state.held` holds them, too.
+    /// Files that are set aside. `state.held` has them too.
     pub damaged: Vec<DamagedTable>,
 }
 
 /// The attempts at one kind of work.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    /// How many have begun.
-    begun: u64,
-    /// The newest one that could not be made or found no room, and why; `None` when one has
-    /// succeeded since.
+    /// How many were started.
+    started: u64,
+    /// The newest attempt that found no space or no thread, and its error. `None` once a later one
+    /// has succeeded.
     failed: Option<(u64, Error)>,
-    /// How long the last wait was.
+    /// The last wait.
     waited: Duration,
-    /// Somebody waits for the outcome.
-    hurried: bool,
+    /// Somebody waits for the outcome: the next attempt starts at once.
+    retry_now: bool,
 }
 
 impl Work {
-    /// What found no room may find some now.
-    pub fn hurry(&mut self) {
-        self.flushes.hurried = true;
-        self.compactions.hurried = true;
+    /// There may be space now.
+    pub fn retry_now(&mut self) {
+        self.flushes.retry_now = true;
+        self.compactions.retry_now = true;
     }
 }
 
 impl Attempts {
-    /// The number of the attempt that begins.
-    pub fn begin(&mut self) -> u64 {
-        self.hurried = false;
-        self.begun += 1;
-        self.begun
+    /// Starts an attempt; answers its number.
+    pub fn start(&mut self) -> u64 {
+        self.retry_now = false;
+        self.started += 1;
+        self.started
     }
 
-    /// There is room again, or nothing that needs it.
+    /// There is space again, or nothing needs it.
     pub fn succeeded(&mut self) {
-        *self = Attempts { begun: self.begun, ..Attempts::default() };
+        *self = Attempts { started: self.started, ..Attempts::default() };
     }
 
     pub fn failed(&mut self, attempt: u64, error: Error) {
@@ -89,14 +89,14 @@ impl Attempts {
         }
     }
 
-    /// An attempt that could not even begin.
+    /// The attempt could not even start.
     pub fn refused(&mut self, error: Error) {
-        let attempt = self.begin();
+        let attempt = self.start();
         self.failed(attempt, error);
     }
 
-    /// Why the work cannot go on, while that is so.
-    pub fn hindrance(&self) -> Option<&Error> {
+    /// The error of the last attempt, if it failed.
+    pub fn last_error(&self) -> Option<&Error> {
         self.failed.as_ref().map(|(_, error)| error)
     }
 
@@ -110,7 +110,7 @@ impl Attempts {
     }
 }
 
-/// Which work an asker waits for.
+/// Which work a caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Flushes,
@@ -125,7 +125,7 @@ thread_local! {
 /// Counts as one of the database's jobs while it lives.
 pub(crate) struct Working {
     inner: Arc<Inner>,
-    /// Goes after `inner`: closing waits for that.
+    /// Dropped after `inner`: closing waits for that.
     _holds: Arc<()>,
 }
 
@@ -154,10 +154,10 @@ impl Drop for Working {
 }
 
 impl Inner {
-    /// Starts `work` on a thread of `pool`. One that panics latches the database.
+    /// Starts `work` on a thread of `pool`. A panic in it latches the database.
     pub(crate) fn start_job(
         &self,
-        state: &mut State,
+        state: &mut TreeState,
         pool: &'static Pool,
         work: impl FnOnce(&Inner) + Send + 'static,
     ) -> Result<()> {
@@ -177,7 +177,7 @@ impl Inner {
         })
     }
 
-    /// Counts the calling thread as a job, until the answer is dropped.
+    /// Counts the calling thread as a job until the answer is dropped.
     pub(crate) fn work_in_this_thread(&self) -> Result<Working> {
         let inner = self.this.get().and_then(Weak::upgrade).ok_or(Error::Closed)?;
         let mut state = self.lock_state();
@@ -198,15 +198,15 @@ impl Inner {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        // A job lets go of the database a moment after it has ended. Files that stayed open in its
-        // hands would be a surprise to who closed the last of them.
+        // A job drops its reference to the database shortly after it has ended. Without this wait
+        // files would still be open when `close` returns.
         while Arc::strong_count(&self.holds) > 1 {
             std::thread::sleep(Duration::from_micros(50));
         }
         self.finish_closing()
     }
 
-    /// Whether what failed with this error left everything as it was, so that it can be tried again.
+    /// Whether a job that failed with this error may try again: it has changed nothing.
     pub(crate) fn may_retry(&self, error: &Error) -> bool {
         error.is_out_of_space() && self.latched.get().is_none()
     }
@@ -216,43 +216,50 @@ impl Inner {
         if self.may_retry(&error) { error } else { self.latch(error) }
     }
 
-    /// Waits until it is time for the next attempt.
-    pub(crate) fn wait_for_room(&self, attempts: fn(&mut Work) -> &mut Attempts) {
+    /// Waits until the next attempt is due.
+    pub(crate) fn wait_for_space(&self, attempts: fn(&mut Work) -> &mut Attempts) {
         let mut state = self.lock_state();
         let end = Instant::now() + attempts(&mut state.work).next_wait();
-        while !self.is_stopping() && !attempts(&mut state.work).hurried {
+        while !self.is_stopping() && !attempts(&mut state.work).retry_now {
             let Some(left) = end.checked_duration_since(Instant::now()) else { return };
             let waited = self.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// What a writer that would have to wait for `cause` is told instead, since nobody knows when
-    /// that will end.
-    pub(crate) fn hindrance(&self, state: &mut State, cause: BrakeCause) -> Option<Error> {
+    /// The error for a writer that would have to wait for `cause`, where that work itself waits for
+    /// space: nobody knows how long.
+    pub(crate) fn error_instead_of_waiting(
+        &self,
+        state: &mut TreeState,
+        cause: WriteStallCause,
+    ) -> Option<Error> {
         let attempts = match cause {
-            BrakeCause::Memtables => &state.work.flushes,
-            BrakeCause::Level0 | BrakeCause::Debt => &state.work.compactions,
+            WriteStallCause::Memtables => &state.work.flushes,
+            WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
         };
-        let error = attempts.hindrance()?.clone();
-        // What failed for want of a thread waits nowhere.
+        let error = attempts.last_error()?.clone();
+        // An attempt without a thread has no job that would try again.
         self.schedule(state);
         Some(error)
     }
 
-    /// Waits until `done` holds of the state, the database is closed or latched, or what is awaited
-    /// fails for want of room.
+    /// Waits until `done` holds of the state.
+    ///
+    /// # Errors
+    ///
+    /// The database is closed or latched, or the awaited work finds no space.
     pub(crate) fn wait_until(
         &self,
         awaited: Awaited,
-        done: impl Fn(&State) -> bool,
-    ) -> Result<MutexGuard<'_, State>> {
+        done: impl Fn(&TreeState) -> bool,
+    ) -> Result<MutexGuard<'_, TreeState>> {
         let mut state = self.lock_state();
-        let flushes = state.work.flushes.begun;
-        let compactions = state.work.compactions.begun;
+        let flushes = state.work.flushes.started;
+        let compactions = state.work.compactions.started;
         if !done(&state) {
-            state.work.flushes.hurried = true;
-            state.work.compactions.hurried |= awaited == Awaited::FlushesAndCompactions;
+            state.work.flushes.retry_now = true;
+            state.work.compactions.retry_now |= awaited == Awaited::FlushesAndCompactions;
             self.changed.notify_all();
             self.schedule(&mut state);
         }

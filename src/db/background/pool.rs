@@ -1,14 +1,14 @@
-//! Threads that work for all open databases of the process: as many as there are jobs, none when
+//! Threads for the jobs of all open databases of the process: as many as there are jobs, none where
 //! there are none.
 //!
 //! ```text
-//!   run(job) ─► an idle thread takes it ─► the thread waits for the next ─► nothing came: it leaves
+//!   run(job) ─► an idle thread takes it ─► it waits for the next ─► none came: it leaves
 //!           └─► none is idle: a new thread
 //! ```
 //!
-//! A job never waits for another one to end. So a database whose device stalls holds up nobody
-//! else's. How many jobs a database has at a time is its own affair. Flushes have a pool to
-//! themselves: also where the system refuses a further thread, they do not queue behind compactions.
+//! A job never waits for another one to end: a database whose device stalls holds up no other one.
+//! Each database limits its jobs itself. Flushes have a pool of their own, so that they do not
+//! queue behind compactions even where the system refuses another thread.
 //!
 //! What is absent: a bound on threads, priorities, results.
 
@@ -18,10 +18,10 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::db::write::lock;
+use crate::sync::lock;
 
-/// How long a thread waits for its next job. Longer than the time between two flushes of a database
-/// that is written to steadily.
+/// How long a thread waits for its next job: longer than the time between two flushes of a database
+/// under steady writes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(crate) static FLUSHES: Pool = Pool::new("maypole-flush", PATIENCE);
@@ -32,21 +32,21 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Pool {
     thread_name: &'static str,
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Signalled for each job that an idle thread is to take.
     work: Condvar,
 }
 
-struct State {
+struct PoolState {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// Of them, those that wait for a job.
+    /// Threads that wait for a job.
     idle: usize,
 }
 
 impl Pool {
     const fn new(thread_name: &'static str, patience: Duration) -> Pool {
-        let state = State { jobs: VecDeque::new(), threads: 0, idle: 0 };
+        let state = PoolState { jobs: VecDeque::new(), threads: 0, idle: 0 };
         Pool { thread_name, patience, state: Mutex::new(state), work: Condvar::new() }
     }
 
@@ -54,8 +54,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The pool has no thread at all and the system refuses one. Then the job is dropped. Where the
-    /// pool has threads, the job waits for one of them instead.
+    /// The pool has no thread and the system refuses one: the job is dropped. Where the pool has
+    /// threads, the job waits for one of them instead.
     pub fn run(&'static self, job: Job) -> io::Result<()> {
         let mut state = lock(&self.state);
         state.jobs.push_back(job);
@@ -80,7 +80,7 @@ impl Pool {
         loop {
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // Who gave the job reports its panic. The thread is as good as before.
+                // The job itself reports its panic. The thread goes on.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = lock(&self.state);
             }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Waits for what another thread is about to do.
-    fn eventually(pool: &Pool, holds: impl Fn(&State) -> bool) {
+    fn eventually(pool: &Pool, holds: impl Fn(&PoolState) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
         while !holds(&lock(&pool.state)) {
             assert!(Instant::now() < end, "waited in vain");

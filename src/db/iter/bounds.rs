@@ -1,4 +1,4 @@
-//! [`Bounds`]: the range of user keys that somebody walks.
+//! [`Bounds`]: the range of user keys of an iterator or of a manual compaction.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -38,11 +38,12 @@ impl Bounds {
         Bounds { lower: prefix.to_vec(), upper }
     }
 
-    /// `None`: from the start.
+    /// The first key of the range; `None`: the first of all keys.
     pub fn lower(&self) -> Option<&[u8]> {
         (!self.lower.is_empty()).then_some(&self.lower)
     }
 
+    /// The first key behind the range; `None`: there is none.
     pub fn upper(&self) -> Option<&[u8]> {
         self.upper.as_deref()
     }

@@ -1,30 +1,51 @@
-//! [`DbIterator`]: an iterator with items of its own, from both ends. It is two cursors.
+//! [`DbIterator`]: an iterator from both ends, whose items own their bytes. It is two cursors.
+//!
+//! ```text
+//!   front ──► ant  bee  cat  dog  eel ◄── back         each made when first asked
+//! ```
 
 pub(crate) mod bounds;
 pub(crate) mod cursor;
 pub(crate) mod range_del;
 pub(crate) mod sources;
+pub(crate) mod visible;
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use self::bounds::Bounds;
 use self::cursor::DbCursor;
-use self::sources::Moment;
 use super::Inner;
+use super::read_state::ReadPoint;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::{Slice, SlicePacker};
 
-/// The entries of a database, or of a range of it, from either end, as they were when it was made.
+/// The entries of a database, or of a range of it, as they were when the iterator was made. In key
+/// order, from either end.
 ///
-/// Keys are copied, many into one allocation: one that is kept keeps up to 4 KiB. Values share the
-/// block they were found in. After an error it ends. It goes on when the database is closed; the
-/// only item of one that is made afterwards is [`Error::Closed`](crate::Error::Closed).
+/// Keys are copied, many into one allocation: a key that is kept may keep 4 KiB. Values share the
+/// block they were found in.
+///
+/// An iterator ends after an error. It goes on when the database is closed. One made afterwards has
+/// [`Error::Closed`](crate::Error::Closed) as its only item.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// for key in ["ant", "bee", "cat"] {
+///     db.put(key, "")?;
+/// }
+/// let mut entries = db.range("b"..);
+/// assert_eq!(entries.next().unwrap()?.0, b"bee");
+/// assert_eq!(entries.next_back().unwrap()?.0, b"cat");
+/// assert!(entries.next().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct DbIterator {
-    moment: Moment,
+    point: ReadPoint,
     bounds: Bounds,
-    /// Each end has a cursor, made when first asked, on the last entry it gave.
+    /// The cursor of each end stands on the last entry it gave.
     front: Option<DbCursor>,
     back: Option<DbCursor>,
     keys: SlicePacker,
@@ -55,9 +76,9 @@ impl DbIterator {
     }
 
     fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>, bounds: Bounds) -> DbIterator {
-        let moment = Moment::now(inner, sequence);
+        let point = ReadPoint::new(inner, sequence);
         let keys = SlicePacker::default();
-        DbIterator { moment, bounds, front: None, back: None, keys, finished: false }
+        DbIterator { point, bounds, front: None, back: None, keys, finished: false }
     }
 
     /// The next entry of the front.
@@ -69,7 +90,7 @@ impl DbIterator {
                 front
             }
             None => {
-                let front = self.front.insert(start(&self.moment, &self.bounds));
+                let front = self.front.insert(start(&self.point, &self.bounds));
                 front.seek_to_first()?;
                 front
             }
@@ -88,7 +109,7 @@ impl DbIterator {
                 back
             }
             None => {
-                let back = self.back.insert(start(&self.moment, &self.bounds));
+                let back = self.back.insert(start(&self.point, &self.bounds));
                 back.seek_to_last()?;
                 back
             }
@@ -99,7 +120,7 @@ impl DbIterator {
         Ok(Some((self.keys.pack(back.key()), back.value_slice())))
     }
 
-    /// Whichever end runs out, or into the other, there is nothing between them any more.
+    /// Once one end runs out, or meets the other, nothing is left between them.
     #[cold]
     fn finish(&mut self, last: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
         self.finished = true;
@@ -108,8 +129,8 @@ impl DbIterator {
 }
 
 #[cold]
-fn start(moment: &Moment, bounds: &Bounds) -> DbCursor {
-    DbCursor::at(moment.clone(), bounds.clone())
+fn start(point: &ReadPoint, bounds: &Bounds) -> DbCursor {
+    DbCursor::at(point.clone(), bounds.clone())
 }
 
 impl Iterator for DbIterator {

@@ -1,61 +1,68 @@
-//! [`Cover`]: what range deletions hide from one cursor.
+//! [`RangeDelAggregator`]: which entries of a cursor range deletions hide.
 //!
-//! A walk meets the entries of all sources in one order, so it must know the range deletions of all
-//! of them: an entry is hidden when any source has one that is newer, holds its key, and is seen by
-//! the cursor. Sources that the walk leaves out, because a filter says that they hold no entry for
-//! it, are asked too.
+//! A cursor meets the entries of all sources in one order, so it must know the range deletions of
+//! all of them. An entry is hidden when any source has a range deletion that is newer, covers its
+//! key, and is visible to the cursor. That includes sources that the cursor does not read, because
+//! their filter says that they hold no entry for it.
 //!
 //! ```text
 //!   memtables, files of level 0     each is asked
-//!   levels 1 and up                 their files are disjoint: the one that reaches the key is asked
+//!   levels 1 and up                 disjoint files: the one whose range has the key is asked
+//!
+//!   memtable     ───────[■■■■■■■■ 9 ■■■■■■■■)──────────
+//!   level 1      ──[■■■ 5 ■■■)───────[■■■■■ 4 ■■■■■)───
+//!   stretch             |    |       |      |      |         one answer holds up to the next bound
 //! ```
 //!
-//! The answer holds for a whole stretch of keys, the common part of all sources' fragments. It is
-//! kept until the walk leaves it, so that most entries cost two comparisons of keys. When many entries
-//! of a stretch were hidden, the sources that are older than its range deletion skip the rest.
+//! The answer holds for a stretch of keys: the common part of the fragments of all sources. It is
+//! kept until the cursor leaves the stretch, so most entries cost two comparisons of keys. Once
+//! many entries of a stretch were hidden, the sources older than the range deletion skip the rest.
 
 use std::sync::Arc;
 
+use crate::db::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::range_tombstones::{Fragment, RangeTombstones};
 use crate::version::Version;
 
-use crate::db::View;
-
-pub(crate) struct Cover {
+pub(crate) struct RangeDelAggregator {
     /// What the cursor sees.
     snapshot: SequenceNumber,
-    /// Those of the memtables.
+    /// The range deletions of the memtables.
     memtables: Vec<Arc<RangeTombstones>>,
     version: Arc<Version>,
-    /// The stretch around the last key asked: from `begin` to before `end` (`None`: to the last key)
-    /// entries older than `deleted_at` are hidden.
-    begin: Vec<u8>,
+    /// The stretch around the last key asked. From `start` to before `end` (`None`: to the last
+    /// key), entries older than `deleted_at` are hidden.
+    start: Vec<u8>,
     end: Option<Vec<u8>>,
     deleted_at: SequenceNumber,
     is_known: bool,
-    /// How many entries were hidden there.
+    /// How many entries were hidden in the stretch.
     hidden: usize,
 }
 
-/// So many entries are walked over one by one before it is worth looking for the end of the stretch.
+/// Hidden entries that are passed one by one. A skip to the end of the stretch costs more than
+/// that.
 const SKIP_AFTER: usize = 16;
 
-impl Cover {
-    /// `None`, nearly always: there are no range deletions.
-    pub fn new(view: &View, snapshot: SequenceNumber) -> Option<Box<Cover>> {
+impl RangeDelAggregator {
+    /// `None` where there are no range deletions, which is nearly always.
+    pub fn new(
+        read_state: &ReadState,
+        snapshot: SequenceNumber,
+    ) -> Option<Box<RangeDelAggregator>> {
         let mut sets = Vec::new();
-        for memtable in view.memtables().filter(|memtable| memtable.has_ranges()) {
+        for memtable in read_state.memtables().filter(|memtable| memtable.has_ranges()) {
             sets.extend(memtable.ranges().iter().cloned());
         }
-        if sets.is_empty() && !view.version.has_range_deletions {
+        if sets.is_empty() && !read_state.version.has_range_deletions {
             return None;
         }
-        Some(Box::new(Cover {
+        Some(Box::new(RangeDelAggregator {
             snapshot,
             memtables: sets,
-            version: Arc::clone(&view.version),
-            begin: Vec::new(),
+            version: Arc::clone(&read_state.version),
+            start: Vec::new(),
             end: None,
             deleted_at: 0,
             is_known: false,
@@ -63,11 +70,10 @@ impl Cover {
         }))
     }
 
-    /// Whether the entry of `user_key` with this sequence number, which the cursor sees, is deleted
-    /// by a range deletion that it sees too.
+    /// Whether a range deletion that the cursor sees hides this entry, which it sees too.
     pub fn hides(&mut self, user_key: &[u8], sequence: SequenceNumber) -> bool {
         let is_inside = self.is_known
-            && &self.begin[..] <= user_key
+            && &self.start[..] <= user_key
             && self.end.as_ref().is_none_or(|end| user_key < &end[..]);
         if !is_inside {
             self.find(user_key);
@@ -77,15 +83,15 @@ impl Cover {
         hides
     }
 
-    /// After an entry was hidden: whether it is time, once a stretch, to leave out the rest of it.
-    /// The user keys that it begins and ends with, and the sequence number from which on entries
-    /// there are not hidden.
+    /// After an entry was hidden: the stretch, when it is time to skip the rest of it, which is
+    /// once a stretch. Its first user key, its end, and the sequence number below which entries are
+    /// hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
         if self.hidden != SKIP_AFTER {
             return None;
         }
         self.hidden += 1;
-        self.end.as_ref().map(|end| (&self.begin[..], &end[..], self.deleted_at))
+        self.end.as_ref().map(|end| (&self.start[..], &end[..], self.deleted_at))
     }
 
     #[cold]
@@ -93,8 +99,8 @@ impl Cover {
         let memtables = self.memtables.iter().map(|set| set.fragment_at(user_key, self.snapshot));
         let tables = self.version.range_fragments(user_key, self.snapshot);
         let common = memtables.chain(tables).fold(Fragment::EVERYTHING, Fragment::meet);
-        self.begin.clear();
-        self.begin.extend_from_slice(common.begin.unwrap_or_default());
+        self.start.clear();
+        self.start.extend_from_slice(common.begin.unwrap_or_default());
         self.end = common.end.map(<[u8]>::to_vec);
         self.deleted_at = common.sequence;
         self.is_known = true;

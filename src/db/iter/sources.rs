@@ -1,49 +1,22 @@
-//! What a walk goes through: memtables and levels, as they were at one moment.
+//! The sources of a cursor: one for each memtable, each file of level 0, and each deeper level.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::bounds::Bounds;
 use crate::cursor::{Cursor, Fetch, Step};
-use crate::db::{Inner, View};
+use crate::db::read_state::ReadPoint;
 use crate::encoding::key::SequenceNumber;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::slice::Slice;
-use crate::sync::pin;
 use crate::table::ScanOptions;
 use crate::version::{LevelCursor, TableFile, Version};
 
-/// The most that a scan reads at once.
+/// The most bytes that a scan reads with one call.
 const READ_AHEAD_BYTES: usize = 256 << 10;
 
-/// What somebody who walks sees: a view, and the last write in it that counts.
-#[derive(Clone)]
-pub(crate) struct Moment {
-    pub view: Arc<View>,
-    pub sequence: SequenceNumber,
-    /// The database was open. A walk that begins before it is closed goes on, with what it holds;
-    /// one that begins later has nothing to promise.
-    open: bool,
-}
-
-impl Moment {
-    pub fn now(inner: &Inner, sequence: Option<SequenceNumber>) -> Moment {
-        let view = inner.view.load_arc(&pin());
-        // After the view: what this number counts is in the view, or was written later.
-        let sequence = sequence.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
-        Moment { view, sequence, open: inner.check_open().is_ok() }
-    }
-
-    /// Whether the walk may go: the database was open when it began.
-    #[inline]
-    pub fn check_open(&self) -> Result<()> {
-        if self.open { Ok(()) } else { Err(Error::Closed) }
-    }
-}
-
-/// Where entries come from.
+/// One sorted run of entries.
 #[expect(
     clippy::large_enum_variant,
     reason = "there are few, and a box would cost each step a load"
@@ -69,7 +42,7 @@ impl Deref for LevelFiles {
 }
 
 impl Source {
-    /// Whether all entries have smaller sequence numbers. A memtable may always have larger ones.
+    /// Whether all entries have smaller sequence numbers. A memtable may always get larger ones.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
             Source::Memtable(_) => false,
@@ -132,15 +105,18 @@ impl Cursor for Source {
     }
 }
 
-/// All that holds entries of the range which the moment sees.
-pub(crate) fn sources(Moment { view, sequence, .. }: &Moment, bounds: &Bounds) -> Vec<Source> {
+/// The sources that may hold entries of the range and up to the sequence number.
+pub(crate) fn sources(
+    ReadPoint { state, sequence, .. }: &ReadPoint,
+    bounds: &Bounds,
+) -> Vec<Source> {
     let sequence = *sequence;
     let options = ScanOptions { fill_cache: true, read_ahead_bytes: READ_AHEAD_BYTES };
-    // A memtable without an entry up to this sequence number stays without one: those that are
-    // inserted later have larger ones.
-    let memtables = view.memtables();
+    // A memtable without an entry up to this sequence number never gets one: later entries have
+    // larger numbers.
+    let memtables = state.memtables();
     let seen = |memtable: &&Arc<Memtable>| memtable.smallest_sequence() <= sequence;
-    let version = &view.version;
+    let version = &state.version;
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let mut sources = Vec::with_capacity(most);

@@ -1,5 +1,14 @@
-//! Opening a database: from the files that a clean close or a crash left behind to a tree and its memtables.
+//! Opening a database: from the files that a clean close or a crash left to a tree and its
+//! memtables.
+//!
+//! ```text
+//!   directory.rs    CURRENT, MANIFEST, tables
+//!   recover.rs      WALs
+//!   take_over.rs    the directory becomes ours: new WAL, new MANIFEST
+//!   read_only.rs    instead of that: nothing is written
+//! ```
 
+pub(crate) mod directory;
 pub(crate) mod read_only;
 pub(crate) mod recover;
 pub(crate) mod take_over;

@@ -6,37 +6,37 @@
 //!        └── a file is gone, a gap, something looks damaged: look again ──┘
 //! ```
 //!
-//! The files are those of one moment as far as the MANIFEST was read. A writer goes on meanwhile: it may
-//! delete a table or a WAL that the MANIFEST listed, and it copies records into its log piece by
-//! piece, so that one can be met half done with a later one behind it. None of this is damage. So
-//! whatever stands in the way is looked at again from the beginning. What stays the same while the MANIFEST does
-//! is believed.
+//! A writer goes on meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies a
+//! record into its log piece by piece, so that a reader may meet half of one with a whole one
+//! behind it. None of this is damage. So after any obstacle everything is read again from `CURRENT`
+//! on. An obstacle is believed when it stays the same while the MANIFEST does.
 //!
-//! Why the result is one moment: the WALs must continue the sequence numbers of the MANIFEST without a gap,
-//! so all writes up to the last one found are in the tables or in the WALs that were read, whichever of
-//! them the writer has deleted since.
+//! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
+//! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
+//! WALs that were read, whatever the writer has deleted since.
 
 use std::thread;
 use std::time::Duration;
 
-use super::recover::{Directory, Replay, table_store};
+use super::directory::{Directory, table_store};
+use super::recover::Replay;
 use super::take_over::{no_database, only_read};
 use crate::db::Inner;
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 
-/// So often the same obstacle must be met, one after the other, before it is believed.
+/// Looks in a row that must meet the same obstacle before it is believed.
 const BELIEVED_AFTER: u32 = 6;
-/// No writer changes the directory so fast that every look is in vain.
+/// No writer changes the directory so fast that so many looks are in vain.
 const MOST_LOOKS: u32 = 1000;
-/// Files that the program has open beside the tables.
+/// Descriptors that are left to the program beside the tables.
 const OTHER_OPEN_FILES: u64 = 32;
-/// The first wait before looking again; each is twice the one before, up to the most.
+/// The first wait before the next look, and the longest. Each is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_micros(500);
 const MOST_WAIT: Duration = Duration::from_millis(20);
 
-/// What stood in the way, at which state of the directory.
+/// What stood in the way, and the state of the directory then.
 #[derive(PartialEq)]
 struct Obstacle {
     what: String,
@@ -52,8 +52,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
-            // Lawful where a power loss took the end of a log; beside a writer it may be a log that was
-            // deleted between two looks.
+            // Lawful where a power loss took the end of a log. But beside a writer, a log may have
+            // been deleted since the directory was listed.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if may_pass(&error) => (error.to_string(), Err(error)),
             Err(error) => return Err(error),
@@ -74,7 +74,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
 
 struct Attempt {
     inner: Inner,
-    /// Where sequence numbers stopped following each other, in words.
+    /// Where sequence numbers stopped following each other.
     gap: Option<String>,
 }
 
@@ -90,7 +90,7 @@ fn attempt(options: &Builder, manifest: &mut Option<(u64, u64)>) -> Result<Attem
     Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
 }
 
-/// Every table keeps its file open: raises the limit of the process where it must.
+/// Raises the limit of the process where it must: every table keeps its file open.
 fn allow_open_files(tables: u64) -> Result<()> {
     let needed = tables.saturating_add(OTHER_OPEN_FILES);
     let allows = |limit: OpenFilesLimit| needed <= limit.soft;
@@ -105,7 +105,7 @@ fn allow_open_files(tables: u64) -> Result<()> {
     )))
 }
 
-/// Whether a writer beside us can be the reason.
+/// Whether a writer in the same directory can be the reason.
 fn may_pass(error: &Error) -> bool {
     match error {
         Error::Corruption { .. } => true,

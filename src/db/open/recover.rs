@@ -1,168 +1,52 @@
-//! What a directory holds: from the files of a clean close or a crash to a tree and its memtables.
+//! Replay of the WALs: from the files of a clean close or a crash to memtables.
 //!
 //! ```text
-//!   CURRENT ─► MANIFEST ─► open the tables it lists ─► replay the WALs it does not cover
+//!   3.wal │ 1 2 3 │ 4 5 │ torn      4.wal │ 6 7 │ synced up to here │ 8 │
+//!         sequence numbers follow each other, within a WAL and from one to the next
 //! ```
 //!
-//! The WALs are replayed in order of their numbers, and sequence numbers must follow each other
-//! without a gap, within a WAL and from one to the next. Where they stop following, or a record is
-//! torn, the rest was never promised to survive a power loss, and is dropped; a synced record in
-//! that rest proves the opposite, so then the file is damaged and named. So is a WAL that the MANIFEST says
-//! was synced, and that is missing or shorter than that.
+//! WALs are replayed in order of their numbers. What stands behind a torn record in its WAL is
+//! dropped, and so is everything from a gap in the sequence numbers on: a power loss may take
+//! whatever was not synced. Three things prove damage instead, and are errors that name the file:
 //!
-//! Nothing that counts is written here: tables that hold what was replayed count only when
-//! [`super::take_over`] has them listed. A database opened read-only ends here.
+//! - a synced record behind the gap,
+//! - a WAL that the MANIFEST calls synced, and that is missing,
+//! - or that is shorter than its synced bytes.
+//!
+//! Nothing that counts is written here. Tables made of replayed writes count once
+//! [`super::take_over`] has listed them. A read-only opening ends here.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use crate::cache::BlockCache;
+use super::directory::{Directory, open_tables};
 use crate::db::flush;
-use crate::db::options::{Builder, CacheChoice};
+use crate::db::options::Builder;
 use crate::db::write::batch::parse_record;
-use crate::encoding::key::{SequenceNumber, user_key};
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
-use crate::fs::{DescriptorPool, Fs};
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::stats::Counters;
-use crate::table::format::identity::{Creator, new_db_identity};
-use crate::table::{TableContext, TableOptions};
-use crate::version::{Recovered, TableStore, Version, VersionEdit, names, read_current};
+use crate::version::{Recovered, TableStore, Version, VersionEdit, names};
 use crate::wal::{LogKind, LogReader};
 
-/// Replayed writes go to a memtable of at least this size, however small the database's own are: a long
-/// log would become a heap of small tables else.
+/// Replayed writes go to memtables of at least this size, even where those of the database are
+/// smaller: a long log must not become many small tables.
 const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
-/// Up to so many bytes of replayed records are written to a new WAL rather than to a table, so that a
-/// database that is often opened for a few writes does not get a table each time.
+/// Up to so many bytes of replayed records go to a new WAL rather than to a table: a database that
+/// is often opened for a few writes does not get a table each time.
 const MOST_REWRITTEN_BYTES: usize = 1 << 20;
-
-/// What is in a directory.
-pub(crate) struct Directory {
-    /// `None`: there is no `CURRENT`.
-    pub recovered: Option<Recovered>,
-    /// Files that can be this database's, by number. Others are left alone.
-    pub files: Vec<(u64, names::FileKind)>,
-}
-
-impl Directory {
-    pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
-        let recovered = read_current(fs, dir)?;
-        let most = match &recovered {
-            Some(recovered) => recovered.most_file_number(),
-            None => Recovered::default().most_file_number(),
-        };
-        let mut files = Vec::new();
-        for name in fs.list(dir)? {
-            if let Some(kind) = names::parse(&name)
-                && let Some(number) = kind.number()
-                && number <= most
-            {
-                files.push((number, kind));
-            }
-        }
-        files.sort_by_key(|&(number, _)| number);
-        Ok(Directory { recovered, files })
-    }
-
-    /// A directory without `CURRENT` is a new database, or one whose creation a crash cut short. One
-    /// that holds tables was a database: creating another over it would lose them.
-    pub fn refuse_lost_current(&self, dir: &Path) -> Result<()> {
-        let is_table = |kind| matches!(kind, names::FileKind::Table(_));
-        if self.recovered.is_some() || !self.files.iter().any(|&(_, kind)| is_table(kind)) {
-            return Ok(());
-        }
-        Err(Error::Corruption {
-            file: names::current_path(dir),
-            offset: 0,
-            expected: "the name of a MANIFEST, as the directory holds tables".into(),
-            found: "no such file".into(),
-        })
-    }
-
-    /// A number above those of all files here: some may be younger than the MANIFEST.
-    fn next_number(&self) -> u64 {
-        let known = self.recovered.as_ref().map_or(1, |recovered| recovered.next_file.max(1));
-        self.files.iter().map(|&(number, _)| number + 1).fold(known, u64::max)
-    }
-}
-
-/// The part of a database that makes and opens tables. `keeps_tables_open`: see [`TableStore`].
-pub(crate) fn table_store(
-    options: &Builder,
-    directory: &Directory,
-    keeps_tables_open: bool,
-) -> TableStore {
-    let cache = match &options.cache {
-        CacheChoice::Own(bytes) => BlockCache::new(*bytes),
-        CacheChoice::Shared(cache) => Arc::clone(cache),
-    };
-    let db_identity = directory.recovered.as_ref().and_then(|it| it.db_identity.clone());
-    TableStore {
-        fs: Arc::clone(&options.fs),
-        dir: options.path.clone(),
-        descriptors: match options.max_open_files {
-            Some(files) => DescriptorPool::new(files),
-            None => DescriptorPool::shared(),
-        },
-        keeps_tables_open,
-        context: TableContext {
-            cache,
-            counters: Arc::new(Counters::new()),
-            pin_metadata: false,
-            assigned_sequence: None,
-            tail_bytes: 0,
-        },
-        pin_metadata: options.pin_metadata,
-        options: TableOptions {
-            block_bytes: options.block_bytes,
-            filter_keys: options.filter_keys,
-            compression: options.compression,
-            ..TableOptions::default()
-        },
-        creator: Creator::new(db_identity.unwrap_or_else(new_db_identity)),
-        next_file: AtomicU64::new(directory.next_number()),
-        departed: Arc::default(),
-    }
-}
-
-/// The tables that the MANIFEST lists, opened and compared with what it says of them.
-fn open_tables(store: &TableStore, recovered: &Recovered) -> Result<Version> {
-    let mut edit = VersionEdit::default();
-    let mut opened = HashMap::new();
-    for (&number, (level, meta)) in &recovered.files {
-        let file = store.open(meta.clone(), *level)?;
-        edit.added.push((*level, file.meta.clone()));
-        opened.insert(number, file);
-    }
-    let version = Version::default().apply(&edit, &opened);
-    if let Some((level, one, other)) = version.overlap() {
-        let range = |meta: &crate::version::FileMeta| {
-            let [from, to] =
-                [&meta.smallest, &meta.largest].map(|key| user_key(key).escape_ascii());
-            format!("{:06} from \"{from}\" to \"{to}\"", meta.number)
-        };
-        return Err(Error::Corruption {
-            file: store.dir.join(names::manifest_name(recovered.manifest.0)),
-            offset: 0,
-            expected: format!("tables of level {level} that share no key"),
-            found: format!("{} and {}", range(one), range(other)),
-        });
-    }
-    Ok(version)
-}
 
 /// What the tables and the WALs of a directory hold together.
 pub(crate) struct Replayed {
     pub version: Arc<Version>,
-    /// Every write up to it is in tables of `version`.
+    /// Every write up to this one is in tables of `version`.
     pub flushed_sequence: SequenceNumber,
     pub last_sequence: SequenceNumber,
-    /// Full memtables, oldest first: read-only, or there was no space for their tables.
+    /// Full memtables that did not become tables, oldest first: the opening is read-only, or there
+    /// was no space.
     pub full: Vec<Arc<Memtable>>,
     pub memtable: Arc<Memtable>,
     pub writer: MemtableWriter,
@@ -173,11 +57,11 @@ pub(crate) struct Replayed {
 /// Where the entries of a memtable come from.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
-    /// The records of WALs, oldest first; none where they are too many to be written again.
+    /// The records of WALs, oldest first; empty where they are too many to write again.
     pub records: Vec<Vec<u8>>,
     /// Bytes of all records.
     bytes: usize,
-    /// The recovered WAL that all of them stand in, and its bytes, all of which are durable.
+    /// The recovered WAL that holds all of them, as its number and its bytes, all of them durable.
     pub recovered_wal: Option<(u64, u64)>,
 }
 
@@ -191,13 +75,13 @@ impl Origin {
         }
     }
 
-    /// Whether there are more records than one would write again.
+    /// Whether the records are too many to write again.
     pub fn is_too_much(&self) -> bool {
         self.bytes > 0 && self.records.is_empty()
     }
 }
 
-/// Where sequence numbers stop following each other.
+/// The record of a WAL where sequence numbers stop following each other.
 pub(crate) struct Gap {
     path: PathBuf,
     offset: u64,
@@ -220,15 +104,15 @@ pub(crate) struct Replay<'a> {
     /// Whether full memtables become tables as soon as they are full.
     flushes: bool,
     state: Replayed,
-    /// A memtable could not be written to a table, for want of space: the others wait, too.
+    /// There was no space for the table of a memtable: later memtables stay in memory too.
     no_space: bool,
-    /// Where the replay stopped before the last WAL, without proof of damage.
+    /// Where the replay stopped, if that was no damage.
     gap: Option<Gap>,
 }
 
 impl<'a> Replay<'a> {
-    /// Opens the tables and replays the WALs. `flushes`: memtables that are full on the way are written to
-    /// tables; else all of them stay in memory.
+    /// Opens the tables and replays the WALs. `flushes`: full memtables become tables; else all
+    /// stay in memory.
     pub fn run(
         store: &'a TableStore,
         options: &'a Builder,
@@ -271,24 +155,24 @@ impl<'a> Replay<'a> {
         }
         for (index, &number) in wals.iter().enumerate() {
             if !self.wal(number, &wals[index..], durable)? {
-                // Writes before this log are missing: it and all after it never counted.
+                // Writes before this log are missing: neither it nor any later one counts.
                 break;
             }
         }
         Ok(())
     }
 
-    /// Replays one WAL, the first of `rest`; `false`: there is a gap before it, or within it.
+    /// Replays one WAL, the first of `rest`; `false`: it has a gap.
     fn wal(&mut self, number: u64, rest: &[u64], durable: &BTreeMap<u64, u64>) -> Result<bool> {
         let path = names::wal_path(&self.store.dir, number);
         let mut log = LogReader::open(&*self.store.fs, &path, LogKind::Wal, number)?;
         let durable_bytes = durable.get(&number).copied();
         if log.kind() == LogKind::RecoveredWal && durable_bytes.is_none() {
-            // A crash left it behind: the WALs that it was made of are still here.
+            // A crash cut a take-over short: the WALs that this one was made of are still here.
             return Ok(true);
         }
         let most_rewritten = MOST_REWRITTEN_BYTES.min(self.memtable_bytes / 2);
-        let (begins, full_before) = (self.state.memtable.is_empty(), self.state.full.len());
+        let (was_empty, full_before) = (self.state.memtable.is_empty(), self.state.full.len());
         let mut is_first = true;
         while let Some(record) = log.next()? {
             let offset = record.payload_offset;
@@ -320,8 +204,8 @@ impl<'a> Replay<'a> {
                 self.memtable_is_full()?;
             }
         }
-        // The log may end in a torn record. What follows in the next log then has a gap in front,
-        // unless the torn record was never acknowledged.
+        // The log may end in a torn record. Where that one was acknowledged, the next log has a gap
+        // in front.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
             return Err(Error::Corruption {
@@ -331,15 +215,15 @@ impl<'a> Replay<'a> {
                 found: "none".into(),
             });
         }
-        let holds_all = begins && self.state.full.len() == full_before;
+        let holds_all = was_empty && self.state.full.len() == full_before;
         if holds_all && log.kind() == LogKind::RecoveredWal && durable_bytes == Some(end) {
             self.state.origin.recovered_wal = Some((number, end));
         }
         Ok(true)
     }
 
-    /// Tells lost tails from lost logs. A log is synced only after all before it, so behind a gap
-    /// no log may say that any of it was.
+    /// Tells a lost tail from damage. A log is synced only after all before it: behind a lawful gap
+    /// no log has a synced byte.
     fn check_gap(
         &mut self,
         gap: Gap,
@@ -385,7 +269,7 @@ impl<'a> Replay<'a> {
 }
 
 impl Replayed {
-    /// Writes the full memtables to tables, which no MANIFEST lists yet.
+    /// Writes the full memtables to tables. No MANIFEST lists them yet.
     pub fn flush_full(&mut self, store: &TableStore, policy: &FilterPolicy) -> Result<()> {
         while let Some(memtable) = self.full.first() {
             let context = FilterContext::new(&self.version.metas(), 0, memtable.len() as u64);
@@ -399,48 +283,5 @@ impl Replayed {
             self.version = Arc::new(self.version.apply(&edit, &opened));
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fs::MemFs;
-    use crate::version::{Manifest, ROLL_AFTER_BYTES};
-    use crate::{Db, fs};
-
-    /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write: of a level
-    /// a lookup asks one file. Now it is refused, by name.
-    #[test]
-    fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
-        let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
-        let (dir, open) = (Path::new("/db"), || Db::builder("/db").fs(Arc::clone(&fs)).open());
-        let db = open().unwrap();
-        for value in ["old", "new"] {
-            ["a", "m", "z"].iter().for_each(|key| db.put(key, value).unwrap());
-            db.flush().unwrap();
-        }
-        db.close().unwrap();
-        for level in [0, 1, 6] {
-            let found = read_current(&*fs, dir).unwrap().unwrap();
-            let added: Vec<_> = found.files.into_values().map(|(_, meta)| (level, meta)).collect();
-            assert_eq!(added.len(), 2);
-            let tree = VersionEdit {
-                next_file: Some(found.next_file + 10),
-                flushed_sequence: Some(found.flushed_sequence),
-                oldest_wal: Some(found.oldest_wal),
-                added,
-                ..VersionEdit::default()
-            };
-            Manifest::create(&fs, dir, found.next_file + 9, &tree, ROLL_AFTER_BYTES).unwrap();
-            match (level, open()) {
-                (0, Ok(db)) => assert_eq!(db.get("m").unwrap().unwrap(), b"new"),
-                (1.., Err(Error::Corruption { file, found, .. })) => {
-                    assert!(file.to_str().unwrap().contains("MANIFEST-"), "{file:?}");
-                    assert!(found.contains("from \"a\" to \"z\""), "{found}");
-                }
-                (level, other) => panic!("level {level}: {other:?}"),
-            }
-        }
     }
 }

@@ -1,20 +1,20 @@
-//! Opening: the directory of a database becomes ours to write to.
+//! Taking over: the directory of a database becomes ours to write to.
 //!
 //! ```text
-//!   LOCK ─► what the directory holds (recover.rs)
+//!   LOCK ─► what the directory holds (directory.rs, recover.rs)
 //!        ─► much of it was in WALs:  write it to tables
 //!           little:                  write it to a recovered WAL, and sync that
 //!        ─► new WAL ─► new MANIFEST, which lists all of this; CURRENT names it
 //!        ─► delete what nobody lists
 //! ```
 //!
-//! Until `CURRENT` names the new MANIFEST the old one and the old WALs say all that they said before:
-//! new tables are not listed, and a recovered WAL counts only where it is. From then on the old WALs are
-//! obsolete, whatever a torn tail or a gap left in them. So a crash at any point, and another in
-//! the recovery after it, finds one or the other.
+//! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new
+//! MANIFEST, the old MANIFEST and the old WALs count: it lists neither the new tables nor the
+//! recovered WAL. From then on the old WALs are obsolete, with whatever torn tails and gaps they
+//! end in.
 //!
-//! Where there is **no space** for this the database opens all the same, for reading: the WALs'
-//! entries are in memory. [`Inner::begin_writing`] tries again at each write.
+//! **Without space** for this the database opens all the same, for reading: the entries of the WALs
+//! are in memory. [`Inner::ensure_taken_over`] tries again at each write.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -22,37 +22,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-use super::recover::{Directory, Origin, Replay, Replayed, table_store};
-use crate::compaction::pick::Held;
+use super::directory::{Directory, table_store};
+use super::recover::{Origin, Replay, Replayed};
+use crate::compaction::Unavailable;
 use crate::db::background::install::whole_tree;
 use crate::db::options::Builder;
 use crate::db::snapshot::SnapshotList;
-use crate::db::write::write_stall::{Pressure, WriteBrake, write_brake};
-use crate::db::write::{SealedWals, Writer, lock};
-use crate::db::{Frozen, Inner, Progress, State};
+use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
+use crate::db::write::{SealedWals, Writer};
+use crate::db::{Frozen, Inner, Progress, TreeState};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::fs::{FileLock, Fs};
 use crate::memtable::Memtable;
-use crate::sync::ArcCell;
+use crate::sync::{ArcCell, lock};
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
-/// A database whose directory could not be taken over yet, for want of space.
-pub(crate) struct Pending {
+/// The take-over of a directory that waits for space.
+pub(crate) struct PendingTakeOver {
     replayed: Replayed,
     pub error: Error,
 }
 
-/// What taking over must know.
+/// What a take-over must know.
 struct Options<'a> {
     policy: &'a FilterPolicy,
     memtable_bytes: usize,
     manifest_roll_bytes: u64,
 }
 
-/// What taking over makes.
+/// What a take-over makes.
 struct TakenOver {
     wal: LogWriter,
     wal_number: u64,
@@ -64,7 +65,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     let fs = Arc::clone(&options.fs);
     let dir = options.path.clone();
     prepare_directory(&*fs, &dir, options.create_if_missing)?;
-    let lock = fs.lock(&names::lock_path(&dir))?;
+    let file_lock = fs.lock(&names::lock_path(&dir))?;
     let directory = Directory::read(&*fs, &dir)?;
     directory.refuse_lost_current(&dir)?;
     let store = table_store(&options, &directory, false);
@@ -79,15 +80,16 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
         Err(error) => return Err(error),
     };
-    Ok(assemble(options, store, replayed, taken.map_err(Some), Some(lock)))
+    Ok(assemble(options, store, replayed, taken.map_err(Some), Some(file_lock)))
 }
 
-/// A database that is only read: nothing is written, no lock is taken.
+/// A database opened read-only: nothing is written, no lock is taken.
 pub(crate) fn only_read(options: Builder, store: TableStore, replayed: Replayed) -> Inner {
     assemble(options, store, replayed, Err(None), None)
 }
 
-/// `taken`: or why it was not; no reason when it is only read.
+/// Puts the parts together. `taken` is `Err(Some(error))` where the take-over must wait, and
+/// `Err(None)` where the database is opened read-only.
 fn assemble(
     options: Builder,
     store: TableStore,
@@ -107,10 +109,10 @@ fn assemble(
     let (taken, writing, pending) = match taken {
         Ok(taken) => (Some(taken), replayed.writer, None),
         Err(reason) => {
-            // Who writes takes the writer of `replayed` over with the directory.
+            // The real writer of the memtable stays in `replayed` until the take-over.
             let (_, nowhere) = Memtable::new(options.memtable_bytes);
             match reason {
-                Some(error) => (None, nowhere, Some(Pending { replayed, error })),
+                Some(error) => (None, nowhere, Some(PendingTakeOver { replayed, error })),
                 None => {
                     let _ = latched.set(Error::OpenedReadOnly);
                     (None, nowhere, None)
@@ -124,21 +126,21 @@ fn assemble(
         }
         None => (None, 0, None, Progress::default()),
     };
-    let state = State {
+    let state = TreeState {
         memtable,
         frozen,
-        pressure: Pressure::of_tree(&version, &options.shape, &Held::default()),
+        pressure: Pressure::of_tree(&version, &options.shape, &Unavailable::default()),
         version,
-        held: Held::default(),
+        held: Unavailable::default(),
         flushing: false,
         compactions: 0,
         idle_threads: options.compaction_threads,
-        // Nothing is flushed or compacted before the directory is ours.
-        manual: waits,
+        // Before the take-over nothing is flushed or compacted.
+        tree_reserved: waits,
         waits_for_space: waits,
         work: Default::default(),
     };
-    let view = Arc::new(state.view());
+    let read_state = Arc::new(state.read_state(&store.context.counters));
     Inner {
         this: OnceLock::new(),
         holds: Arc::default(),
@@ -147,8 +149,8 @@ fn assemble(
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
         counters: Arc::clone(&store.context.counters),
-        views: Mutex::new(vec![Arc::downgrade(&view)]),
-        view: ArcCell::new(view),
+        read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
+        read_state: ArcCell::new(read_state),
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
         writer: Mutex::new(Writer {
@@ -163,7 +165,7 @@ fn assemble(
         manifest: Mutex::new(manifest),
         progress: Mutex::new(progress),
         pending: Mutex::new(pending),
-        tree_brakes: AtomicBool::new(write_brake(state.pressure) != WriteBrake::None),
+        tree_stalls_writers: AtomicBool::new(write_stall_for(state.pressure) != WriteStall::None),
         state: Mutex::new(state),
         changed: Condvar::new(),
         latched,
@@ -173,8 +175,8 @@ fn assemble(
     }
 }
 
-/// Makes what was replayed durable, in a form that the next opening finds, and begins a WAL and a
-/// MANIFEST. May be tried again after an error that is out of space.
+/// Makes what was replayed durable, so that the next opening finds it, and starts a WAL and a
+/// MANIFEST. May be tried again where space was missing.
 fn take_over(store: &TableStore, options: &Options, replayed: &mut Replayed) -> Result<TakenOver> {
     if replayed.origin.is_too_much() {
         let (memtable, writer) = Memtable::new(options.memtable_bytes);
@@ -184,16 +186,16 @@ fn take_over(store: &TableStore, options: &Options, replayed: &mut Replayed) -> 
     }
     replayed.flush_full(store, options.policy)?;
     let mut new = Vec::new();
-    let taken = begin_logs(store, options, replayed, &mut new);
+    let taken = start_logs(store, options, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
-        // They are not listed. What cannot be removed goes when the database is next opened.
+        // No MANIFEST lists them. What cannot be removed goes when the database is next opened.
         new.iter().for_each(|path| drop(store.fs.remove(path)));
     }
     taken
 }
 
-/// The logs of [`take_over`]; `new` gets the paths of the WALs that it creates.
-fn begin_logs(
+/// Creates the logs of [`take_over`]. `new` gets the paths of new WALs.
+fn start_logs(
     store: &TableStore,
     options: &Options,
     replayed: &Replayed,
@@ -217,8 +219,8 @@ fn begin_logs(
     Ok(TakenOver { wal, wal_number, manifest, progress })
 }
 
-/// The durable WAL that holds the records of `origin`, its number and its bytes; `None` when there
-/// are none. Its name is durable when the MANIFEST that lists it is.
+/// The durable WAL that holds the records of `origin`: its number and its bytes; `None` where there
+/// are no records. Its name becomes durable with the MANIFEST that lists it.
 fn recovered_wal(
     store: &TableStore,
     origin: &Origin,
@@ -236,15 +238,15 @@ fn recovered_wal(
     Ok(Some((number, wal.synced_to())))
 }
 
-/// Deletes what a crash left behind: files of ours that the new MANIFEST does not list. What cannot be
-/// deleted is obsolete all the same, and is tried again at the next opening.
+/// Deletes what a crash left behind: files of this database that the new MANIFEST does not list.
+/// What cannot be deleted stays until the next opening.
 fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manifest: u64) {
     let listed: HashSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
     let most = store.next_file.load(Ordering::Relaxed);
     for name in store.fs.list(&store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {
             None => true,
-            // A stray: no file of this database has had such a number.
+            // A stray: no file of this database ever had such a number.
             Some(kind) if kind.number() > Some(most) => true,
             Some(names::FileKind::Table(number)) => listed.contains(&number),
             Some(names::FileKind::Wal(number)) => number >= oldest_wal,
@@ -272,14 +274,14 @@ pub(crate) fn no_database(dir: &Path) -> Error {
 }
 
 impl Inner {
-    /// Takes the directory over, where the opening could not. Whoever writes comes by here first.
-    pub(crate) fn begin_writing(&self, writer: &mut Writer) -> Result<()> {
+    /// Takes the directory over, where the opening could not. Every writer calls this first.
+    pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
         if writer.wal.is_some() {
             return Ok(());
         }
         self.check_writable()?;
         let mut pending = lock(&self.pending);
-        let Some(Pending { replayed, error }) = &mut *pending else { return Ok(()) };
+        let Some(PendingTakeOver { replayed, error }) = &mut *pending else { return Ok(()) };
         let options = Options {
             policy: &self.policy,
             memtable_bytes: self.memtable_bytes,
@@ -293,7 +295,7 @@ impl Inner {
             }
             Err(error) => return Err(self.latch(error)),
         };
-        let Some(Pending { replayed, .. }) = pending.take() else { return Ok(()) };
+        let Some(PendingTakeOver { replayed, .. }) = pending.take() else { return Ok(()) };
         writer.wal = Some(taken.wal);
         writer.wal_number = taken.wal_number;
         writer.memtable = replayed.writer;
@@ -304,13 +306,13 @@ impl Inner {
         state.version = replayed.version;
         state.memtable = replayed.memtable;
         state.frozen.clear();
-        state.manual = false;
+        state.tree_reserved = false;
         state.waits_for_space = false;
         self.publish(&mut state);
         Ok(())
     }
 
-    /// What keeps the database from writing, though nothing is wrong with it: there is no space.
+    /// The error of a take-over that waits for space.
     pub(crate) fn missing_space(&self) -> Option<Error> {
         lock(&self.pending).as_ref().map(|pending| pending.error.clone())
     }

@@ -1,15 +1,15 @@
-//! The writes of the WALs, as far as they can be read, become tables.
+//! The writes of the WALs become tables, as far as they can be read.
 //!
 //! ```text
 //! 5.wal  │ 1 2 3 │ 4 5 │      6.wal  │ 6 7 │ ~~~ │ 9 │      7.wal  │ 10 11 │
 //!          └──────── kept ────────────────┘           └── left out ──────┘
 //! ```
 //!
-//! What is kept is a prefix of the writes, as recovery keeps one: what stands behind a hole was written
-//! by somebody who had seen the writes that are missing. With `salvage` it is kept, too.
+//! A prefix of the writes is kept, as in a recovery: whoever wrote behind a hole had seen the
+//! missing writes. With `salvage_logs` writes behind a hole are kept too.
 //!
-//! A log that does not continue the ones before it is left out, but one behind it may: a recovery
-//! whose old logs a crash left over began new ones where those had been torn.
+//! A log that does not continue the ones before it is left out, but a later one may continue them:
+//! an earlier recovery started it where those were torn, and a crash left the torn ones over.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -34,7 +34,7 @@ enum Step {
     End,
     /// Bytes that cannot be read, and why.
     Hole(Error),
-    /// A record that says nothing, though its checksum is right; or it does not follow the last write.
+    /// A record with a right checksum that cannot be decoded, or does not follow the last write.
     Senseless(String),
 }
 
@@ -42,13 +42,13 @@ enum Step {
 struct Writes {
     memtable: Arc<Memtable>,
     writer: MemtableWriter,
-    /// The last one; `None` before the first, if nothing says what it is.
+    /// The last write; `None` where none was read and no MANIFEST tells.
     last: Option<SequenceNumber>,
 }
 
 impl Repair<'_> {
-    /// Reads the WALs with these numbers, ascending. `durable`: those that must be there, and how many
-    /// bytes of each; `None`: no MANIFEST tells. `last`: the write that they continue, where that is
+    /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must be there, each
+    /// with its synced bytes; `None` where no MANIFEST tells. `last`: the write before theirs, if
     /// known.
     pub(super) fn logs(
         &mut self,
@@ -93,35 +93,35 @@ impl Repair<'_> {
             opened => opened?,
         };
         if durable.is_some() && log.kind() == LogKind::RecoveredWal && must_hold.is_none() {
-            // A crash left it behind: the WALs that it was made of are still here.
+            // A crash cut a recovery short: the WALs that this one was made of are still here.
             return Ok(());
         }
         loop {
-            let begin = log.end();
+            let start = log.end();
             let (what, is_hole) = match self.record(&mut log, writes)? {
                 Step::Taken => continue,
-                Step::End => match must_hold.filter(|&bytes| begin < bytes) {
-                    Some(bytes) => (format!("synced up to {bytes}, ends at {begin}"), true),
+                Step::End => match must_hold.filter(|&bytes| start < bytes) {
+                    Some(bytes) => (format!("synced up to {bytes}, ends at {start}"), true),
                     None if self.options.salvage_logs && log.skip_damage()?.is_some() => continue,
                     None => return Ok(()),
                 },
                 Step::Hole(error) => (error.to_string(), true),
                 Step::Senseless(what) => {
-                    (format!("{}: offset {begin}: {what}", path.display()), false)
+                    (format!("{}: offset {start}: {what}", path.display()), false)
                 }
             };
             self.report.problems.push(what);
             if !self.options.salvage_logs {
-                let bytes = file_bytes.saturating_sub(begin);
-                self.lose_log(number, begin, bytes, "all writes of a log from there on");
+                let bytes = file_bytes.saturating_sub(start);
+                self.lose_log(number, start, bytes, "all writes of a log from there on");
                 return Ok(());
             }
             if is_hole && log.skip_damage()?.is_none() {
-                let bytes = file_bytes.saturating_sub(begin);
-                self.lose_log(number, begin, bytes, "the writes of a hole up to the end of a log");
+                let bytes = file_bytes.saturating_sub(start);
+                self.lose_log(number, start, bytes, "the writes of a hole up to the end of a log");
                 return Ok(());
             }
-            self.lose_log(number, begin, log.end() - begin, "the writes of a hole in a log");
+            self.lose_log(number, start, log.end() - start, "the writes of a hole in a log");
         }
     }
 
@@ -176,7 +176,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Which keys were written there nobody can tell.
+    /// Reports a loss that may concern any key.
     fn lose_log(&mut self, number: u64, offset: u64, bytes: u64, what: &str) {
         let file = names::wal_path(&self.dir, number);
         let (from, to) = (Bound::Unbounded, Bound::Unbounded);

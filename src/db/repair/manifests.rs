@@ -1,9 +1,9 @@
 //! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
 //!
-//! Edits behind a hole count too: each is checksummed by itself and knows its place. They tell which
-//! tables have left the tree for good, as numbers are never used again, and what ingested tables do
-//! not say themselves, their sequence number. They do not tell the tree: one edit that is missing may
-//! have moved anything.
+//! Edits behind a hole count too: each has its own checksum and offset. They tell which tables are
+//! obsolete for good, as numbers are never used again. They tell the global sequence numbers of
+//! ingested tables, which the tables themselves do not hold. They do not tell the tree: one missing
+//! edit may have moved anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,9 +27,9 @@ pub(super) enum Tree {
 
 #[derive(Default)]
 pub(super) struct Parts {
-    /// Tables that have left the tree.
+    /// Obsolete tables.
     pub removed: BTreeSet<u64>,
-    /// Tables that have entered it, as far as can be told.
+    /// Tables that entered the tree, as far as can be told.
     pub entered: BTreeMap<u64, FileMeta>,
     pub flushed_sequence: SequenceNumber,
     /// WALs below it are obsolete.
@@ -39,7 +39,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What a MANIFEST said of a table: of the one with this identity, or else of this number.
+    /// What a MANIFEST says of a table: of the one with this identity, or else with this number.
     pub fn of(&self, number: u64, identity: Option<TableIdentity>) -> Option<&FileMeta> {
         let same = |meta: &&FileMeta| meta.identity.is_some() && meta.identity == identity;
         let by_number =
@@ -49,8 +49,8 @@ impl Parts {
 }
 
 impl Recovered {
-    /// Whether files are missing that the MANIFEST lists while there are tables that it does not know: its
-    /// end was cut off, which looks like a torn tail, and it tells a tree of the past.
+    /// Whether the MANIFEST lost its end, which looks like a torn tail: files that it lists are
+    /// missing, and there are tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
         let tables: BTreeSet<u64> = kinds
             .iter()
@@ -70,7 +70,7 @@ impl Recovered {
     }
 }
 
-/// Reads all there is. `problems` gets a line for each thing that is wrong.
+/// Reads all MANIFESTs. `problems` gets a line for everything that is wrong.
 pub(super) fn read(
     fs: &dyn Fs,
     dir: &Path,
@@ -90,8 +90,8 @@ pub(super) fn read(
         }
         Err(error) => return Err(error),
     };
-    // The one in force, or a newer one, which was whole before `CURRENT` was to name it; without
-    // `CURRENT` the newest. An older one would be a tree of the past.
+    // The MANIFEST in force, or a newer one: it was whole before `CURRENT` would have named it.
+    // Without `CURRENT`, the newest. An older one tells a tree of the past.
     let least = named.or(numbers.last().copied()).unwrap_or(0);
     if named.is_some_and(|named| !numbers.contains(&named)) {
         problems.push(format!("{}: no such file", dir.join(names::manifest_name(least)).display()));
@@ -154,7 +154,7 @@ impl Parts {
 
     fn apply(&mut self, edit: VersionEdit, is_whole_tree: bool) {
         if is_whole_tree {
-            // What an older MANIFEST knew and this one does not list has left the tree in between.
+            // A table of an older MANIFEST that this one does not list is obsolete.
             let lists = |number| edit.added.iter().any(|(_, meta)| meta.number == number);
             self.removed.extend(self.entered.keys().copied().filter(|&number| !lists(number)));
         }
@@ -162,7 +162,7 @@ impl Parts {
             self.removed.insert(number);
         }
         for (_, meta) in edit.added {
-            // It was moved to another level.
+            // Not obsolete: it was moved to another level.
             self.removed.remove(&meta.number);
             self.next_file = self.next_file.max(meta.number + 1);
             self.entered.insert(meta.number, meta);

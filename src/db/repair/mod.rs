@@ -4,32 +4,29 @@
 //! LOCK ─► sound? every byte is read ──────────────────────────────────────► nothing is changed
 //!      ─► MANIFEST whole:  the tables it lists stay where they are,
 //!                          damaged ones are salvaged block by block,
-//!                          those that changed places are put right        ┐
-//!      ─► parts or none:   all tables but those known to have left the    ├─► new tables, in lost/
-//!                          tree, and all logs, are merged into new ones   │
+//!                          exchanged ones get their names back            ┐
+//!      ─► parts or none:   all tables but those known to be obsolete,     ├─► new tables, in lost/
+//!                          and all logs, are merged into new ones         │
 //!      ─► logs:            the prefix that can be read becomes tables     ┘
-//!      ─► the new tables get their places
-//!      ─► what is no longer part of the database gets a second name in lost/
-//!      ─► new MANIFEST; CURRENT names it         ◄── here the repair happens, as a whole
-//!      ─► the first names of what is in lost/ go
+//!      ─► the new tree replaces the old one (install.rs)
 //! ```
 //!
-//! **Why all tables are merged** where no MANIFEST tells the tree: a lookup takes the first table that
-//! has a key, so it must know which of two tables is the newer one *for each key*. Sequence numbers of
-//! whole tables do not tell: a table of level 6 may hold a newer write than one of level 1, of another
-//! key. A merge looks at each entry's own. It reads and writes all data once.
+//! **Why all tables are merged** where no MANIFEST tells the tree. A lookup takes the first table
+//! that has the key, so it must know which of two tables is newer *for each key*. Sequence numbers
+//! of whole tables do not tell: a table of level 6 may hold a newer write than a table of level 1,
+//! of another key. Only each entry's own number tells, and a merge looks at these. It reads and
+//! writes all data once.
 //!
-//! **Nothing is deleted**: what is left out, and all that was replaced, is in `lost/` afterwards. A crash
-//! at any point leaves a directory that can be repaired again. Before the new MANIFEST is in force the
-//! old files are where they were, and new tables repeat what is in them. After it they only have a
-//! second name.
+//! **Nothing is deleted.** Whatever is left out or replaced is in `lost/` afterwards. A crash at
+//! any point leaves a directory that can be repaired again: before the new MANIFEST is in force the
+//! old files have their names, and new tables only repeat them.
 
+mod install;
 mod logs;
 mod manifests;
 mod report;
 mod tables;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +34,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use report::{Loss, RepairReport};
 
 use super::Builder;
-use super::open::recover::{Directory, Replay, table_store};
+use super::open::directory::{Directory, table_store};
+use super::open::recover::Replay;
 use super::open::take_over::no_database;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
@@ -47,15 +45,13 @@ use crate::fs;
 use crate::fs::Fs;
 use crate::table::Table;
 use crate::version::names::FileKind;
-use crate::version::{
-    FileMeta, Manifest, Recovered, TableFile, TableStore, Version, VersionEdit, names,
-};
+use crate::version::{FileMeta, Recovered, TableFile, TableStore, Version, VersionEdit, names};
 use manifests::Tree;
 
-/// Where files go that are no longer part of the database.
+/// The directory of files that are no longer part of the database.
 const LOST: &str = "lost";
 
-/// Files with higher numbers were never this database's, where no MANIFEST tells how far it has come.
+/// Where no MANIFEST tells the next file number: files with higher numbers are not this database's.
 const MOST_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 /// A repair under way.
@@ -63,34 +59,34 @@ struct Repair<'a> {
     options: &'a Builder,
     fs: Arc<dyn Fs>,
     dir: PathBuf,
-    /// Opens the tables that are there.
+    /// Opens the old tables.
     whole: TableStore,
-    /// Makes new ones, in `lost/`, where nobody looks for them.
+    /// Makes new tables, in `lost/`, where no opening looks for them.
     store: TableStore,
     /// Numbers of the tables in the directory.
     tables: Vec<u64>,
-    /// Of the tables that have sequence numbers of their own: file number and largest of these.
+    /// The tables with sequence numbers of their own: file number and largest sequence number.
     newest: Vec<(u64, SequenceNumber)>,
     last_sequence: SequenceNumber,
-    /// Level, table, and where its file is.
-    tree: Vec<(usize, Arc<TableFile>, Place)>,
+    /// The new tree: level, table, and where the file is.
+    tree: Vec<(usize, Arc<TableFile>, FileLocation)>,
     is_done: bool,
     report: RepairReport,
 }
 
 /// Where the file of a table is.
-enum Place {
+enum FileLocation {
     /// In the directory, under its name.
-    Stays,
+    InPlace,
     /// In `lost/`, written by this repair.
     New,
     /// In the directory, under the name of another.
-    IsNamed(PathBuf),
+    NamedAs(PathBuf),
 }
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     let (fs, dir) = (&options.fs, &options.path);
-    // Asked first: a lock would leave a file in a directory that is none of ours.
+    // Before the lock, which would leave a file in a foreign directory.
     let is_ours = |name: &String| name == "CURRENT" || names::parse(name).is_some();
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));
@@ -124,10 +120,10 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     let mut repair = Repair::new(options, &tree, kinds)?;
     repair.report.problems = problems;
     repair.run(&tree)?;
-    repair.put_in_place()
+    repair.install()
 }
 
-/// Reads everything, as an opening does and then the tables whole. Anything that is wrong is an error.
+/// Reads everything: as an opening does, then every table whole. Whatever is wrong is an error.
 fn look(options: &Builder) -> Result<RepairReport> {
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&options.path)?;
@@ -154,7 +150,7 @@ fn lost_current(dir: &Path) -> Error {
     }
 }
 
-/// Whether an error tells of files that are damaged or missing, which a repair can do something about.
+/// Whether the error is of a damaged or missing file, which a repair can help.
 fn is_damage(error: &Error) -> bool {
     match error {
         Error::Corruption { .. } => true,
@@ -163,21 +159,10 @@ fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// As [`is_damage`], of a table: its footer has no checksum, so what it says that is not supported may
-/// be damage. A log's header has one, and then a newer version wrote it.
+/// As [`is_damage`], of a table. Its footer has no checksum, so an unsupported feature may be
+/// damage. A log's header has one: there an unsupported feature is what a newer version wrote.
 fn is_table_damage(error: &Error) -> bool {
     is_damage(error) || matches!(error, Error::Unsupported { .. })
-}
-
-/// Whether the file system cannot give a file a second name.
-fn has_no_links(error: &Error) -> bool {
-    use std::io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
-    match error {
-        Error::Io { source, .. } => {
-            matches!(source.kind(), PermissionDenied | TooManyLinks | Unsupported)
-        }
-        _ => false,
-    }
 }
 
 impl<'a> Repair<'a> {
@@ -197,7 +182,7 @@ impl<'a> Repair<'a> {
             kinds.into_iter().filter_map(|kind| Some((kind.number()?, kind))).collect();
         files.retain(|&(number, _)| number <= most);
         files.sort_unstable_by_key(|&(number, _)| number);
-        // Also what an earlier repair left in `lost/` had a number.
+        // Files that an earlier repair left in `lost/` have numbers too.
         let left = fs.list(&lost)?;
         let left = left.iter().filter_map(|name| names::parse(name)?.number());
         let left = left.filter(|&number| number <= most);
@@ -221,7 +206,7 @@ impl<'a> Repair<'a> {
             options: whole.options.clone(),
             creator: whole.creator.clone(),
             next_file: AtomicU64::new(whole.next_file.load(Ordering::Relaxed)),
-            departed: Arc::default(),
+            obsolete: Arc::default(),
         };
         let tables = directory.files.iter().filter_map(|&(number, kind)| match kind {
             FileKind::Table(_) => Some(number),
@@ -242,7 +227,7 @@ impl<'a> Repair<'a> {
         })
     }
 
-    /// Reads what can be read, and writes the tables that are to be new.
+    /// Reads what can be read, and writes the new tables.
     fn run(&mut self, tree: &Tree) -> Result<()> {
         match tree {
             Tree::Whole(recovered) => {
@@ -310,97 +295,20 @@ impl<'a> Repair<'a> {
 
     fn table_file(&self, meta: FileMeta, table: Arc<Table>) -> Arc<TableFile> {
         let path = names::table_path(&self.dir, meta.number);
-        let departed = Arc::clone(&self.whole.departed);
+        let departed = Arc::clone(&self.whole.obsolete);
         Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, departed))
     }
 
     fn add_new(&mut self, level: usize, file: Arc<TableFile>) {
-        self.tree.push((level, file, Place::New));
-    }
-
-    /// The new tree takes the place of the old one.
-    fn put_in_place(mut self) -> Result<RepairReport> {
-        let (fs, lost) = (Arc::clone(&self.fs), self.dir.join(LOST));
-        for (_, file, place) in &self.tree {
-            let path = names::table_path(&self.dir, file.meta.number);
-            match place {
-                Place::Stays => {}
-                Place::New => fs.rename(file.path(), &path)?,
-                Place::IsNamed(from) => fs.hard_link(from, &path)?,
-            }
-        }
-        let oldest_wal = self.store.new_number();
-        let manifest_number = self.store.new_number();
-        let stays: HashSet<u64> = self.tree.iter().map(|(_, file, _)| file.meta.number).collect();
-        let most = self.store.next_file.load(Ordering::Relaxed);
-        let mut replaced = Vec::new();
-        for name in fs.list(&self.dir)? {
-            match names::parse(&name) {
-                Some(FileKind::Table(number)) if stays.contains(&number) => {}
-                // Worth nothing, and the new CURRENT goes by this name.
-                Some(FileKind::Temporary) => {}
-                Some(kind) if kind.number() < Some(most) => replaced.push(name),
-                None if name == "CURRENT" => replaced.push(name),
-                _ => {}
-            }
-        }
-        replaced.sort();
-        let mut second = Vec::new();
-        for name in &replaced {
-            let mut to = lost.join(name);
-            for n in 1.. {
-                if !fs.exists(&to)? {
-                    break;
-                }
-                to = lost.join(format!("{name}.{n}"));
-            }
-            match fs.hard_link(&self.dir.join(name), &to) {
-                Ok(()) => second.push((name, to, true)),
-                // It gets its new name when the old one is not needed any more.
-                Err(error) if has_no_links(&error) => second.push((name, to, false)),
-                Err(error) => return Err(error),
-            }
-        }
-        // Before the new MANIFEST: from then on an opening may delete what that does not list.
-        fs.sync_dir(&lost)?;
-
-        let edit = VersionEdit {
-            next_file: Some(manifest_number + 1),
-            flushed_sequence: Some(self.last_sequence),
-            oldest_wal: Some(oldest_wal),
-            added: self.added(),
-            db_identity: Some(self.whole.creator.db.clone()),
-            ..VersionEdit::default()
-        };
-        let roll_after = self.options.manifest_roll_bytes;
-        Manifest::create(&fs, &self.dir, manifest_number, &edit, roll_after)?;
-        self.is_done = true;
-        let mut moved = Vec::new();
-        for (name, to, is_there) in second {
-            match (name == "CURRENT", is_there) {
-                (false, true) => fs.remove(&self.dir.join(name))?,
-                (false, false) => fs.rename(&self.dir.join(name), &to)?,
-                (true, true) => {}
-                // Replaced: it held no more than the name of a MANIFEST.
-                (true, false) => continue,
-            }
-            moved.push(to);
-        }
-        fs.sync_dir(&self.dir)?;
-        fs.sync_dir(&lost)?;
-        let mut report = std::mem::take(&mut self.report);
-        report.tables = self.tree.len();
-        report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();
-        report.moved = moved;
-        Ok(report)
+        self.tree.push((level, file, FileLocation::New));
     }
 }
 
 impl Drop for Repair<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            // Nobody lists them. Those that have their places already repeat what the old ones hold.
-            let new = self.tree.iter().filter(|(_, _, place)| matches!(place, Place::New));
+            // No MANIFEST lists the new tables, and they only repeat the old ones.
+            let new = self.tree.iter().filter(|(_, _, place)| matches!(place, FileLocation::New));
             new.for_each(|(level, file, _)| file.mark_obsolete(*level));
         }
     }

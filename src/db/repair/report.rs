@@ -5,42 +5,59 @@ use std::ops::Bound;
 use std::path::PathBuf;
 
 /// What [`Db::repair`](crate::Db::repair) found and did. `Display` prints it as a report.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # maypole::Db::open(dir.path())?.put("key", "value")?;
+/// let report = maypole::Db::repair(dir.path())?;
+/// assert!(!report.changed, "nothing was wrong");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Whether anything was changed. `false`: the database is sound, every byte of it was read.
+    /// Whether anything was changed. If not, every byte was read and is sound.
     pub changed: bool,
-    /// Tables of the database, now.
+    /// Tables of the database after the repair.
     pub tables: usize,
     /// Entries and range deletions in them, old versions included.
     pub entries: u64,
-    /// Whether keys that were deleted may be there again: no MANIFEST told which tables had left the
-    /// tree, so tables count that a crash may have left over.
+    /// Whether deleted keys may be there again. No MANIFEST told which tables were obsolete, so
+    /// obsolete tables that a crash left over may count.
     pub deleted_keys_may_return: bool,
-    /// What was wrong, and what became of it, one line each.
+    /// What was wrong and what was done about it, one line each.
     pub problems: Vec<String>,
-    /// What could not be brought back. Empty: every key has its last value.
+    /// What could not be read. Empty: every key has its last value.
     pub losses: Vec<Loss>,
-    /// Files that are no longer part of the database, where they are now.
+    /// The new paths of the files that are no longer part of the database.
     pub moved: Vec<PathBuf>,
 }
 
-/// A part of the database that could not be read. Keys in it may be missing, have an older value, or
+/// A part of the database that could not be read. Its keys may be missing, have an older value, or
 /// be there again though they were deleted.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # maypole::Db::open(dir.path())?.put("key", "value")?;
+/// let report = maypole::Db::repair(dir.path())?;
+/// let is_sure = !report.losses.iter().any(|loss| loss.concerns(b"key"));
+/// # assert!(is_sure);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The damaged file, by the name it had.
+    /// The damaged file, by its name before the repair.
     pub file: PathBuf,
-    /// Where in it the damage begins.
+    /// Offset of the damage in it.
     pub offset: u64,
     /// How many bytes of it are lost.
     pub bytes: u64,
-    /// The first of the keys that are concerned.
+    /// The first key that may be concerned.
     pub from: Bound<Vec<u8>>,
-    /// The last of them.
+    /// The last key that may be concerned.
     pub to: Bound<Vec<u8>>,
-    /// What it was.
+    /// What the lost bytes were.
     pub what: String,
 }
 

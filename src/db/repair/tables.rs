@@ -1,4 +1,4 @@
-//! The tables: which are whole, which can be read in part, which have changed places.
+//! The tables: which are whole, which can be read in part, which have each other's names.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::manifests::Parts;
-use super::{Loss, Place, Repair, is_table_damage};
-use crate::compaction::pick::{LAST_LEVEL, Plan};
+use super::{FileLocation, Loss, Repair, is_table_damage};
 use crate::compaction::run::Job;
-use crate::compaction::{pick, run};
-use crate::db::ingest::bounds;
+use crate::compaction::{self, run};
+use crate::compaction::{LAST_LEVEL, Plan};
+use crate::db::ingest::smallest_and_largest;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::range_tombstones::RangeTombstone;
@@ -27,9 +27,9 @@ const ALL_KEYS: Keys = (Bound::Unbounded, Bound::Unbounded);
 struct Suspect<'a> {
     number: u64,
     level: usize,
-    /// The sequence number of all its entries, where it was ingested.
-    assigned: Option<SequenceNumber>,
-    /// What the MANIFEST says of it.
+    /// Known of an ingested table only.
+    global_sequence: Option<SequenceNumber>,
+    /// What a whole MANIFEST says of it.
     meta: Option<&'a FileMeta>,
 }
 
@@ -37,10 +37,10 @@ impl Repair<'_> {
     /// The tables that a whole MANIFEST lists, each in its level.
     pub(super) fn listed_tables(&mut self, recovered: &Recovered) -> Result<()> {
         for (&number, (level, meta)) in &recovered.files {
-            let (level, assigned) = (*level, meta.global_sequence);
+            let (level, global_sequence) = (*level, meta.global_sequence);
             let why = match self.open_listed(number, meta, level) {
                 Ok(file) => {
-                    self.tree.push((level, file, Place::Stays));
+                    self.tree.push((level, file, FileLocation::InPlace));
                     continue;
                 }
                 Err(error) if is_table_damage(&error) => error,
@@ -51,25 +51,25 @@ impl Repair<'_> {
                 Some((from, file)) => {
                     let found = format!("table {number} is there as {}", from.display());
                     self.report.problems.push(found);
-                    self.tree.push((level, file, Place::IsNamed(from)));
+                    self.tree.push((level, file, FileLocation::NamedAs(from)));
                 }
                 None => {
-                    self.salvage(Suspect { number, level, assigned, meta: Some(meta) })?;
+                    self.salvage(Suspect { number, level, global_sequence, meta: Some(meta) })?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The file with this number, if it is the one that `meta` describes and every byte of it is right.
+    /// Opens the file with this number. It must be the one that `meta` describes, and whole.
     fn open_listed(&self, number: u64, meta: &FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let file = self.whole.open(FileMeta { number, ..meta.clone() }, level)?;
         check_whole(&file.table)?;
         Ok(file)
     }
 
-    /// The table that `meta` describes, under the name of another one. Answers that name, and the table
-    /// with a number of its own.
+    /// Finds the table that `meta` describes under the name of another one. Answers that name, and
+    /// the table with a new number.
     fn find_elsewhere(
         &self,
         number: u64,
@@ -89,8 +89,7 @@ impl Repair<'_> {
         Ok(None)
     }
 
-    /// All tables there are, but for those that have left the tree. Where they belong is not known: they
-    /// are to be merged.
+    /// All tables but the obsolete ones. Their levels are not known: they will be merged.
     pub(super) fn all_tables(&mut self, parts: &Parts) -> Result<()> {
         let mut whole = Vec::new();
         let mut suspects = Vec::new();
@@ -115,16 +114,16 @@ impl Repair<'_> {
                     self.report.problems.push(error.to_string());
                     let meta = parts.of(number, None);
                     newest.extend(meta.map(|meta| (number, meta.largest_sequence)));
-                    let assigned = meta.and_then(|meta| meta.global_sequence);
-                    suspects.push(Suspect { number, level: 0, assigned, meta: None });
+                    let global_sequence = meta.and_then(|meta| meta.global_sequence);
+                    suspects.push(Suspect { number, level: 0, global_sequence, meta: None });
                 }
                 Err(error) => return Err(error),
             }
         }
         newest.sort_unstable();
         self.newest = newest;
-        for (number, table, assigned) in whole {
-            self.add_whole(number, table, assigned)?;
+        for (number, table, global_sequence) in whole {
+            self.add_whole(number, table, global_sequence)?;
         }
         for suspect in suspects {
             self.salvage(suspect)?;
@@ -143,16 +142,16 @@ impl Repair<'_> {
         &mut self,
         number: u64,
         mut table: Arc<Table>,
-        mut assigned: Option<SequenceNumber>,
+        mut global_sequence: Option<SequenceNumber>,
     ) -> Result<()> {
         let path = names::table_path(&self.dir, number);
-        let guessed = table.needs_sequence() && assigned.is_none();
+        let guessed = table.needs_sequence() && global_sequence.is_none();
         if table.needs_sequence() {
-            let sequence = assigned.unwrap_or_else(|| self.guess(number));
-            assigned = Some(sequence);
-            table = self.whole.open_table(&path, assigned, LAST_LEVEL, 0)?;
+            let sequence = global_sequence.unwrap_or_else(|| self.guess(number));
+            global_sequence = Some(sequence);
+            table = self.whole.open_table(&path, global_sequence, LAST_LEVEL, 0)?;
         }
-        let Some((smallest, largest)) = bounds(&table)? else { return Ok(()) };
+        let Some((smallest, largest)) = smallest_and_largest(&table)? else { return Ok(()) };
         let properties = table.properties();
         let own = |name| properties.number(name).unwrap_or(0);
         let meta = FileMeta {
@@ -160,9 +159,9 @@ impl Repair<'_> {
             file_bytes: table.block_file().file().len(),
             entries: properties.entries(),
             tombstones: own(property::DELETIONS),
-            least_sequence: assigned.unwrap_or_else(|| own(property::SMALLEST_SEQUENCE)),
-            largest_sequence: assigned.unwrap_or_else(|| own(property::LARGEST_SEQUENCE)),
-            global_sequence: assigned,
+            least_sequence: global_sequence.unwrap_or_else(|| own(property::SMALLEST_SEQUENCE)),
+            largest_sequence: global_sequence.unwrap_or_else(|| own(property::LARGEST_SEQUENCE)),
+            global_sequence,
             smallest,
             largest,
             identity: properties.identity(),
@@ -172,20 +171,20 @@ impl Repair<'_> {
             self.lose(number, 0, 0, keys_of(&meta), GUESSED);
         }
         let file = self.table_file(meta, table);
-        self.tree.push((0, file, Place::Stays));
+        self.tree.push((0, file, FileLocation::InPlace));
         Ok(())
     }
 
-    /// The sequence number of an ingested table that nothing says: after the writes that are in tables
-    /// with lower file numbers, as those were there before.
+    /// A global sequence number that is lost: one after the writes of all tables with lower file
+    /// numbers, which are older.
     fn guess(&self, number: u64) -> SequenceNumber {
         let before = self.newest.iter().take_while(|&&(other, _)| other < number);
         before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
     }
 
-    /// Writes what can be read of a table to a new one, and reports the rest.
+    /// Writes what can be read of a table to a new one. Reports the rest.
     fn salvage(&mut self, suspect: Suspect) -> Result<()> {
-        let Suspect { number, level, mut assigned, meta } = suspect;
+        let Suspect { number, level, mut global_sequence, meta } = suspect;
         let path = names::table_path(&self.dir, number);
         let keys = meta.map_or(ALL_KEYS, keys_of);
         let file = match self.fs.open(&path) {
@@ -197,12 +196,12 @@ impl Repair<'_> {
             Err(error) => return Err(error),
         };
         let file_bytes = file.len();
-        let opened = Salvage::open(Arc::clone(&file), assigned).and_then(|salvage| {
+        let opened = Salvage::open(Arc::clone(&file), global_sequence).and_then(|salvage| {
             if !salvage.needs_sequence {
                 return Ok((salvage, false));
             }
-            assigned = Some(self.guess(number));
-            Ok((Salvage::open(Arc::clone(&file), assigned)?, true))
+            global_sequence = Some(self.guess(number));
+            Ok((Salvage::open(Arc::clone(&file), global_sequence)?, true))
         });
         let (salvage, guessed) = match opened {
             Ok(opened) => opened,
@@ -220,7 +219,7 @@ impl Repair<'_> {
         if guessed {
             self.lose(number, 0, 0, keys.clone(), GUESSED);
         }
-        if salvage.lost_properties && meta.is_none() && assigned.is_none() {
+        if salvage.lost_properties && meta.is_none() && global_sequence.is_none() {
             let what = "the properties of a table: if it was ingested, its place among the writes";
             self.lose(number, 0, 0, keys.clone(), what);
         }
@@ -233,11 +232,12 @@ impl Repair<'_> {
         self.report.problems.push(format!("{}: {kept} entries were salvaged", path.display()));
         for Hole { offset, bytes, after, before, why } in holes {
             let why = why.to_string();
-            // The first thing that is wrong was met before.
+            // The first problem was met when the table was opened.
             if !self.report.problems.contains(&why) {
                 self.report.problems.push(why);
             }
-            // Newer versions of the key behind the hole may have been in it; none of the key before it.
+            // The hole may have held newer versions of the key behind it, but none of the key
+            // before it.
             let from = after.map_or(keys.0.clone(), Bound::Excluded);
             let to = before.map_or(keys.1.clone(), Bound::Included);
             self.lose(number, offset, bytes, (from, to), "a part of a table");
@@ -248,12 +248,12 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Whether the file is another table than `meta` describes, rather than that one with damage.
+    /// Whether the file is another table than `meta` describes, rather than that table, damaged.
     fn is_another(&self, salvage: &Salvage, meta: &FileMeta, path: &Path) -> bool {
         if let (Some(listed), Some(found)) = (meta.identity, salvage.identity()) {
             return listed != found;
         }
-        // Nothing is wrong with it by itself.
+        // Another table is whole; it only is not the one that `meta` describes.
         let alone = self.whole.open_table(path, meta.global_sequence, LAST_LEVEL, 0);
         alone.is_ok_and(|table| check_whole(&table).is_ok())
     }
@@ -279,8 +279,8 @@ impl Repair<'_> {
         Ok((if is_empty { None } else { Some(table.finish()?) }, holes))
     }
 
-    /// Merges all tables into new ones of the last level: right whatever the levels were, as each entry
-    /// has its sequence number.
+    /// Merges all tables into new ones of the last level. That is right whatever the levels were,
+    /// since each entry has its sequence number.
     pub(super) fn merge_all(&mut self) -> Result<()> {
         let inputs = std::mem::take(&mut self.tree);
         let edit = VersionEdit {
@@ -292,7 +292,14 @@ impl Repair<'_> {
         let version = Version::default().apply(&edit, &opened);
         let numbers: Vec<u64> = opened.keys().copied().collect();
         let (metas, shape) = (version.metas(), &self.options.shape);
-        let plan = pick::plan(&metas, 0, LAST_LEVEL, numbers, shape, &pick::Held::default());
+        let plan = compaction::plan_files(
+            &metas,
+            0,
+            LAST_LEVEL,
+            numbers,
+            shape,
+            &compaction::Unavailable::default(),
+        );
         let Some(plan) = plan else { return Ok(()) };
         let plan = Plan { trivial_move: false, ..plan };
         let entries = opened.values().map(|file| file.meta.entries).sum();
@@ -306,8 +313,8 @@ impl Repair<'_> {
             parts: self.options.compaction_threads,
         };
         let merged = run::run(&job, &plan);
-        // What was written only to be merged is in no tree.
-        let written = inputs.iter().filter(|(_, _, place)| matches!(place, Place::New));
+        // Tables that were written only to be merged are obsolete.
+        let written = inputs.iter().filter(|(_, _, place)| matches!(place, FileLocation::New));
         written.for_each(|(level, file, _)| file.mark_obsolete(*level));
         merged?.outputs.into_iter().for_each(|file| self.add_new(LAST_LEVEL, file));
         Ok(())

@@ -1,6 +1,6 @@
 //! [`WriteBatch`]: writes that happen together or not at all.
 //!
-//! A batch is built in the form in which the WAL stores it, so that committing it copies nothing:
+//! A batch is built in the form that the WAL stores, so that committing it copies nothing:
 //!
 //! ```text
 //! WAL record = varint first sequence number | varint count | operation*
@@ -22,14 +22,14 @@ use crate::error::{Damage, Error, Result};
 use crate::range_tombstones::reversed_range;
 use crate::table::MAX_ENTRY_BYTES;
 
-/// What key and value of one write may have together: what a table can hold.
+/// The most bytes of key and value together: what a table can hold.
 const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
 
-/// Bytes of a varint below [`MAX_FIELD_BYTES`], at most.
+/// The most bytes of the varint of a length up to [`MAX_WRITE_BYTES`].
 const MOST_LENGTH_BYTES: usize = 5;
 
-/// The most bytes of a batch, and of a group: with its header it is one record of the WAL, whose length
-/// has 32 bits.
+/// The most bytes of a batch, and of a group. With its header it is one record of the WAL, whose
+/// length has 32 bits.
 pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 
 /// Writes that happen together or not at all, in the order given.
@@ -47,7 +47,7 @@ pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 pub struct WriteBatch {
     operations: Vec<u8>,
     count: u64,
-    /// Why the first write that cannot be done was left out; [`WriteBatch::check`] reports it.
+    /// The error of the first write that cannot be stored, which was left out.
     refused: Option<Error>,
 }
 
@@ -57,7 +57,9 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// Adds `key` = `value`, replacing what was there. Both may be empty.
+    /// Adds `key` = `value`, which replaces an older value. Both may be empty.
+    ///
+    /// A write that is too large is not added; [`Db::write`](crate::Db::write) reports it then.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.push(EntryKind::Value, key.as_ref(), Some(value.as_ref()));
     }
@@ -67,17 +69,19 @@ impl WriteBatch {
         self.push(EntryKind::Deletion, key.as_ref(), None);
     }
 
-    /// Adds the removal of all keys from `begin` to before `end`, however many there are: it takes
-    /// one entry, and compaction removes the keys. Where `end` is `begin` there is nothing to
-    /// remove; where it is before `begin`, writing the batch is refused.
+    /// Adds the removal of all keys from `start` (inclusive) to `end` (exclusive). It takes one
+    /// entry, however many keys there are.
+    ///
+    /// An empty range, where `end` is `start`, adds nothing. Where `end` is before `start`,
+    /// [`Db::write`](crate::Db::write) refuses the batch.
     #[doc(alias = "delete_prefix")]
-    pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
-        let (begin, end) = (begin.as_ref(), end.as_ref());
-        match begin.cmp(end) {
-            Ordering::Less => self.push(EntryKind::RangeDeletion, begin, Some(end)),
+    pub fn delete_range(&mut self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
+        let (start, end) = (start.as_ref(), end.as_ref());
+        match start.cmp(end) {
+            Ordering::Less => self.push(EntryKind::RangeDeletion, start, Some(end)),
             Ordering::Equal => {}
             Ordering::Greater => {
-                self.refused.get_or_insert_with(|| reversed_range(begin, end));
+                self.refused.get_or_insert_with(|| reversed_range(start, end));
             }
         }
     }
@@ -97,7 +101,7 @@ impl WriteBatch {
         self.operations.len()
     }
 
-    /// Removes all writes and keeps the memory.
+    /// Removes all writes. Keeps the memory for the next ones.
     pub fn clear(&mut self) {
         self.operations.clear();
         self.count = 0;
@@ -123,7 +127,7 @@ impl WriteBatch {
             });
             return;
         }
-        // At once: a batch of one put would grow four times.
+        // Reserved at once: a batch of one put would grow four times.
         let value_bytes = value.map_or(0, |value| value.len() + MOST_LENGTH_BYTES);
         self.operations.reserve(1 + MOST_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);
@@ -134,7 +138,7 @@ impl WriteBatch {
         self.count += 1;
     }
 
-    /// Refuses a batch that was given a write which cannot be done.
+    /// The error of the first write that was left out.
     pub(crate) fn check(&self) -> Result<()> {
         self.refused.clone().map_or(Ok(()), Err)
     }
@@ -158,7 +162,7 @@ pub(crate) struct Operation<'a> {
     pub value: &'a [u8],
 }
 
-/// Walks encoded operations.
+/// Decodes operations, one after the other.
 pub(crate) struct Operations<'a> {
     decoder: Decoder<'a>,
 }
@@ -198,7 +202,7 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// The front of a WAL record: what comes before the operations of its batches.
+/// The start of a WAL record, before the operations of its batches.
 pub(crate) fn record_header(first_sequence: SequenceNumber, count: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(12);
     put_varint(&mut out, first_sequence);

@@ -1,76 +1,87 @@
-//! The way of a write: batch → WAL → memtable → visible.
+//! The way of a write: batch → WAL → memtable → visible. Top to bottom in the order it happens.
 //!
 //! ```text
-//!   commit ──► alone: leads itself
-//!          ──► queue ──► the thread that gets the writer lock leads:
-//!                          1. make room (rotate a full memtable, brake, wait)
-//!                          2. one WAL record for every batch in the queue
+//!   commit ──► nobody else writes: leads itself
+//!          ──► queue ──► the thread that gets the writer's lock leads:
+//!                          1. make room: stall, rotate a full memtable
+//!                          2. one WAL record for all batches of the group
 //!                          3. sync, if any of them asked for it
 //!                          4. all batches into the memtable
-//!                          5. publish the last sequence number: now readers see them, all at once
+//!                          5. publish the last sequence number: readers see all of them at once
 //!                        the others find their batch done when they get the lock
 //! ```
 //!
-//! Where there is no space for a record, the caller gets that error and nothing else happens: the log has
-//! ended before the record, and the next write begins another. Any other failure makes the database
+//! **A record that finds no space** is an error of its callers and of nobody else: the log ends
+//! before it, and the next write starts another log. Any other failure makes the database
 //! read-only.
 //!
-//! A full memtable is frozen together with its WAL; the next write goes to a new pair. The old WAL
-//! may not be synced yet: a later synced write syncs it first, so that what is durable never has a
-//! hole. Recovery checks that sequence numbers follow each other without a gap.
+//! **A full memtable** is frozen together with its WAL. The next write goes to a new pair. The old
+//! WAL may not be synced yet: a later synced write syncs it first, so that what is durable never
+//! has a gap. Recovery checks that sequence numbers follow each other.
 
 pub(crate) mod batch;
 pub(crate) mod write_stall;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
-use self::write_stall as brake;
-use self::write_stall::{BrakeCause, Pressure, WriteBrake, write_brake};
-use super::{Frozen, Inner, State, sequence_after};
+use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
+use super::{Frozen, Inner, sequence_after};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::stats::Ticker;
+use crate::sync::lock;
 use crate::version::names;
 use crate::wal::{LogKind, LogWriter};
 
 /// What a write must survive before it is acknowledged.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// use maypole::{Durability, WriteBatch};
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put("key", "value");
+/// db.write_opt(batch, Durability::Sync)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
-    /// A killed process: the bytes are with the operating system.
+    /// A killed process: the operating system has the bytes.
     #[default]
     Buffered,
-    /// A power loss: the bytes, and all writes before them, are on the device.
+    /// A power loss: the device has the bytes, and those of all writes before.
     Sync,
 }
 
-/// A group is cut when its batches reach this size, so that the first of many writers does not
-/// wait for all of them.
+/// A group is full at this size, so that the first of many writers does not wait for all of them.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// How long writers that are slowed down wait at once, at least: a shorter sleep would take longer
-/// than asked for. And at most, so that they notice when the brake is lifted.
+/// A delayed writer sleeps at least so long at once: shorter sleeps take longer than asked for.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
+/// And at most so long, to notice that the delay is over.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
 /// How long a stopped writer sleeps when nothing wakes it.
 const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the leader owns.
+/// What only the leader uses.
 pub(crate) struct Writer {
     /// `None`: the directory is not taken over; see [`super::open::take_over`].
     pub wal: Option<LogWriter>,
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
-    /// What slowed writers still have to wait for what they wrote.
+    /// How long delayed writers must still wait for what they wrote.
     pub owed_wait: Duration,
 }
 
-/// WALs of frozen memtables that are not synced and not obsolete yet, oldest first.
+/// WALs of frozen memtables, neither synced nor obsolete yet, oldest first.
 #[derive(Default)]
 pub(crate) struct SealedWals {
     logs: Vec<(u64, LogWriter)>,
@@ -79,7 +90,7 @@ pub(crate) struct SealedWals {
 }
 
 impl SealedWals {
-    /// None yet; the names up to that of the WAL `named` are durable.
+    /// None yet. The names of the WALs up to `named` are durable.
     pub fn named(named: u64) -> SealedWals {
         SealedWals { logs: Vec::new(), named }
     }
@@ -91,8 +102,8 @@ struct Write {
     durability: Durability,
 }
 
-/// A write in the queue.
-pub(crate) struct Pending {
+/// A write that waits for a leader.
+pub(crate) struct QueuedWrite {
     write: Write,
     outcome: OnceLock<Result<()>>,
 }
@@ -108,34 +119,34 @@ impl Inner {
             };
         }
         let write = Write { batch, durability };
-        // Nobody is writing and nobody waits: the write is a group by itself. Who comes meanwhile
-        // queues, so nobody is overtaken twice.
+        // Nobody writes and nobody waits: the write is a group by itself. Later callers queue, so
+        // nobody is overtaken twice.
         if let Ok(mut writer) = self.writer.try_lock()
             && lock(&self.queue).is_empty()
         {
             self.counters.add(Ticker::WriteDoneBySelf, 1);
             let room = self.make_room(&mut writer);
-            return room.and_then(|brake| self.write_group(&mut writer, brake, &[&write]));
+            return room.and_then(|stall| self.write_group(&mut writer, stall, &[&write]));
         }
-        let pending = Arc::new(Pending { write, outcome: OnceLock::new() });
-        lock(&self.queue).push_back(Arc::clone(&pending));
+        let queued = Arc::new(QueuedWrite { write, outcome: OnceLock::new() });
+        lock(&self.queue).push_back(Arc::clone(&queued));
         loop {
             let mut writer = lock(&self.writer);
-            if let Some(outcome) = pending.outcome.get() {
+            if let Some(outcome) = queued.outcome.get() {
                 return outcome.clone();
             }
             self.lead(&mut writer);
         }
     }
 
-    /// Commits the batches at the front of the queue as one group.
+    /// Writes the front of the queue as one group.
     fn lead(&self, writer: &mut Writer) {
         let room = self.make_room(writer);
         let mut group = Vec::new();
         let mut bytes = 0;
         {
             let mut queue = lock(&self.queue);
-            // The first always has room: no batch is larger than a record.
+            // The first batch always fits: none is larger than a record.
             while bytes < GROUP_BYTES
                 && let Some(next) = queue.front()
                 && bytes + next.write.batch.size_bytes() <= MAX_BATCH_BYTES
@@ -148,16 +159,105 @@ impl Inner {
             self.counters.add(Ticker::WriteDoneBySelf, 1);
             self.counters.add(Ticker::WriteDoneByOther, group.len() as u64 - 1);
         }
-        let outcome = room.and_then(|brake| {
-            let writes: Vec<&Write> = group.iter().map(|pending| &pending.write).collect();
-            self.write_group(writer, brake, &writes)
+        let outcome = room.and_then(|stall| {
+            let writes: Vec<&Write> = group.iter().map(|queued| &queued.write).collect();
+            self.write_group(writer, stall, &writes)
         });
-        for pending in group {
-            let _ = pending.outcome.set(outcome.clone());
+        for queued in group {
+            let _ = queued.outcome.set(outcome.clone());
         }
     }
 
-    fn write_group(&self, writer: &mut Writer, brake: WriteBrake, group: &[&Write]) -> Result<()> {
+    /// Returns when the memtable can take a group, with the stall of that group's writers.
+    fn make_room(&self, writer: &mut Writer) -> Result<WriteStall> {
+        self.ensure_taken_over(writer)?;
+        loop {
+            self.check_writable()?;
+            if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
+                self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
+            }
+            let memtable_is_full = writer.memtable.bytes() >= self.memtable_bytes;
+            if !memtable_is_full && !self.tree_stalls_writers.load(Ordering::Acquire) {
+                writer.owed_wait = Duration::ZERO;
+                return Ok(WriteStall::None);
+            }
+            let mut state = self.lock_state();
+            let frozen_memtables = state.frozen.len();
+            let stall =
+                write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
+            match stall {
+                WriteStall::Stop(cause) => {
+                    // The background has no space: nobody knows when the stop will end.
+                    if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
+                        return Err(error);
+                    }
+                    let ticker = match cause {
+                        WriteStallCause::Memtables => Ticker::StallMemtableStops,
+                        WriteStallCause::Level0 => Ticker::StallL0Stops,
+                        WriteStallCause::Debt => Ticker::StallDebtStops,
+                    };
+                    self.stalled(ticker, || {
+                        // Every change of the state wakes it. The timeout only guards against a
+                        // stop that nobody lifts.
+                        let wait = self.changed.wait_timeout(state, STOP_PATIENCE);
+                        drop(wait.unwrap_or_else(PoisonError::into_inner));
+                    });
+                }
+                WriteStall::Delay { cause, .. } if writer.owed_wait >= LEAST_WAIT => {
+                    drop(state);
+                    let ticker = match cause {
+                        WriteStallCause::Debt => Ticker::StallDebtDelays,
+                        _ => Ticker::StallL0Delays,
+                    };
+                    let wait = writer.owed_wait.min(LONGEST_WAIT);
+                    writer.owed_wait -= wait;
+                    self.stalled(ticker, || std::thread::sleep(wait));
+                }
+                _ if memtable_is_full => {
+                    drop(state);
+                    self.rotate(writer)?;
+                }
+                _ => return Ok(stall),
+            }
+        }
+    }
+
+    /// Runs `wait`; counts it, by its cause too, and its time.
+    fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
+        let start = Instant::now();
+        wait();
+        self.counters.add(cause, 1);
+        self.counters.add(Ticker::StallCount, 1);
+        self.counters.add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+    }
+
+    /// Freezes the memtable and seals its WAL. The next write goes to new ones.
+    pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
+        self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
+        let (memtable, writing) = Memtable::new(self.memtable_bytes);
+        writer.memtable = writing;
+
+        let mut state = self.lock_state();
+        let full = std::mem::replace(&mut state.memtable, memtable);
+        state.frozen.push_back(Frozen { memtable: full, next_wal: writer.wal_number });
+        self.publish(&mut state);
+        Ok(())
+    }
+
+    /// Seals the WAL. The next write goes to a new one, and to the same memtable.
+    fn next_wal(&self, writer: &mut Writer) -> Result<()> {
+        let number = self.store.new_number();
+        let path = names::wal_path(&self.store.dir, number);
+        let wal = LogWriter::create(&*self.store.fs, &path, LogKind::Wal, number)?;
+        if let Some(old) = writer.wal.replace(wal) {
+            lock(&self.sealed_wals).logs.push((writer.wal_number, old));
+        }
+        writer.wal_number = number;
+        Ok(())
+    }
+
+    /// Writes a group that has room: WAL, sync, memtable, visible.
+    fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         let first = writer.last_sequence + 1;
         let last = sequence_after(writer.last_sequence, count)?;
@@ -175,6 +275,7 @@ impl Inner {
         };
         logged.map_err(|error| self.latch_unless_retried(error))?;
         let logged_bytes = wal.len() - before;
+
         if group.iter().any(|write| write.durability == Durability::Sync) {
             self.sync_with(writer).map_err(|error| self.latch(error))?;
         }
@@ -183,12 +284,8 @@ impl Inner {
         for write in group {
             for operation in write.batch.operations() {
                 let operation = operation.expect("a batch holds what was put into it");
-                writer.memtable.insert(
-                    operation.key,
-                    sequence,
-                    operation.kind as u8,
-                    operation.value,
-                );
+                let kind = operation.kind as u8;
+                writer.memtable.insert(operation.key, sequence, kind, operation.value);
                 sequence += 1;
             }
         }
@@ -197,16 +294,17 @@ impl Inner {
         self.counters.add(Ticker::NumberKeysWritten, count);
         let bytes: usize = group.iter().map(|write| write.batch.size_bytes()).sum();
         self.counters.add(Ticker::BytesWritten, bytes as u64);
-        if let WriteBrake::Delay { bytes_per_second, .. } = brake {
-            writer.owed_wait += brake::wait_for(logged_bytes, bytes_per_second);
+        if let WriteStall::Delay { bytes_per_second, .. } = stall {
+            writer.owed_wait += wait_for(logged_bytes, bytes_per_second);
         }
-        // Release: who sees the number sees the entries.
+
+        // Release: a reader that sees the number sees the entries.
         self.visible.store(last, Ordering::Release);
         Ok(())
     }
 
-    /// Makes all WALs durable, oldest first, and tells the MANIFEST of those it does not know yet: once one
-    /// is synced, its loss is to be noticed.
+    /// Makes all WALs durable, oldest first. A WAL that is synced for the first time enters the
+    /// MANIFEST, so that its loss is noticed.
     fn sync_with(&self, writer: &mut Writer) -> Result<()> {
         let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);
@@ -241,118 +339,12 @@ impl Inner {
         if let Some(error) = self.latched.get() {
             return Err(Error::ReadOnly(Arc::new(error.clone())));
         }
-        self.begin_writing(&mut writer)?;
+        self.ensure_taken_over(&mut writer)?;
         self.sync_with(&mut writer).map_err(|error| self.latch(error))
     }
 
-    /// Forgets the sealed WALs whose memtables are in tables now.
+    /// Closes the sealed WALs whose memtables are in tables now.
     pub(crate) fn drop_sealed_wals(&self, oldest_needed: u64) {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
-
-    /// Returns when the memtable can take a group, and how hard that group's writers must brake.
-    fn make_room(&self, writer: &mut Writer) -> Result<WriteBrake> {
-        self.begin_writing(writer)?;
-        loop {
-            self.check_writable()?;
-            if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
-                self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
-            }
-            let memtable_is_full = writer.memtable.bytes() >= self.memtable_bytes;
-            if !memtable_is_full && !self.tree_brakes.load(Ordering::Acquire) {
-                writer.owed_wait = Duration::ZERO;
-                return Ok(WriteBrake::None);
-            }
-            let mut state = self.lock_state();
-            let frozen_memtables = state.frozen.len();
-            let brake =
-                write_brake(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
-            match brake {
-                WriteBrake::Stop(cause) => {
-                    // Nobody knows when there will be room again.
-                    if let Some(error) = self.hindrance(&mut state, cause) {
-                        return Err(error);
-                    }
-                    let ticker = match cause {
-                        BrakeCause::Memtables => Ticker::StallMemtableStops,
-                        BrakeCause::Level0 => Ticker::StallL0Stops,
-                        BrakeCause::Debt => Ticker::StallDebtStops,
-                    };
-                    self.stalled(ticker, || {
-                        // Woken by every change of the state; the timeout only guards against a
-                        // stop that nobody will ever lift.
-                        let wait = self.changed.wait_timeout(state, STOP_PATIENCE);
-                        drop(wait.unwrap_or_else(PoisonError::into_inner));
-                    });
-                }
-                WriteBrake::Delay { cause, .. } if writer.owed_wait >= LEAST_WAIT => {
-                    drop(state);
-                    let ticker = match cause {
-                        BrakeCause::Debt => Ticker::StallDebtDelays,
-                        _ => Ticker::StallL0Delays,
-                    };
-                    let wait = writer.owed_wait.min(LONGEST_WAIT);
-                    writer.owed_wait -= wait;
-                    self.stalled(ticker, || std::thread::sleep(wait));
-                }
-                _ if memtable_is_full => {
-                    drop(state);
-                    self.rotate(writer)?;
-                }
-                _ => return Ok(brake),
-            }
-        }
-    }
-
-    /// Runs `wait` and counts it, for its cause too, and its time.
-    fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
-        let start = Instant::now();
-        wait();
-        self.counters.add(cause, 1);
-        self.counters.add(Ticker::StallCount, 1);
-        self.counters.add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
-    }
-
-    /// Seals the WAL; the next write goes to a new one. The memtable stays, and has entries in both.
-    fn next_wal(&self, writer: &mut Writer) -> Result<()> {
-        let number = self.store.new_number();
-        let path = names::wal_path(&self.store.dir, number);
-        let wal = LogWriter::create(&*self.store.fs, &path, LogKind::Wal, number)?;
-        if let Some(old) = writer.wal.replace(wal) {
-            lock(&self.sealed_wals).logs.push((writer.wal_number, old));
-        }
-        writer.wal_number = number;
-        Ok(())
-    }
-
-    /// Freezes the memtable and its WAL; the next write goes to new ones.
-    pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
-        self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
-        let (memtable, writing) = Memtable::new(self.memtable_bytes);
-        writer.memtable = writing;
-
-        let mut state = self.lock_state();
-        let full = std::mem::replace(&mut state.memtable, memtable);
-        state.frozen.push_back(Frozen { memtable: full, next_wal: writer.wal_number });
-        self.publish(&mut state);
-        Ok(())
-    }
-
-    /// Shows readers and writers what `state` holds now, and starts the work it asks for.
-    pub(crate) fn publish(&self, state: &mut State) {
-        let view = Arc::new(state.view());
-        let mut views = lock(&self.views);
-        views.retain(|view| view.strong_count() > 0);
-        views.push(Arc::downgrade(&view));
-        drop(views);
-        self.view.replace(view);
-        state.pressure = Pressure::of_tree(&state.version, &self.shape, &state.held);
-        self.tree_brakes.store(write_brake(state.pressure) != WriteBrake::None, Ordering::Release);
-        self.changed.notify_all();
-        self.schedule(state);
-    }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

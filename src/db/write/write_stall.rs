@@ -1,5 +1,5 @@
-//! When writers must slow down or stop, so that the background keeps up: a pure function of the
-//! tree.
+//! Write stalls: when writers must slow down or stop, so that the background keeps up. A pure
+//! function of the tree.
 //!
 //! ```text
 //!   what grows                           slows from           stops at
@@ -14,18 +14,22 @@
 //!                                     slow      stop
 //! ```
 //!
-//! The delay is graded so that writers meet the speed of the background before they meet the stop:
-//! many short waits instead of one long. Level 0 is limited since every lookup asks all its files;
-//! the *debt*, the bytes that compaction must still rewrite, since it is what will fill the disk and
-//! level 0 later. RocksDB has the same three limits; its 64 and 256 GiB of debt are 256 and 1024
-//! times its 256 MiB of level base.
+//! The delay is graded, so that writers find the speed of the background before they come to the
+//! stop: many short waits instead of a long one. Level 0 is limited because every lookup asks all
+//! its files. The *debt*, the bytes that compaction must still rewrite, is limited because it fills
+//! the disk and level 0 later.
+//!
+//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its level
+//! base of 256 MiB.
 //!
 //! What is absent: time. The caller waits.
 
+use std::fmt;
 use std::time::Duration;
 
-use crate::compaction::pick;
-use crate::compaction::pick::{Held, Shape};
+use crate::compaction;
+use crate::compaction::{TreeShape, Unavailable};
+use crate::db::stats::bytes;
 use crate::version::Version;
 
 /// How many full memtables may wait for their flush.
@@ -35,92 +39,134 @@ const MAX_FROZEN: usize = 2;
 const L0_SLOW: u64 = 20;
 const L0_STOP: u64 = 36;
 
-/// Compaction debt that does so, in units of `level_base_bytes`.
+/// Compaction debt that slows writers down, and that stops them, in units of `level_base_bytes`.
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// What slowed writers may write in a second, at the least delay and at the most.
+/// What all delayed writers may write in a second, where the delay starts; and how often that
+/// halves on the way to the stop.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
-/// How hard writers brake.
+/// Whether, and how much, writers are held back until the background catches up.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// use maypole::WriteStall;
+///
+/// match db.stats().write_stall {
+///     WriteStall::Delay { bytes_per_second, .. } => println!("{bytes_per_second} bytes a second"),
+///     stall => println!("{stall}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WriteBrake {
-    /// They do not.
+#[non_exhaustive]
+pub enum WriteStall {
+    /// Writers are not held back.
     #[default]
     None,
-    /// They may write this many bytes a second.
+    /// Writers may write so many bytes a second.
     Delay {
-        /// All writers together.
+        /// Of all writers together.
         bytes_per_second: u64,
         /// Why.
-        cause: BrakeCause,
+        cause: WriteStallCause,
     },
-    /// They wait for the background.
-    Stop(BrakeCause),
+    /// Writers wait for the background.
+    Stop(WriteStallCause),
 }
 
-/// What writers have run ahead of.
+/// The work in the background that writers outran; in a [`WriteStall`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// use maypole::{WriteStall, WriteStallCause};
+///
+/// let waits_for_flush = db.stats().write_stall == WriteStall::Stop(WriteStallCause::Memtables);
+/// # assert!(!waits_for_flush);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BrakeCause {
-    /// Flushes: full memtables wait for one.
+#[non_exhaustive]
+pub enum WriteStallCause {
+    /// Flushes: full memtables wait for them.
     Memtables,
     /// Compactions of level 0.
     Level0,
-    /// Compactions altogether: the bytes that are to be rewritten.
+    /// All compactions: too many bytes are to be rewritten.
     Debt,
 }
 
-/// What the brake depends on.
+impl fmt::Display for WriteStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = |cause| match cause {
+            WriteStallCause::Memtables => "flushes",
+            WriteStallCause::Level0 => "compactions of level 0",
+            WriteStallCause::Debt => "compactions",
+        };
+        match *self {
+            WriteStall::None => write!(f, "unhindered"),
+            WriteStall::Delay { bytes_per_second, cause } => {
+                write!(f, "slowed by {} to {}/s", why(cause), bytes(bytes_per_second))
+            }
+            WriteStall::Stop(cause) => write!(f, "stopped by {}", why(cause)),
+        }
+    }
+}
+
+/// What a stall depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pressure {
     pub l0_files: u64,
     pub debt_bytes: u64,
     pub level_base_bytes: u64,
     pub frozen_memtables: usize,
-    /// The memtable that is being written is full, too.
+    /// The memtable that writers use is full too.
     pub memtable_is_full: bool,
 }
 
 impl Pressure {
-    /// That of a tree, without its memtables. What damaged files hold up does not count: writers
-    /// would wait for it for ever.
-    pub fn of_tree(version: &Version, shape: &Shape, held: &Held) -> Pressure {
-        let levels = pick::without_held_up(&version.metas(), shape, held);
+    /// The pressure of a tree, without its memtables. What damaged files block from compaction does
+    /// not count: writers would wait for ever.
+    pub fn of_tree(version: &Version, shape: &TreeShape, held: &Unavailable) -> Pressure {
+        let levels = compaction::without_held_up(&version.metas(), shape, held);
         Pressure {
             l0_files: levels[0].len() as u64,
-            debt_bytes: pick::debt_bytes(&levels, shape),
+            debt_bytes: compaction::debt_bytes(&levels, shape),
             level_base_bytes: shape.level_base_bytes,
             ..Pressure::default()
         }
     }
 }
 
-pub(crate) fn write_brake(pressure: Pressure) -> WriteBrake {
+pub(crate) fn write_stall_for(pressure: Pressure) -> WriteStall {
     if pressure.memtable_is_full && pressure.frozen_memtables >= MAX_FROZEN {
-        return WriteBrake::Stop(BrakeCause::Memtables);
+        return WriteStall::Stop(WriteStallCause::Memtables);
     }
     let base = pressure.level_base_bytes;
-    let l0 = graded(pressure.l0_files, L0_SLOW, L0_STOP, BrakeCause::Level0);
+    let l0 = graded(pressure.l0_files, L0_SLOW, L0_STOP, WriteStallCause::Level0);
     let (slow, stop) = (base.saturating_mul(DEBT_SLOW), base.saturating_mul(DEBT_STOP));
-    let debt = graded(pressure.debt_bytes, slow, stop, BrakeCause::Debt);
+    let debt = graded(pressure.debt_bytes, slow, stop, WriteStallCause::Debt);
     match (l0, debt) {
-        (WriteBrake::Stop(_), _) | (_, WriteBrake::None) => l0,
+        (WriteStall::Stop(_), _) | (_, WriteStall::None) => l0,
         (
-            WriteBrake::Delay { bytes_per_second: by_l0, .. },
-            WriteBrake::Delay { bytes_per_second: by_debt, .. },
+            WriteStall::Delay { bytes_per_second: by_l0, .. },
+            WriteStall::Delay { bytes_per_second: by_debt, .. },
         ) if by_l0 <= by_debt => l0,
         _ => debt,
     }
 }
 
-fn graded(value: u64, slow: u64, stop: u64, cause: BrakeCause) -> WriteBrake {
+fn graded(value: u64, slow: u64, stop: u64, cause: WriteStallCause) -> WriteStall {
     if value >= stop {
-        return WriteBrake::Stop(cause);
+        return WriteStall::Stop(cause);
     }
-    let Some(beyond) = value.checked_sub(slow) else { return WriteBrake::None };
+    let Some(beyond) = value.checked_sub(slow) else { return WriteStall::None };
     let eighths = (u128::from(beyond) * u128::from(HALVINGS) / u128::from(stop - slow)) as u64;
-    WriteBrake::Delay { bytes_per_second: FASTEST_BYTES_PER_SECOND >> eighths, cause }
+    WriteStall::Delay { bytes_per_second: FASTEST_BYTES_PER_SECOND >> eighths, cause }
 }
 
 /// How long writing `bytes` takes at this speed, which is not 0.
@@ -139,24 +185,24 @@ mod tests {
         Pressure { l0_files, debt_bytes, level_base_bytes: BASE, ..Pressure::default() }
     }
 
-    fn rate(brake: WriteBrake) -> u64 {
-        match brake {
-            WriteBrake::None => u64::MAX,
-            WriteBrake::Delay { bytes_per_second, .. } => bytes_per_second,
-            WriteBrake::Stop(_) => 0,
+    fn rate(stall: WriteStall) -> u64 {
+        match stall {
+            WriteStall::None => u64::MAX,
+            WriteStall::Delay { bytes_per_second, .. } => bytes_per_second,
+            WriteStall::Stop(_) => 0,
         }
     }
 
     #[test]
     fn a_tree_that_keeps_up_slows_nobody() {
-        assert_eq!(write_brake(pressure(0, 0)), WriteBrake::None);
-        assert_eq!(write_brake(pressure(L0_SLOW - 1, DEBT_SLOW * BASE - 1)), WriteBrake::None);
+        assert_eq!(write_stall_for(pressure(0, 0)), WriteStall::None);
+        assert_eq!(write_stall_for(pressure(L0_SLOW - 1, DEBT_SLOW * BASE - 1)), WriteStall::None);
     }
 
     #[test]
     fn more_pressure_never_means_less_delay_and_ends_in_a_stop() {
         for of in [|i| pressure(i, 0), |i| pressure(0, i * 30 * BASE)] {
-            let rates: Vec<u64> = (0..40).map(|i| rate(write_brake(of(i)))).collect();
+            let rates: Vec<u64> = (0..40).map(|i| rate(write_stall_for(of(i)))).collect();
             assert!(rates.is_sorted_by(|a, b| a >= b), "{rates:?}");
             assert_eq!((rates[0], rates[39]), (u64::MAX, 0));
             let mut distinct = rates.clone();
@@ -167,25 +213,25 @@ mod tests {
     }
 
     #[test]
-    fn the_harder_brake_wins_and_says_why() {
-        let cause = |l0_files, debt_bytes| match write_brake(pressure(l0_files, debt_bytes)) {
-            WriteBrake::None => None,
-            WriteBrake::Delay { cause, .. } | WriteBrake::Stop(cause) => Some(cause),
+    fn the_harder_stall_wins_and_says_why() {
+        let cause = |l0_files, debt_bytes| match write_stall_for(pressure(l0_files, debt_bytes)) {
+            WriteStall::None => None,
+            WriteStall::Delay { cause, .. } | WriteStall::Stop(cause) => Some(cause),
         };
-        assert_eq!(cause(L0_STOP, DEBT_SLOW * BASE), Some(BrakeCause::Level0));
-        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE), Some(BrakeCause::Debt));
-        assert_eq!(cause(L0_STOP - 1, DEBT_SLOW * BASE), Some(BrakeCause::Level0));
-        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE - 1), Some(BrakeCause::Debt));
+        assert_eq!(cause(L0_STOP, DEBT_SLOW * BASE), Some(WriteStallCause::Level0));
+        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE), Some(WriteStallCause::Debt));
+        assert_eq!(cause(L0_STOP - 1, DEBT_SLOW * BASE), Some(WriteStallCause::Level0));
+        assert_eq!(cause(L0_SLOW, DEBT_STOP * BASE - 1), Some(WriteStallCause::Debt));
     }
 
     #[test]
     fn memtables_stop_writers_only_when_the_next_one_is_full_too() {
         let with = |frozen_memtables, memtable_is_full| {
-            write_brake(Pressure { frozen_memtables, memtable_is_full, ..pressure(0, 0) })
+            write_stall_for(Pressure { frozen_memtables, memtable_is_full, ..pressure(0, 0) })
         };
-        assert_eq!(with(2, false), WriteBrake::None);
-        assert_eq!(with(1, true), WriteBrake::None);
-        assert_eq!(with(2, true), WriteBrake::Stop(BrakeCause::Memtables));
+        assert_eq!(with(2, false), WriteStall::None);
+        assert_eq!(with(1, true), WriteStall::None);
+        assert_eq!(with(2, true), WriteStall::Stop(WriteStallCause::Memtables));
     }
 
     #[test]
@@ -199,6 +245,6 @@ mod tests {
     fn limits_of_the_largest_base_do_not_overflow() {
         let largest =
             Pressure { level_base_bytes: u64::MAX, debt_bytes: 1 << 60, ..pressure(0, 0) };
-        assert_eq!(write_brake(largest), WriteBrake::None);
+        assert_eq!(write_stall_for(largest), WriteStall::None);
     }
 }

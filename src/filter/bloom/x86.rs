@@ -1,8 +1,8 @@
 //! Vector kernels of the Bloom filter for x86-64. Adding, many keys at a time, is in [`add`].
 //!
-//! A value of [`Avx2`] or [`Avx512`] exists only where the processor has the instructions, so the
-//! safe methods need no further check. All memory is reached through references to whole lines:
-//! indexes are checked as anywhere else.
+//! Each kernel is called with the proof that the processor has its instructions
+//! ([`cpu`](crate::filter::cpu)). All memory is reached through references to whole lines
+//! ([`registers`]): indexes are checked as anywhere else.
 //!
 //! Asking (one key): the probes side by side in the lanes of a register.
 //!
@@ -13,48 +13,20 @@
 //! ```
 
 mod add;
+mod registers;
 
 use std::arch::x86_64::*;
 
-use super::{GOLDEN_POWERS, Line, MAX_PROBES, add_plain, bit_seed};
-use crate::filter::{KeyHash, avx512_allowed};
+use super::kernel::{Kernels, add_portable};
+use super::layout::Line;
+use super::probes::bit_seed;
+use crate::filter::cpu::{Avx2, Avx512};
+use crate::filter::family::KeyHash;
 use add::{add_avx2, add_avx512};
+use registers::{POWERS, load_256, load_512};
 
-/// [`GOLDEN_POWERS`], filled up with zeros to whole registers.
-const POWERS: [u32; 32] = {
-    let mut powers = [0; 32];
-    let mut i = 0;
-    while i < MAX_PROBES {
-        powers[i] = GOLDEN_POWERS[i];
-        i += 1;
-    }
-    powers
-};
-
-/// Proof that the processor has the AVX-512 instructions used here, GFNI and AVX2.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Avx512(Avx2);
-
-impl Avx512 {
-    /// The proof, where it can be had: Intel since Ice Lake, AMD since Zen 4.
-    pub fn detect() -> Option<Avx512> {
-        let found = avx512_allowed()
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512cd")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("gfni");
-        Avx2::detect().filter(|_| found).map(Avx512)
-    }
-
-    /// The kernel for one key: a register of twice the width makes nothing faster there.
-    #[inline]
-    pub fn avx2(self) -> Avx2 {
-        self.0
-    }
-
-    /// Adds `hashes`.
-    pub fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+impl Kernels for Avx512 {
+    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
         let (batches, rest) = hashes.as_chunks();
         // SAFETY: `self` proves the features.
         unsafe {
@@ -64,82 +36,31 @@ impl Avx512 {
                 _ => add_avx512::<4>(lines, batches, probes),
             }
         }
-        add_plain(lines, rest, probes);
+        add_portable(lines, rest, probes);
     }
 
-    /// Asks for `hashes` at the lines `places`.
-    pub fn finish(
+    /// AVX2's: for one key a register of twice the width makes nothing faster.
+    #[inline]
+    fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
+        self.avx2().has_all_bits(line, seed, probes)
+    }
+
+    fn finish_many(
         self,
         lines: &[Line],
         hashes: &[KeyHash],
-        places: &[u32],
+        line_numbers: &[u32],
         answers: &mut [bool],
         probes: u8,
     ) {
         // SAFETY: `self` proves the features.
-        unsafe { finish_avx512(lines, hashes, places, answers, probes) }
+        unsafe { finish_avx512(lines, hashes, line_numbers, answers, probes) }
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_512<T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
-    const { assert!(size_of::<[T; N]>() == 64) };
-    // SAFETY: `from` has 64 initialised bytes (integers without padding, everywhere here), and the
-    // load asks for no alignment.
-    unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store_512<T: Copy, const N: usize>(to: &mut [T; N], value: __m512i) {
-    const { assert!(size_of::<[T; N]>() == 64) };
-    // SAFETY: `to` has 64 bytes that may hold any bits (integers, everywhere here), and the store
-    // asks for no alignment.
-    unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
-}
-
-#[target_feature(enable = "avx512f")]
-fn finish_avx512(
-    lines: &[Line],
-    hashes: &[KeyHash],
-    places: &[u32],
-    answers: &mut [bool],
-    probes: u8,
-) {
-    let ones = _mm512_set1_epi32(1);
-    let [powers_front, powers_back] = POWERS.as_chunks::<16>().0 else { unreachable!("32 powers") };
-    let lanes = (1u32 << probes) - 1;
-    // The first lanes whose bit is 0.
-    let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
-        let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
-        let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
-        // A rotation takes its count modulo 32 and brings the bit to place 0.
-        let turned = _mm512_rorv_epi32(words, _mm512_srli_epi32::<23>(x));
-        _mm512_mask_testn_epi32_mask(lanes as __mmask16, turned, ones)
-    };
-    for ((answer, &hash), &place) in answers.iter_mut().zip(hashes).zip(places) {
-        let line = load_512(&lines[place as usize]);
-        let mut missing = unset(line, bit_seed(hash), powers_front, lanes);
-        if probes > 16 {
-            missing |= unset(line, bit_seed(hash), powers_back, lanes >> 16);
-        }
-        *answer = missing == 0;
-    }
-}
-
-/// Proof that the processor has AVX2.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Avx2(());
-
-impl Avx2 {
-    pub fn detect() -> Option<Avx2> {
-        is_x86_feature_detected!("avx2").then_some(Avx2(()))
-    }
-
-    /// Adds `hashes`.
-    pub fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolled, a probe takes a sixth less; for numbers of probes that nobody uses, plain code.
+impl Kernels for Avx2 {
+    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+        // Unrolled, a probe takes a sixth less. Nobody uses more probes than these.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,
@@ -153,51 +74,60 @@ impl Avx2 {
             10 => add_avx2::<10>,
             11 => add_avx2::<11>,
             12 => add_avx2::<12>,
-            _ => return add_plain(lines, hashes, probes),
+            _ => return add_portable(lines, hashes, probes),
         };
         let (batches, rest) = hashes.as_chunks();
-        // SAFETY: `self` proves that the processor has AVX2.
+        // SAFETY: `self` proves the features.
         unsafe { add(lines, batches) };
-        add_plain(lines, rest, probes);
+        add_portable(lines, rest, probes);
     }
 
-    /// Whether the first `probes` bits are all set.
     #[inline]
-    pub fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
-        // SAFETY: `self` proves that the processor has AVX2.
+    fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
+        // SAFETY: `self` proves the features.
         unsafe { has_all_bits_avx2(line, seed, probes) }
     }
 
-    /// Asks for `hashes` at the lines `places`.
-    pub fn finish(
+    fn finish_many(
         self,
         lines: &[Line],
         hashes: &[KeyHash],
-        places: &[u32],
+        line_numbers: &[u32],
         answers: &mut [bool],
         probes: u8,
     ) {
-        // SAFETY: `self` proves that the processor has AVX2.
-        unsafe { finish_avx2(lines, hashes, places, answers, probes) }
+        // SAFETY: `self` proves the features.
+        unsafe { finish_avx2(lines, hashes, line_numbers, answers, probes) }
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_256<T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
-    const { assert!(size_of::<[T; N]>() == 32) };
-    // SAFETY: `from` has 32 initialised bytes (integers without padding, everywhere here), and the
-    // load asks for no alignment.
-    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store_256<T: Copy, const N: usize>(to: &mut [T; N], value: __m256i) {
-    const { assert!(size_of::<[T; N]>() == 32) };
-    // SAFETY: `to` has 32 bytes that may hold any bits (integers, everywhere here), and the store
-    // asks for no alignment.
-    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
+#[target_feature(enable = "avx512f")]
+fn finish_avx512(
+    lines: &[Line],
+    hashes: &[KeyHash],
+    line_numbers: &[u32],
+    answers: &mut [bool],
+    probes: u8,
+) {
+    let ones = _mm512_set1_epi32(1);
+    let [powers_front, powers_back] = POWERS.as_chunks::<16>().0 else { unreachable!("32 powers") };
+    let lanes = (1u32 << probes) - 1;
+    // The first lanes whose bit is 0.
+    let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
+        let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
+        let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
+        // A rotation takes its count modulo 32 and moves the bit to position 0.
+        let turned = _mm512_rorv_epi32(words, _mm512_srli_epi32::<23>(x));
+        _mm512_mask_testn_epi32_mask(lanes as __mmask16, turned, ones)
+    };
+    for ((answer, &hash), &number) in answers.iter_mut().zip(hashes).zip(line_numbers) {
+        let line = load_512(&lines[number as usize]);
+        let mut missing = unset(line, bit_seed(hash), powers_front, lanes);
+        if probes > 16 {
+            missing |= unset(line, bit_seed(hash), powers_back, lanes >> 16);
+        }
+        *answer = missing == 0;
+    }
 }
 
 #[inline]
@@ -237,11 +167,11 @@ fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
 fn finish_avx2(
     lines: &[Line],
     hashes: &[KeyHash],
-    places: &[u32],
+    line_numbers: &[u32],
     answers: &mut [bool],
     probes: u8,
 ) {
-    for ((answer, &hash), &place) in answers.iter_mut().zip(hashes).zip(places) {
-        *answer = has_all_bits_avx2(&lines[place as usize], bit_seed(hash), probes);
+    for ((answer, &hash), &number) in answers.iter_mut().zip(hashes).zip(line_numbers) {
+        *answer = has_all_bits_avx2(&lines[number as usize], bit_seed(hash), probes);
     }
 }

@@ -1,4 +1,4 @@
-//! Gaussian elimination: step 2 of building.
+//! Gaussian elimination: step 2 of building. The textbook version is in `plain`.
 //!
 //! A key's row occupies w slots from its start on. Rows become a triangular band: every slot holds
 //! at most one row, whose first coefficient belongs to that slot.
@@ -12,36 +12,39 @@
 //! (2, 5.. empty)                       fingerprint is then 0 (it holds) or not (it cannot).
 //! ```
 //!
-//! **Bumping.** Buckets are filled from left to right, each class after class: class 0 is the right
-//! end of the bucket, class 2 the left end, which fights with the overflow of the bucket before. The
-//! first class with a key that cannot hold is rolled back, and it and the classes after it are
-//! *bumped*: their keys go to the next layer. The bucket's threshold says how many classes stayed.
-//! Because a class stays or goes as a whole, the result does not depend on the order of its keys.
+//! **Bumping.** Buckets are filled from left to right, each class after class. Class 0 is the right
+//! end of the bucket. Class 2 is the left end, which meets the overflow of the bucket before. The
+//! first class with a key that cannot hold is rolled back. It and the classes after it are *bumped*:
+//! their keys go to the next layer. The bucket's threshold says how many classes stayed. A class
+//! stays or goes as a whole, so the result does not depend on the order of its keys.
 //!
 //! **Two streams.** A step waits for the one before (load, XOR, count zeros, load …), so one chain
 //! leaves the processor idle. Two chains, one in each half of the window's buckets, run interleaved
-//! and without branches on the data: 17 ns a key in place of 26 (AMD EPYC, Zen 4); a third gains
-//! nothing. A row never reaches further than w - 1 slots behind the bucket of its key, whatever was
-//! XORed into it. So the streams share no slot as long as the left one stays out of its last bucket.
+//! and without branches on the data: 17 ns a key against 26 (AMD EPYC, Zen 4). A third gains nothing.
+//! A row never reaches further than w - 1 slots behind the bucket of its key, whatever was XORed into
+//! it. So the streams share no slot as long as the left one stays out of its last bucket.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
 //! | 0 | 1 | ... | seam - 2 | seam - 1 | seam      | seam + 1 | ...
-//!                             then      class 0;
-//!                                       the rest at last
+//!                            second     class 0;
+//!                                       the rest third
 //! ```
 //!
-//! Bucket `seam - 1` is filled when both have finished. Earlier, its rows would travel through the
-//! right stream's slots into the part that a failing class there rolls back, and keys would be lost
-//! (see the tests). To find room it needs the left end of bucket `seam`, so of that one the right
-//! stream takes class 0 only, and the rest comes last of all. Without this a whole bucket is bumped
-//! in every window: 1.7 % of the size at 10 thousand keys.
+//! Bucket `seam - 1` is filled second, when both streams have finished. Earlier, its rows would
+//! travel through the right stream's slots into the part that a failing class there rolls back, and
+//! keys would be lost (see the tests). To find room, it needs the left end of bucket `seam`. So the
+//! right stream takes only class 0 of that bucket, and the rest comes third. Otherwise a whole bucket
+//! would be bumped in every window: 1.7 % of the size at 10 thousand keys.
+//!
+//! A [`Window`] is a run of buckets whose keys fit the cache.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use super::partition::{CLASSES, Grouping, Window};
+use super::partition::{Grouping, Window};
 use super::row::{Row, Word, equation, start};
+use super::shape::CLASSES;
 
 /// What elimination makes of one layer.
 pub(super) struct Banded<R> {
@@ -63,8 +66,8 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
         thresholds: vec![CLASSES as u8; grouping.buckets() as usize],
         bumped: Vec::new(),
     };
-    // The slot behind the last one takes no key. The row that ends a bucket is sent there, meets its
-    // equal and is left with nothing, as a row that cannot stay is: one test finds both.
+    // The slot behind the last one takes no key. The row that ends a bucket goes there, meets its
+    // equal and is left empty, like a row that cannot stay: one test finds both.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
     grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
@@ -83,7 +86,7 @@ struct Banding<R> {
 #[derive(Clone, Copy)]
 struct Key<R> {
     row: R,
-    /// Where the row begins; once it was placed, where it stays.
+    /// Where the row starts; once it has a slot of its own, that slot.
     slot: u32,
 }
 
@@ -95,9 +98,9 @@ struct Stream<R> {
     /// The bucket, counted from the first of the window, and the one to stop before.
     bucket: u32,
     end: u32,
-    /// The classes taken, and where each class of the bucket begins among its keys.
+    /// The classes taken, and where each class of the bucket starts among its keys.
     classes: Range<usize>,
-    begins: [usize; CLASSES],
+    class_starts: [usize; CLASSES],
     /// The keys of the classes taken, then two end records.
     keys: Vec<Key<R>>,
 }
@@ -168,14 +171,15 @@ impl<R: Row> Banding<R> {
         stream.bucket = bucket;
         stream.keys.clear();
         if bucket < stream.end {
-            let (hashes, begins) = window.bucket(bucket);
-            let end = begins.get(classes.end).copied().unwrap_or(hashes.len());
-            stream.keys.extend(hashes[begins[classes.start]..end].iter().map(|&hash| {
+            let (hashes, class_starts) = window.bucket(bucket);
+            let end = class_starts.get(classes.end).copied().unwrap_or(hashes.len());
+            stream.keys.extend(hashes[class_starts[classes.start]..end].iter().map(|&hash| {
                 let (coefficients, fingerprint) = equation(hash);
                 let slot = start(hash, self.starts);
                 Key { row: R::new(coefficients, fingerprint, slot), slot }
             }));
-            stream.begins = begins.map(|begin| begin.saturating_sub(begins[classes.start]));
+            stream.class_starts =
+                class_starts.map(|start| start.saturating_sub(class_starts[classes.start]));
             stream.classes = classes;
         }
         let end = Key { row: self.end, slot: self.starts + R::Word::BITS };
@@ -183,8 +187,8 @@ impl<R: Row> Banding<R> {
         stream.cursor(0)
     }
 
-    /// A row was left without coefficients: the stream is at the end of its bucket, or the key needs
-    /// no row of its own, or it cannot hold and its class is bumped.
+    /// A row was left without coefficients, for one of three reasons: the stream is at the end of its
+    /// bucket; the key needs no row of its own; the key cannot hold, and its class is bumped.
     fn stuck(
         &mut self,
         window: &Window,
@@ -199,18 +203,18 @@ impl<R: Row> Banding<R> {
         }
         if at.key < keys {
             let mut class = stream.classes.end - 1;
-            while stream.begins[class] > at.key {
+            while stream.class_starts[class] > at.key {
                 class -= 1;
             }
             // No row came after these, so none was reduced by them, and they can simply go.
-            for key in &stream.keys[stream.begins[class]..at.key] {
+            for key in &stream.keys[stream.class_starts[class]..at.key] {
                 if key.slot != NOWHERE {
                     rows[key.slot as usize] = R::default();
                 }
             }
             self.thresholds[(window.first_bucket + stream.bucket) as usize] = class as u8;
-            let (hashes, begins) = window.bucket(stream.bucket);
-            self.bumped.extend_from_slice(&hashes[begins[class]..]);
+            let (hashes, class_starts) = window.bucket(stream.bucket);
+            self.bumped.extend_from_slice(&hashes[class_starts[class]..]);
         }
         self.open(window, stream, stream.bucket + 1, 0..CLASSES)
     }
@@ -218,7 +222,7 @@ impl<R: Row> Banding<R> {
 
 impl<R: Row> Stream<R> {
     fn new(end: u32) -> Stream<R> {
-        Stream { bucket: 0, end, classes: 0..0, begins: [0; CLASSES], keys: Vec::new() }
+        Stream { bucket: 0, end, classes: 0..0, class_starts: [0; CLASSES], keys: Vec::new() }
     }
 
     fn cursor(&self, key: usize) -> Cursor<R> {

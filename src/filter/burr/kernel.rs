@@ -1,22 +1,19 @@
-//! The two hot loops, once for each instruction set: does a key's row match, and back substitution.
-//!
-//! A [`Kernel`] says what the processor of this run has. [`Kernel::run`] enters a [`Task`] compiled
-//! for it, so that a whole loop over many keys, not only its innermost step, is compiled with those
-//! instructions. The plain code is the oracle of the vector code in `x86`.
+//! The hot loops of the bumped ribbon, and how they run on every processor: does a key's row match,
+//! and back substitution.
 
 use super::row::Row;
-use super::solve;
+use super::solve::solve;
 #[cfg(target_arch = "x86_64")]
-use super::x86::Avx2;
-use super::x86::Avx512;
-#[cfg(target_arch = "x86_64")]
-pub(super) use super::x86::Vector;
+pub(super) use super::x86::lanes::Lanes;
+use crate::filter::cpu::Portable;
+use crate::filter::family::KeyHash;
+use crate::memory::LineBuf;
 
 /// Without vector instructions a word needs nothing more.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) trait Vector: super::row::Word {}
+pub(super) trait Lanes: super::row::Word {}
 #[cfg(not(target_arch = "x86_64"))]
-impl<W: super::row::Word> Vector for W {}
+impl<W: super::row::Word> Lanes for W {}
 
 /// The left and the right block of a key: where their segments are.
 #[derive(Clone, Copy)]
@@ -27,11 +24,11 @@ pub(super) struct Segments {
     pub columns: u32,
 }
 
-/// An instruction set. A value exists only where the processor has it.
-pub(super) trait Isa: Copy {
+/// The kernels of one instruction set.
+pub(super) trait Kernels: Copy {
     /// Whether in every column the XOR of the slots that `left` and `right` select is the bit of the
     /// fingerprint. `true` if the segments are not inside `filter`. No branch depends on the data.
-    fn matches<W: Vector>(
+    fn matches<W: Lanes>(
         self,
         filter: &[u8],
         segments: Segments,
@@ -40,29 +37,48 @@ pub(super) trait Isa: Copy {
         fingerprint: u32,
     ) -> bool;
 
-    /// Back substitution: see [`solve::solve`].
-    fn solve<R: Row<Word: Vector>>(
+    /// Back substitution: see [`solve`].
+    fn solve<R: Row<Word: Lanes>>(
         self,
         rows: &[R],
         columns: u32,
         low_blocks: u32,
         segments: &mut [u8],
     );
+
+    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are registers; in a
+    /// struct they would travel through memory, which costs a nanosecond.
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool;
+
+    /// [`Ask::finish_many_with`], compiled for these instructions.
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    );
 }
 
-/// Work that is compiled for every instruction set. `run` should be `#[inline(always)]`.
-pub(super) trait Task {
-    type Output;
-    fn run<I: Isa>(self, isa: I) -> Self::Output;
+/// A reader, whose queries are compiled once for each instruction set: whole, so that nothing around
+/// the kernel is a call. Both functions should be `#[inline(always)]`.
+pub(super) trait Ask {
+    /// One query.
+    fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;
+
+    /// Many queries.
+    fn finish_many_with<K: Kernels>(
+        &self,
+        kernels: K,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    );
 }
 
-/// What every processor has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plain;
-
-impl Isa for Plain {
+impl Kernels for Portable {
     #[inline(always)]
-    fn matches<W: Vector>(
+    fn matches<W: Lanes>(
         self,
         filter: &[u8],
         segments: Segments,
@@ -82,77 +98,39 @@ impl Isa for Plain {
         wrong == 0
     }
 
-    fn solve<R: Row<Word: Vector>>(
+    fn solve<R: Row<Word: Lanes>>(
         self,
         rows: &[R],
         columns: u32,
         low_blocks: u32,
         segments: &mut [u8],
     ) {
-        solve::solve(rows, columns, low_blocks, segments);
-    }
-}
-
-/// Which instruction set to use.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kernel {
-    Plain,
-    #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
-}
-
-impl Kernel {
-    /// The best this processor has.
-    pub fn detect() -> Kernel {
-        Kernel::available().pop().unwrap_or(Kernel::Plain)
+        solve(rows, columns, low_blocks, segments);
     }
 
-    /// All that this processor has, the best last.
-    pub fn available() -> Vec<Kernel> {
-        #[allow(unused_mut)] // Elsewhere than on x86-64.
-        let mut kernels = vec![Kernel::Plain];
-        #[cfg(target_arch = "x86_64")]
-        {
-            kernels.extend(Avx2::detect().map(Kernel::Avx2));
-            kernels.extend(Avx512::detect().map(Kernel::Avx512));
-        }
-        kernels
-    }
-
-    /// Runs a task compiled for this instruction set.
     #[inline(always)]
-    pub fn run<T: Task>(self, task: T) -> T::Output {
-        match self {
-            Kernel::Plain => task.run(Plain),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(isa) => isa.enter(task),
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(isa) => isa.enter(task),
-        }
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        reader.finish_with(self, block, hash, start)
+    }
+
+    #[inline(always)]
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        reader.finish_many_with(self, block, hashes, answers);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::{MAX_COLUMNS, Row32, Row64, Word, equation, mix};
     use super::*;
-
-    struct Solve<'a, R> {
-        rows: &'a [R],
-        columns: u32,
-        low_blocks: u32,
-    }
-
-    impl<R: Row<Word: Vector>> Task for Solve<'_, R> {
-        type Output = Vec<u8>;
-        fn run<I: Isa>(self, isa: I) -> Vec<u8> {
-            let mut segments = vec![0; self.rows.len() * self.columns as usize / 8];
-            isa.solve(self.rows, self.columns, self.low_blocks, &mut segments);
-            segments
-        }
-    }
+    use crate::filter::burr::row::{Row32, Row64, Word, equation, mix};
+    use crate::filter::burr::shape::MAX_COLUMNS;
+    use crate::filter::cpu::{Isa, dispatch};
 
     fn random_rows<R: Row>(count: u32) -> Vec<R> {
         let row = |slot| {
@@ -168,14 +146,18 @@ mod tests {
         (0..count).map(row).collect()
     }
 
-    fn every_kernel_solves_alike<R: Row<Word: Vector>>() {
+    fn every_kernel_solves_alike<R: Row<Word: Lanes>>() {
         let rows = random_rows::<R>(5 * R::Word::BITS);
         for columns in 1..=MAX_COLUMNS {
             for low_blocks in 0..=5 {
-                let expected = Kernel::Plain.run(Solve { rows: &rows, columns, low_blocks });
-                for kernel in Kernel::available() {
-                    let found = kernel.run(Solve { rows: &rows, columns, low_blocks });
-                    assert_eq!(found, expected, "{kernel:?}, {columns} columns, {low_blocks} low");
+                let mut expected = vec![0; rows.len() * columns as usize / 8];
+                solve(&rows, columns, low_blocks, &mut expected);
+                for isa in Isa::available() {
+                    let mut found = vec![0; expected.len()];
+                    dispatch!(isa, kernels => {
+                        kernels.solve(&rows, columns, low_blocks, &mut found)
+                    });
+                    assert_eq!(found, expected, "{isa:?}, {columns} columns, {low_blocks} low");
                 }
             }
         }
@@ -187,22 +169,7 @@ mod tests {
         every_kernel_solves_alike::<Row64>();
     }
 
-    struct Matches<'a, W> {
-        filter: &'a [u8],
-        segments: Segments,
-        left: W,
-        right: W,
-        fingerprint: u32,
-    }
-
-    impl<W: Vector> Task for Matches<'_, W> {
-        type Output = bool;
-        fn run<I: Isa>(self, isa: I) -> bool {
-            isa.matches(self.filter, self.segments, self.left, self.right, self.fingerprint)
-        }
-    }
-
-    fn every_kernel_matches_alike<W: Vector>() {
+    fn every_kernel_matches_alike<W: Lanes>() {
         let filter: Vec<u8> = (0..2000).map(|i| mix(i) as u8).collect();
         for columns in 0..=MAX_COLUMNS {
             let segments = Segments { at: 3 + columns as usize, columns };
@@ -217,13 +184,15 @@ mod tests {
                 let right_one: u32 = (0..columns).map(|column| parity(column) << column).sum();
                 // The bits above the columns do not count; every one below does.
                 let noise = if columns == 32 { 0 } else { (seed as u32) << columns };
-                for kernel in Kernel::available() {
+                for isa in Isa::available() {
                     let answer = |fingerprint| {
-                        kernel.run(Matches { filter: &filter, segments, left, right, fingerprint })
+                        dispatch!(isa, kernels => {
+                            kernels.matches(&filter, segments, left, right, fingerprint)
+                        })
                     };
-                    assert!(answer(right_one | noise), "{kernel:?} {columns} columns");
+                    assert!(answer(right_one | noise), "{isa:?} {columns} columns");
                     for column in 0..columns {
-                        assert!(!answer(right_one ^ 1 << column), "{kernel:?} {columns} columns");
+                        assert!(!answer(right_one ^ 1 << column), "{isa:?} {columns} columns");
                     }
                 }
             }
@@ -239,12 +208,12 @@ mod tests {
     #[test]
     fn segments_outside_the_filter_match_everything() {
         let filter = vec![0; 100];
-        for kernel in Kernel::available() {
+        for isa in Isa::available() {
             for at in [37, 100, 101, 1 << 40] {
                 let segments = Segments { at, columns: 8 };
-                let task =
-                    Matches { filter: &filter, segments, left: 1u32, right: 1, fingerprint: 1 };
-                assert!(kernel.run(task), "{kernel:?} at {at}");
+                let answer =
+                    dispatch!(isa, kernels => kernels.matches(&filter, segments, 1u32, 1, 1));
+                assert!(answer, "{isa:?} at {at}");
             }
         }
     }

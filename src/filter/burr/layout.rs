@@ -31,16 +31,17 @@
 //! ```
 //!
 //! Integers are little-endian. The size of every part follows from the trailer, and the sum must be
-//! the size of the filter; one byte more or less and the filter is not trusted. The check is there
-//! for two errors that cancel each other. What it covers is the trailer only: the payload is guarded
-//! by the checksum of the table's block.
+//! the size of the filter: with one byte more or less it is not trusted. The check is there for two
+//! errors that cancel each other. It covers the trailer only; the checksum of the table's block
+//! guards the payload.
 //!
-//! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. Whoever holds one may
-//! compute with its offsets without overflow, as all of them are below 2^32.
+//! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are below
+//! 2^32, so that computing with them does not overflow.
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use super::row::{MAX_COLUMNS, mix};
+use super::row::mix;
+use super::shape::{MAX_COLUMNS, Shape};
 
 /// Layers of a filter. Each takes nine tenths of the keys that reach it, so nobody needs more.
 pub(super) const MAX_LAYERS: usize = 16;
@@ -53,40 +54,6 @@ pub(super) const READABLE_BYTES: usize = 32;
 
 const FIXED_BYTES: usize = 16;
 const MAGIC_AND_VERSION: [u8; 4] = *b"bur\x01";
-
-/// How the start positions of a layer are cut into buckets and classes. It follows from the width.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shape {
-    /// w: coefficients of a row, slots of a block. 32 or 64.
-    pub width: u32,
-    /// Start positions of a bucket in class 0, counted from its right end.
-    pub lo: u32,
-    /// Start positions in classes 0 and 1.
-    pub up: u32,
-}
-
-impl Shape {
-    /// The class limits are part of the format. Measured: the optimum is flat, and these are in it.
-    pub const fn of_width(width: u32) -> Shape {
-        if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
-    }
-
-    /// Start positions of a bucket.
-    pub const fn bucket(self) -> u32 {
-        1 << self.bucket_shift()
-    }
-
-    /// The binary logarithm of [`Shape::bucket`].
-    pub const fn bucket_shift(self) -> u32 {
-        self.width.trailing_zeros() + 1
-    }
-
-    /// How many start positions, from the right, a bucket keeps with threshold 0, 1, 2, 3: a byte
-    /// each.
-    pub const fn limits(self) -> u32 {
-        self.lo << 8 | self.up << 16 | self.bucket() << 24
-    }
-}
 
 /// Where one layer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -284,8 +251,8 @@ fn check(trailer: &[u8]) -> u32 {
     covered.iter().fold(0, |sum, &byte| mix(sum ^ (u64::from(byte) + 1))) as u32
 }
 
-/// Makes the trailer at the end of `filter` one that is believed, as far as its fields allow: the magic and
-/// the check, and zeros in front or fewer bytes there, so that the parts add up.
+/// Makes the trailer at the end of `filter` one that is believed, as far as its fields allow: writes
+/// the magic and the check, and adds zeros or cuts bytes in front, so that the parts add up.
 #[cfg(any(test, fuzzing))]
 pub fn repair(filter: &mut Vec<u8>) {
     /// Larger filters are not made.

@@ -1,7 +1,8 @@
 //! Grouping the hashes of a layer by bucket and class: step 1 of building.
 //!
-//! Banding needs the keys of a bucket together, its classes in order, and nothing more: whether a
-//! set of rows can be solved does not depend on their order. So no sort: two counting passes.
+//! Banding needs the keys of a bucket together and its classes in order. It needs no more, because
+//! whether a set of rows can be solved does not depend on their order. So two counting passes do,
+//! and nothing is sorted.
 //!
 //! ```text
 //!  hashes as added         windows of 512 buckets          groups (bucket, class)
@@ -10,9 +11,12 @@
 //! ```
 //!
 //! The start is monotone in the hash, so a window is a range of hashes.
+//!
+//! A *window* is a run of buckets that is banded at once; a *class* is a part of a bucket
+//! ([`shape`](super::shape)).
 
-use super::layout::Shape;
 use super::row::start;
+use super::shape::{CLASSES, Shape};
 
 /// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window are
 /// 256 KiB with w = 32 and 512 KiB with w = 64: they stay in the second-level cache.
@@ -21,8 +25,10 @@ const WINDOW_BUCKETS: u32 = 512;
 /// More windows than this would be more open cache lines than the first pass can keep.
 const MAX_WINDOWS: u32 = 1024;
 
-/// Classes of a bucket.
-pub(super) const CLASSES: usize = 3;
+/// Buckets of a window, in a layer of so many.
+pub(super) fn window_buckets(buckets: u32) -> u32 {
+    WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two()
+}
 
 /// Maps hashes to groups.
 #[derive(Clone, Copy)]
@@ -47,9 +53,8 @@ pub(super) struct Window {
 impl Grouping {
     pub fn new(starts: u32, shape: Shape) -> Grouping {
         let buckets = starts.div_ceil(shape.bucket());
-        let window_buckets = WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two();
-        let bucket_shift = shape.bucket_shift();
-        Grouping { starts, shape, bucket_shift, window_shift: window_buckets.ilog2() }
+        let window_shift = window_buckets(buckets).ilog2();
+        Grouping { starts, shape, bucket_shift: shape.bucket_shift(), window_shift }
     }
 
     pub fn buckets(&self) -> u32 {
@@ -85,14 +90,14 @@ impl Grouping {
         counts_to_starts(&mut ends);
         let mut hashes = vec![0; chunks.iter().map(|chunk| chunk.len()).sum()];
         for &hash in chunks.iter().copied().flatten() {
-            place(&mut hashes, &mut ends[self.window(hash)], hash);
+            put(&mut hashes, &mut ends[self.window(hash)], hash);
         }
-        let mut begin = 0;
+        let mut first = 0;
         for (index, end) in ends.into_iter().enumerate() {
             let first_bucket = (index as u32) << self.window_shift;
-            window.fill(self, first_bucket, &[&hashes[begin..end as usize]]);
+            window.fill(self, first_bucket, &[&hashes[first..end as usize]]);
             consume(&window);
-            begin = end as usize;
+            first = end as usize;
         }
     }
 }
@@ -109,17 +114,17 @@ impl Window {
         counts_to_starts(&mut self.ends);
         self.hashes.resize(chunks.iter().map(|chunk| chunk.len()).sum(), 0);
         for &hash in chunks.iter().copied().flatten() {
-            place(&mut self.hashes, &mut self.ends[grouping.group(hash, first_bucket)], hash);
+            put(&mut self.hashes, &mut self.ends[grouping.group(hash, first_bucket)], hash);
         }
     }
 
     /// The hashes of a bucket, counted from the first of the window, class after class; and where
-    /// each class begins among them.
+    /// each class starts among them.
     pub fn bucket(&self, bucket: u32) -> (&[u64], [usize; CLASSES]) {
         let group = bucket as usize * CLASSES;
-        let begin = if group == 0 { 0 } else { self.ends[group - 1] as usize };
+        let first = if group == 0 { 0 } else { self.ends[group - 1] as usize };
         let [end0, end1, end2] = [0, 1, 2].map(|class| self.ends[group + class] as usize);
-        (&self.hashes[begin..end2], [0, end0 - begin, end1 - begin])
+        (&self.hashes[first..end2], [0, end0 - first, end1 - first])
     }
 }
 
@@ -133,7 +138,7 @@ fn counts_to_starts(counts: &mut [u32]) {
 
 /// Puts `hash` at `*at` and moves `*at` on, so that a start becomes an end.
 #[inline(always)]
-fn place(hashes: &mut [u64], at: &mut u32, hash: u64) {
+fn put(hashes: &mut [u64], at: &mut u32, hash: u64) {
     hashes[*at as usize] = hash;
     *at += 1;
 }
@@ -155,12 +160,12 @@ mod tests {
                 assert_eq!(window.first_bucket, next_bucket);
                 next_bucket += window.buckets;
                 for bucket in 0..window.buckets {
-                    let (hashes, begins) = window.bucket(bucket);
+                    let (hashes, class_starts) = window.bucket(bucket);
                     for (i, &hash) in hashes.iter().enumerate() {
                         let start = start(hash, starts);
                         assert_eq!(start / shape.bucket(), window.first_bucket + bucket);
                         let from_right = shape.bucket() - 1 - start % shape.bucket();
-                        let class = begins.iter().filter(|&&begin| begin <= i).count() - 1;
+                        let class = class_starts.iter().filter(|&&start| start <= i).count() - 1;
                         let expected = match from_right {
                             v if v < shape.lo => 0,
                             v if v < shape.up => 1,

@@ -1,4 +1,4 @@
-//! From a key's hash to its row: where the row begins, its coefficients, its fingerprint.
+//! From a key's hash to its row: where the row starts, its coefficients, its fingerprint.
 //!
 //! ```text
 //! start        = high 64 bits of  hash × starts       monotone in the hash: its top bits decide
@@ -8,17 +8,14 @@
 //! next hash    = mix(hash + GOLDEN)                   what the key is called in the next layer
 //! ```
 //!
-//! Start and bucket come from the top bits of the hash, so coefficients and fingerprint must not be
-//! a monotone function of them: the middle of a product is not. And which keys a layer bumps depends
-//! on their start, so the next layer starts from a full mix.
+//! Start and bucket come from the top bits of the hash. Coefficients and fingerprint must not be a
+//! monotone function of these bits; the middle of a product is not. Which keys a layer bumps depends
+//! on their start, so the next layer's hash is a full mix.
 
-use super::layout::Shape;
+use super::shape::Shape;
 
 /// An odd number without structure: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The most columns a filter has; also the bits of a fingerprint before it is cut.
-pub const MAX_COLUMNS: u32 = 32;
 
 /// The coefficients of a row: 32 or 64 bits, the *width* of the ribbon.
 pub(super) trait Word: Copy + Default + Eq + Send + Sync + 'static {
@@ -92,8 +89,8 @@ word!(u64, u128, |low: u64| low);
 
 /// One equation: the XOR of the slots that the coefficients select is the fingerprint.
 ///
-/// The coefficients are kept *rotated*: bit `s % w` belongs to slot `s`, wherever the row begins. A
-/// row spans at most w slots, so this is unambiguous, and rows are added without shifting.
+/// The coefficients are kept *rotated*: bit `s % w` belongs to slot `s`, wherever the row starts. A
+/// row spans at most w slots, so each bit belongs to one slot, and rows are added without a shift.
 pub(super) trait Row: Copy + Default + PartialEq {
     type Word: Word;
     /// The row whose coefficient bit i belongs to slot `start + i`.
@@ -193,7 +190,7 @@ impl Row for Row64 {
     }
 }
 
-/// The slot where the row of `hash` begins, below `starts`.
+/// The slot where the row of `hash` starts, below `starts`.
 #[inline(always)]
 pub(super) fn start(hash: u64, starts: u32) -> u32 {
     ((u128::from(hash) * u128::from(starts)) >> 64) as u32
@@ -240,7 +237,7 @@ mod tests {
             assert!(!row.is_empty() && row.distance(start) == 0);
             assert!(row.coefficients(start) == coefficients && row.fingerprint() == fingerprint);
             assert!(row.xor(row) == R::default() && R::default().is_empty());
-            // Without its first coefficient it begins at the next one that is set.
+            // Without its first coefficient it starts at the next one that is set.
             let rest = row.xor(R::new(R::Word::ONE, 0, start));
             assert!(rest.distance(start) > 0 && rest.distance(start + rest.distance(start)) == 0);
 

@@ -1,19 +1,19 @@
 //! How large a bumped ribbon filter is and which rate it has: pure functions.
 //!
-//! With r columns the rate is 2^-r and the size r bits a *slot*, so the distance from the bound,
-//! r bits a *key*, is what the free slots, the thresholds and the trailer take. Measured, w = 32,
-//! r = 7: 2.2 % at 10 thousand keys, 1.3 % at 100 thousand, 1.2 % at a million.
+//! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. The
+//! difference is free slots, thresholds and the trailer. Measured, w = 32, r = 7: 2.2 % at 10 thousand
+//! keys, 1.3 % at 100 thousand, 1.2 % at a million.
 //!
-//! Between two whole numbers of columns, a part p of layer 0 has one column fewer, and the rate is
-//! `2^-r (1 + p)`, as that part answers wrongly twice as often. That is up to 0.086 bit a key worse
-//! than the bound would allow (at p = 0.44): whole columns are the best buy.
+//! Between two whole numbers of columns, a part p of layer 0 has one column fewer. That part answers
+//! wrongly twice as often, so the rate is `2^-r (1 + p)`. The bound would allow up to 0.086 bit a key
+//! less (at p = 0.44): whole columns are the best buy.
 
-use super::layout::{Layout, MAX_TAGS, Shape};
-use super::row::MAX_COLUMNS;
-use crate::filter::Target;
-use crate::filter::sizing::bloom_fpr;
+use super::layout::{Layout, MAX_TAGS};
+use super::shape::{MAX_COLUMNS, Shape};
+use crate::filter::bloom::sizing::bloom_fpr;
+use crate::filter::spec::Target;
 
-/// Fewest keys worth a ribbon: with fewer, whole blocks and the trailer eat what is saved.
+/// The fewest keys worth a ribbon. Below, whole blocks and the trailer cost more than is saved.
 const MIN_KEYS: usize = 256;
 
 /// A layer of fewer keys is not overloaded.
@@ -107,7 +107,7 @@ pub(super) fn fit(
 }
 
 /// The filter to expect for so many keys: its stored bits for each, and its false-positive rate.
-/// `None` where a Bloom filter takes its place.
+/// `None` where a Bloom filter is made instead.
 pub(in crate::filter) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let plan = Plan::for_keys(keys)?;
     let (slots, tags) = plan.expected_layers(keys)?;

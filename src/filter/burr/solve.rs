@@ -1,14 +1,14 @@
-//! Back substitution into interleaved storage: step 3 of building. The scalar twin of
-//! [`super::kernel::solve`], and its oracle.
+//! Back substitution into interleaved storage: step 3 of building. This version serves every
+//! processor; the tests compare the vector versions in `x86` with it.
 //!
 //! The band is triangular, so the slots are solved from the last to the first: a row determines its
-//! own slot from the w - 1 slots behind it. Columns are independent; each keeps those slots in a
-//! *window*, newest in bit 0, and a finished block's window is its segment.
+//! own slot from the w - 1 slots behind it. Columns are independent. Each keeps the *known* bits of
+//! the last w slots, the newest in bit 0. At the start of a block they are its segment.
 //!
 //! ```text
-//! slot s:  window = bits of slots s+1, s+2, ..     before = window << 1
-//!          bit of slot s = parity(before & coefficients of s) ^ fingerprint bit of the column
-//!          window = before | bit                   a free slot's row is zero, and so is its bit
+//! slot s:  known  = bits of slots s+1, s+2, ..     behind = known << 1
+//!          bit of slot s = parity(behind & coefficients of s) ^ fingerprint bit of the column
+//!          known  = behind | bit                   a free slot's row is zero, and so is its bit
 //! ```
 
 use super::row::{Row, Word};
@@ -24,19 +24,19 @@ pub(super) fn block_segments<W: Word>(block: u32, columns: u32, low_blocks: u32)
 /// Solves `rows` and writes the segments of a layer to `segments`.
 pub(super) fn solve<R: Row>(rows: &[R], columns: u32, low_blocks: u32, segments: &mut [u8]) {
     let width = R::Word::BITS as usize;
-    let mut windows = vec![R::Word::default(); columns as usize];
+    let mut known = vec![R::Word::default(); columns as usize];
     for (block, rows) in rows.chunks_exact(width).enumerate().rev() {
         for (slot, row) in rows.iter().enumerate().rev() {
             let coefficients = row.coefficients(slot as u32);
-            for (column, window) in windows.iter_mut().enumerate() {
-                let parity = window.push(0).and(coefficients).parity();
-                *window = window.push(parity ^ (row.fingerprint() >> column & 1));
+            for (column, bits) in known.iter_mut().enumerate() {
+                let parity = bits.push(0).and(coefficients).parity();
+                *bits = bits.push(parity ^ (row.fingerprint() >> column & 1));
             }
         }
         let (at, stored) = block_segments::<R::Word>(block as u32, columns, low_blocks);
         let fields = segments[at..].chunks_exact_mut(R::Word::BYTES);
-        for (field, window) in fields.zip(&windows).take(stored as usize) {
-            window.write(field);
+        for (field, bits) in fields.zip(&known).take(stored as usize) {
+            bits.write(field);
         }
     }
 }

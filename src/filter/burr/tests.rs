@@ -2,7 +2,8 @@
 //! `crate::filter::tests`.
 
 use super::*;
-use crate::filter::Geometry;
+use crate::filter::geometry::Geometry;
+use query::BurrGeometry;
 use row::mix;
 
 fn hashes(seed: u64, keys: usize) -> Vec<u64> {
@@ -20,7 +21,7 @@ fn plan(width: u32) -> Plan {
 }
 
 fn build_in_order(plan: Plan, hashes: &[u64], target: Target) -> LineBuf {
-    build_with(Kernel::detect(), plan, &[hashes], target).unwrap()
+    build_with(Isa::detect(), plan, &[hashes], target).unwrap()
 }
 
 /// Asks in all ways, which must agree.
@@ -37,6 +38,28 @@ fn answers(block: &LineBuf, hashes: &[u64]) -> Vec<bool> {
 
 fn misses(block: &LineBuf, hashes: &[u64]) -> usize {
     answers(block, hashes).iter().filter(|&&answer| !answer).count()
+}
+
+/// The plain version shares the sizes, the trailer and the order of classes with the fast one, and
+/// nothing else.
+#[test]
+fn the_bytes_and_the_answers_are_those_of_the_plain_version() {
+    let absent = hashes(12, 500);
+    for width in [32, 64] {
+        let around_the_seam = (0..200).map(|seed| width as usize * (1 + seed % 40));
+        let sizes = (1..60).chain(around_the_seam).chain([1000, 3000, 20_000, 70_000]);
+        for (seed, keys) in sizes.enumerate() {
+            let hashes = hashes(seed as u64, keys);
+            let target = [BITS_7, Target::Fpr(0.3), Target::MillibitsPerKey(13_400)][seed % 3];
+            let expected = plain::build(plan(width), &hashes, target).unwrap();
+            let block = build_in_order(plan(width), &hashes, target);
+            assert!(*block == *expected, "w = {width}, seed {seed}, {keys} keys");
+            let asked: Vec<u64> = hashes.into_iter().take(500).chain(absent.clone()).collect();
+            for (&hash, answer) in asked.iter().zip(answers(&block, &asked)) {
+                assert_eq!(plain::may_contain(&expected, hash), answer, "w = {width}, {keys} keys");
+            }
+        }
+    }
 }
 
 #[test]
@@ -79,7 +102,7 @@ fn the_order_of_the_keys_and_their_chunks_does_not_matter() {
         let mut shuffled = in_order.clone();
         shuffled.sort_unstable_by_key(|&hash| mix(hash));
         let (first, second) = shuffled.split_at(keys / 3);
-        let again = build_with(Kernel::detect(), plan(width), &[first, &[], second], BITS_7);
+        let again = build_with(Isa::detect(), plan(width), &[first, &[], second], BITS_7);
         assert!(*block == *again.unwrap(), "w = {width}");
     }
 }
@@ -102,13 +125,13 @@ fn every_kernel_builds_and_answers_alike() {
         for columns in [1, 4, 7, 8, 9, 16, 17, 32] {
             let keys = hashes(3, 2000);
             let target = Target::MillibitsPerKey(columns * 1000);
-            let expected = build_with(Kernel::Plain, plan(width), &[&keys], target).unwrap();
+            let expected = build_with(Isa::Portable, plan(width), &[&keys], target).unwrap();
             let asked: Vec<u64> = keys.iter().copied().chain(hashes(4, 20_000)).collect();
             let mut all_answers = Vec::new();
-            for kernel in Kernel::available() {
-                let block = build_with(kernel, plan(width), &[&keys], target).unwrap();
-                assert!(*block == *expected, "{kernel:?}, w = {width}, {columns} columns");
-                let geometry = BurrGeometry::parse(&block).unwrap().with_kernel(kernel);
+            for isa in Isa::available() {
+                let block = build_with(isa, plan(width), &[&keys], target).unwrap();
+                assert!(*block == *expected, "{isa:?}, w = {width}, {columns} columns");
+                let geometry = BurrGeometry::parse(&block).unwrap().with_isa(isa);
                 let mut answers = vec![false; asked.len()];
                 geometry.may_contain_many(&block, &asked, &mut answers);
                 assert!(
@@ -208,7 +231,7 @@ fn no_trailer_makes_a_reader_panic() {
         let slots: Vec<u32> = (0..layers).map(|_| width * (2 + below(30) as u32)).collect();
         let (columns, low, tags) = (1 + below(32) as u32, below(32) as u32, below(256) as usize);
         let low_blocks = low.min(slots[0] / width);
-        let layout = Layout::new(layout::Shape::of_width(width), columns, low_blocks, tags, &slots);
+        let layout = Layout::new(shape::Shape::of_width(width), columns, low_blocks, tags, &slots);
         // Random bytes under a trailer that is right, or right for another size.
         let change = [0, 0, 0, 1, 64][below(5) as usize];
         let mut block = LineBuf::zeroed((layout.total_bytes() + change) as usize);

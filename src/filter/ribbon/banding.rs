@@ -2,57 +2,40 @@
 //!
 //! ```text
 //! slot            0 1 2 3 4 5 6 7 8 …
-//! row in slot 0   1 1 0 1                  every stored row begins, with a 1, in its own slot;
+//! row in slot 0   1 1 0 1                  every stored row starts, with a 1, in its own slot;
 //! row in slot 1     1 0 1 1                no two rows share a slot, so the rows are independent
 //! row in slot 3         1 1 0 1
 //! ```
 //!
-//! A key travels: it starts in its first slot; where that is taken, it adds the row there to itself,
-//! which clears its leading 1, and moves on to its next 1. It stays in the first free slot. A key
-//! that becomes all zero said nothing new; if its result did not become zero as well, it
-//! contradicts the others, and the whole seed is given up.
+//! A key travels. It starts in its first slot. Where that is taken, the row there is added to it. That
+//! clears its leading 1, and it moves on to its next 1. It stays in the first free slot. A key that
+//! becomes all zero said nothing new. If its fingerprint did not become zero as well, it contradicts
+//! the others, and the whole seed is given up.
 //!
-//! Which slots are taken in the end, whether a contradiction turns up, and the solution do not depend
-//! on the order of the keys: they belong to the space the equations span. That freedom is used
-//! three times here.
+//! The slots taken in the end, a contradiction, and the solution do not depend on the order of the
+//! keys: they are properties of the space that the equations span. That freedom is used three times.
 //!
 //! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that elimination
 //!    stays inside the first-level cache. A million keys take 124 ns each in the order they came, 45
 //!    in windows, and 27 with the next two (AMD Zen 4).
-//! 2. Two keys travel at once, one from either end of the window. The way of one key is a chain of
-//!    dependent loads; two chains overlap. They may meet in a slot: each step is still one row
+//! 2. Two keys travel at once, one from either end of the window's keys. The way of one key is a chain
+//!    of dependent loads; two chains overlap. They may meet in a slot: each step is still one row
 //!    operation, so the space stays the same.
-//! 3. The traveller always stays and the row that was there, plus it, moves on. The store then
+//! 3. The traveller always stays, and the sum of it and the row that was there moves on. So the store
 //!    waits for nothing, and the step has no branch to mispredict.
+//!
+//! A *window* is a run of slots. The textbook version of elimination is in `burr::plain`.
 
-use super::equation::{Equation, rehash, start_of};
-use super::grid::{BLOCK_SLOTS, Grid};
+use super::layout::{BLOCK_SLOTS, Layout};
+use super::row::{Equation, Row, rehash, start_of};
 use crate::filter::hashes::HashList;
 
 /// Slots of a window: with their keys they fill the first-level cache.
 const WINDOW_SLOTS: usize = 1024;
-/// More windows than this are too many places to write to at once; they get bigger instead.
+/// More windows than this are too many addresses to write to at once; they get bigger instead.
 const MAX_WINDOWS: usize = 2048;
 
-/// What a slot holds after banding: the coefficients of the slots from its own one on, and the
-/// result. The lowest coefficient of a row is 1; an empty slot is all zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Row {
-    pub coefficients_low: u64,
-    pub coefficients_high: u64,
-    pub result: u32,
-}
-
-impl Row {
-    pub const EMPTY: Row = Row { coefficients_low: 0, coefficients_high: 0, result: 0 };
-
-    /// Bit i belongs to the i-th slot from the row's own on.
-    pub fn coefficients(&self) -> u128 {
-        u128::from(self.coefficients_high) << 64 | u128::from(self.coefficients_low)
-    }
-}
-
-/// A row on its way, and the slot where it stands.
+/// A row on its way, and the slot where it is.
 #[derive(Clone, Copy, Default)]
 struct Traveller {
     row: Row,
@@ -60,8 +43,8 @@ struct Traveller {
 }
 
 /// Bands the keys; `None` when they contradict each other under this seed.
-pub fn band(hashes: &HashList, grid: &Grid, raw_seed: u32) -> Option<Vec<Row>> {
-    let (slots, starts) = (grid.slots() as usize, grid.starts());
+pub fn band(hashes: &HashList, layout: &Layout, raw_seed: u32) -> Option<Vec<Row>> {
+    let (slots, starts) = (layout.slots() as usize, layout.starts());
     let window_slots = (slots / MAX_WINDOWS).next_power_of_two().max(WINDOW_SLOTS);
     let (rehashed, ends) = partition(hashes, starts, window_slots, raw_seed);
 
@@ -75,7 +58,7 @@ pub fn band(hashes: &HashList, grid: &Grid, raw_seed: u32) -> Option<Vec<Row>> {
         for part in rehashed[from..to as usize].chunks(2 * WINDOW_SLOTS) {
             travellers.clear();
             travellers.extend(part.iter().map(|&rehashed| Traveller::new(rehashed, starts)));
-            if !place(&mut rows, &travellers) {
+            if !settle_all(&mut rows, &travellers) {
                 return None;
             }
         }
@@ -98,10 +81,10 @@ fn partition(
     for hash in hashes.iter() {
         ends[window(rehash(hash, raw_seed))] += 1;
     }
-    // First where each window begins; writing moves that to where it ends.
-    let mut begin = 0;
+    // First where each window starts; writing moves that to where it ends.
+    let mut start = 0;
     for end in &mut ends {
-        begin += std::mem::replace(end, begin);
+        start += std::mem::replace(end, start);
     }
     let mut ordered = vec![0; hashes.len()];
     for hash in hashes.iter() {
@@ -113,8 +96,8 @@ fn partition(
     (ordered, ends)
 }
 
-/// Places all travellers; `false` on a contradiction.
-fn place(rows: &mut [Row], travellers: &[Traveller]) -> bool {
+/// Finds a slot for all travellers; `false` on a contradiction.
+fn settle_all(rows: &mut [Row], travellers: &[Traveller]) -> bool {
     let [first, .., last] = travellers else {
         return travellers.iter().all(|&traveller| settle(rows, traveller));
     };
@@ -147,7 +130,7 @@ fn settle(rows: &mut [Row], mut traveller: Traveller) -> bool {
     }
 }
 
-/// One step. `Some(true)` when the traveller is settled: `next` stands in its place. `None` on a
+/// One step. `Some(true)` when the traveller is settled: it has become `next`. `None` on a
 /// contradiction.
 #[inline(always)]
 fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option<bool> {
@@ -157,9 +140,9 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     let there = std::mem::replace(&mut rows[slot as usize], row);
     let low = row.coefficients_low ^ there.coefficients_low;
     let high = row.coefficients_high ^ there.coefficients_high;
-    let result = row.result ^ there.result;
+    let fingerprint = row.fingerprint ^ there.fingerprint;
     if low == 0 {
-        return step_far(traveller, next, high, result);
+        return step_far(traveller, next, high, fingerprint);
     }
     let was_empty = there.coefficients_low == 0;
     let zeros = low.trailing_zeros();
@@ -168,23 +151,28 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     let shifted_low = ((low ^ high) >> zeros) ^ high.rotate_right(zeros);
     traveller.row.coefficients_low = select(was_empty, next.row.coefficients_low, shifted_low);
     traveller.row.coefficients_high = select(was_empty, next.row.coefficients_high, high >> zeros);
-    traveller.row.result = select(was_empty, next.row.result, result);
+    traveller.row.fingerprint = select(was_empty, next.row.fingerprint, fingerprint);
     traveller.slot = select(was_empty, next.slot, slot + zeros);
     Some(was_empty)
 }
 
 /// The step when the lower 64 coefficients cancelled: rare but for keys that say nothing new.
 #[cold]
-fn step_far(traveller: &mut Traveller, next: &Traveller, high: u64, result: u32) -> Option<bool> {
+fn step_far(
+    traveller: &mut Traveller,
+    next: &Traveller,
+    high: u64,
+    fingerprint: u32,
+) -> Option<bool> {
     if high == 0 {
-        if result != 0 {
+        if fingerprint != 0 {
             return None;
         }
         *traveller = *next;
         return Some(true);
     }
     let zeros = high.trailing_zeros();
-    traveller.row = Row { coefficients_low: high >> zeros, coefficients_high: 0, result };
+    traveller.row = Row { coefficients_low: high >> zeros, coefficients_high: 0, fingerprint };
     traveller.slot += 64 + zeros;
     Some(false)
 }
@@ -196,7 +184,7 @@ impl Traveller {
         let row = Row {
             coefficients_low: equation.coefficients as u64,
             coefficients_high: (equation.coefficients >> 64) as u64,
-            result: equation.result,
+            fingerprint: equation.fingerprint,
         };
         Traveller { row, slot: equation.start }
     }
@@ -210,65 +198,65 @@ mod tests {
         (1..=count).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).map(|i| i ^ i >> 29).collect()
     }
 
-    fn traveller(slot: u32, coefficients: u128, result: u32) -> Traveller {
+    fn traveller(slot: u32, coefficients: u128, fingerprint: u32) -> Traveller {
         let row = Row {
             coefficients_low: coefficients as u64,
             coefficients_high: (coefficients >> 64) as u64,
-            result,
+            fingerprint,
         };
         Traveller { row, slot }
     }
 
     #[test]
     fn every_row_begins_in_its_own_slot() {
-        let grid = Grid::new(80, 80).unwrap();
-        let rows = band(&hashes(9000), &grid, 1).expect("88 % of the slots are enough");
-        assert_eq!(rows.len(), grid.slots() as usize);
+        let layout = Layout::new(80, 80).unwrap();
+        let rows = band(&hashes(9000), &layout, 1).expect("88 % of the slots are enough");
+        assert_eq!(rows.len(), layout.slots() as usize);
         assert_eq!(rows.iter().filter(|&&row| row != Row::EMPTY).count(), 9000);
         assert!(rows.iter().all(|row| *row == Row::EMPTY || row.coefficients_low & 1 == 1));
     }
 
     #[test]
     fn more_keys_than_slots_contradict_each_other() {
-        let grid = Grid::new(2, 2).unwrap();
-        assert!(band(&hashes(100), &grid, 1).is_some());
-        assert!(band(&hashes(300), &grid, 1).is_none());
+        let layout = Layout::new(2, 2).unwrap();
+        assert!(band(&hashes(100), &layout, 1).is_some());
+        assert!(band(&hashes(300), &layout, 1).is_none());
     }
 
     #[test]
     fn a_key_given_again_changes_nothing() {
-        let grid = Grid::new(80, 80).unwrap();
+        let layout = Layout::new(80, 80).unwrap();
         let once = hashes(9000);
         let twice: HashList = once.iter().chain(once.iter()).collect();
         let taken = |hashes| -> Vec<bool> {
-            band(hashes, &grid, 1).unwrap().iter().map(|row| *row != Row::EMPTY).collect()
+            band(hashes, &layout, 1).unwrap().iter().map(|row| *row != Row::EMPTY).collect()
         };
         assert_eq!(taken(&once), taken(&twice));
     }
 
     #[test]
     fn a_sum_is_found_far_away_too() {
-        // Equal lower halves cancel; what remains begins 65 slots further up.
+        // Equal lower halves cancel; what remains starts 65 slots further up.
         let mut rows = vec![Row::EMPTY; 256];
         let (a, b) = (1 | 1 << 67, 1 | 1 << 65);
-        assert!(place(&mut rows, &[traveller(0, a, 1), traveller(0, b, 2)]));
+        assert!(settle_all(&mut rows, &[traveller(0, a, 1), traveller(0, b, 2)]));
         assert_eq!(rows[65], traveller(0, 0b101, 3).row);
         assert_eq!(rows.iter().filter(|&&row| row != Row::EMPTY).count(), 2);
-        // The sum of both says nothing new, unless its result is another.
-        assert!(place(&mut rows, &[traveller(65, 0b101, 3)]));
-        assert!(!place(&mut rows, &[traveller(65, 0b101, 1)]));
+        // The sum of both says nothing new, unless its fingerprint is another.
+        assert!(settle_all(&mut rows, &[traveller(65, 0b101, 3)]));
+        assert!(!settle_all(&mut rows, &[traveller(65, 0b101, 1)]));
     }
 
     #[test]
     fn windows_of_any_size_are_filled_in_order() {
-        let grid = Grid::new(300, 300).unwrap();
+        let layout = Layout::new(300, 300).unwrap();
         for window_slots in [1024, 4096, 1 << 20] {
-            let (ordered, ends) = partition(&hashes(30_000), grid.starts(), window_slots, 5);
+            let (ordered, ends) = partition(&hashes(30_000), layout.starts(), window_slots, 5);
             assert_eq!(ends.last(), Some(&30_000));
             let mut from = 0;
             for (window, &to) in ends.iter().enumerate() {
                 for &rehashed in &ordered[from..to as usize] {
-                    assert_eq!(start_of(rehashed, grid.starts()) as usize / window_slots, window);
+                    assert_eq!(start_of(rehashed, layout.starts()) as usize / window_slots, window);
                 }
                 from = to as usize;
             }

@@ -16,17 +16,22 @@
 //! filter pays 1.5 bits for that. An absent key's XOR is a random number.
 //!
 //! Now and then the equations contradict each other: one time in twenty, by the sizes in
-//! [`sizing`]. Then all keys get another seed. The format has 256 of them; were they all to fail,
-//! a Bloom filter would take the place.
+//! [`sizing`]. Then all keys get another seed. The format has 256 of them. If they all fail, a Bloom
+//! filter is made instead.
+//!
+//! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`banding`] and
+//! [`solve`], the building; [`query`], the reader; [`kernel`] and `x86`, the hot loops. The bumped
+//! ribbon ([`burr`](super::burr)) is the same idea with the contradictions taken out, and has a
+//! textbook version.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
-//! arXiv 2103.02515. Format and construction: table format, section 4. The bytes of the block are
-//! drawn in [`grid`]; what a hash means is in [`equation`].
+//! arXiv 2103.02515. Format and construction: table format, section 4.
 
 mod banding;
-mod equation;
-mod grid;
-mod query;
+mod kernel;
+pub(super) mod layout;
+pub(super) mod query;
+mod row;
 mod sizing;
 mod solve;
 #[cfg(test)]
@@ -34,12 +39,11 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::Target;
+use super::cpu::{Isa, dispatch};
 use super::hashes::HashList;
+use super::spec::Target;
 use crate::memory::LineBuf;
-
-pub(super) use grid::MARKER;
-pub(super) use query::RibbonGeometry;
+use kernel::Kernels;
 
 /// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be the smaller
 /// or the better one, there are more keys than the format holds, or all seeds failed.
@@ -48,14 +52,14 @@ pub(super) use query::RibbonGeometry;
 /// picks the first seed and the rounding of the size.
 pub(super) fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let first_hash = hashes.first()?;
-    let grid = sizing::grid(target, hashes.len(), first_hash)?;
+    let layout = sizing::fit(target, hashes.len(), first_hash)?;
     (0..=255u8).find_map(|attempt| {
         let seed = (first_hash as u8).wrapping_add(attempt);
-        let rows = banding::band(hashes, &grid, equation::raw_seed(seed))?;
-        let mut block = LineBuf::zeroed(grid.stored_bytes());
-        let (segments, trailer) = block.split_at_mut(grid.segments() * grid::SEGMENT_BYTES);
-        solve::solve(&rows, &grid, segments);
-        trailer.copy_from_slice(&grid.trailer(seed));
+        let rows = banding::band(hashes, &layout, row::raw_seed(seed))?;
+        let mut block = LineBuf::zeroed(layout.stored_bytes());
+        let (segments, trailer) = block.split_at_mut(layout.segments() * layout::SEGMENT_BYTES);
+        dispatch!(Isa::detect(), kernels => kernels.solve(&rows, &layout, segments));
+        trailer.copy_from_slice(&layout.trailer(seed));
         Some(block)
     })
 }

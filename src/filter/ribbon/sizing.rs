@@ -5,15 +5,16 @@
 //! thousand keys, 1.05 at a million, 1.07 at a hundred million. [`slots_for`] has RocksDB's table,
 //! made for one failing seed in twenty (`util/ribbon_config.cc`).
 //!
-//! *How many columns?* One for each halving of the false-positive rate. [`grid`] answers a target in
+//! *How many columns?* One for each halving of the false-positive rate. [`fit`] answers a target in
 //! stored bits (7 bits a key pass 1 % of absent keys), as a rate, or RocksDB's way: as good as a
 //! Bloom filter of so many bits. RocksDB's length must be met to the byte, so floating-point
-//! operations stand in its order, and its rounding is biased by the hash of the first key.
+//! operations stand in its order, and rounding is biased by the hash of the first key as there.
 //!
-//! A grid has at least 256 slots. For few keys that is a waste, and a Bloom filter is made instead.
+//! A layout has at least 256 slots. For few keys that is a waste, and a Bloom filter is made instead.
 
-use super::grid::{BLOCK_SLOTS, Grid, MAX_COLUMNS, SEGMENT_BYTES, TRAILER_BYTES};
-use crate::filter::{Target, sizing};
+use super::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES, TRAILER_BYTES};
+use crate::filter::bloom::sizing::{bloom_bytes, bloom_fpr, rocksdb_bloom_fpr};
+use crate::filter::spec::Target;
 
 /// More keys than this make a Bloom filter.
 pub const MAX_KEYS: usize = 950_000_000;
@@ -56,9 +57,9 @@ pub fn slots_for(keys: usize) -> u32 {
     (slots as u32).next_multiple_of(BLOCK_SLOTS).max(2 * BLOCK_SLOTS)
 }
 
-/// The grid for `keys` keys, the first of which has hash `first_hash`; `None` when a Bloom filter
-/// serves the target better, or there are more keys than a grid can hold.
-pub fn grid(target: Target, keys: usize, first_hash: u64) -> Option<Grid> {
+/// The layout for `keys` keys, the first of which has hash `first_hash`; `None` when a Bloom filter
+/// serves the target better, or there are more keys than a layout can hold.
+pub fn fit(target: Target, keys: usize, first_hash: u64) -> Option<Layout> {
     if !(1..=MAX_KEYS).contains(&keys) {
         return None;
     }
@@ -66,24 +67,24 @@ pub fn grid(target: Target, keys: usize, first_hash: u64) -> Option<Grid> {
     let segments = match target {
         Target::MillibitsPerKey(millibits) => segments_for_size(blocks, keys, millibits),
         Target::LikeBloom(millibits) => {
-            let one_in = 1.0 / sizing::rocksdb_bloom_fpr(millibits);
+            let one_in = 1.0 / rocksdb_bloom_fpr(millibits);
             segments_for_rate(blocks, one_in, (first_hash >> 32) as u32)
         }
         // With the least bias the rate is never above the one asked for.
         Target::Fpr(fpr) => segments_for_rate(blocks, 1.0 / fpr, 0),
     };
-    let grid = Grid::new(blocks, segments)?;
-    (grid.slots() >= SMALL_SLOTS || !bloom_is_better(target, keys, &grid)).then_some(grid)
+    let layout = Layout::new(blocks, segments)?;
+    (layout.slots() >= SMALL_SLOTS || !bloom_is_better(target, keys, &layout)).then_some(layout)
 }
 
-fn bloom_is_better(target: Target, keys: usize, grid: &Grid) -> bool {
+fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {
     let millibits = target.bloom_millibits();
     match target {
         // At the same size, the lower rate.
-        Target::MillibitsPerKey(_) => sizing::bloom_fpr(millibits) <= grid.false_positive_rate(),
+        Target::MillibitsPerKey(_) => bloom_fpr(millibits) <= layout.false_positive_rate(),
         // At the same rate, the smaller size: RocksDB's rule.
         Target::LikeBloom(_) | Target::Fpr(_) => {
-            sizing::bloom_bytes(keys, millibits) + TRAILER_BYTES < grid.stored_bytes()
+            bloom_bytes(keys, millibits) + TRAILER_BYTES < layout.stored_bytes()
         }
     }
 }
@@ -107,13 +108,13 @@ fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
         return (blocks * MAX_COLUMNS) as usize;
     }
     let fewer_columns = (one_in as u32).ilog2();
-    let narrow_rate = 0.5f64.powi(fewer_columns as i32);
-    let wide_rate = narrow_rate / 2.0;
-    let narrow_share = (1.0 / one_in - wide_rate) / (narrow_rate - wide_rate);
+    let low_rate = 0.5f64.powi(fewer_columns as i32);
+    let full_rate = low_rate / 2.0;
+    let low_part = (1.0 / one_in - full_rate) / (low_rate - full_rate);
     let bias = (f64::from(bias) + 0.5) / (1u64 << 32) as f64;
     let starts = f64::from(blocks * BLOCK_SLOTS - (BLOCK_SLOTS - 1));
-    let narrow = ((narrow_share * starts + bias) / f64::from(BLOCK_SLOTS)) as u32;
-    (blocks * (fewer_columns + 1) - narrow) as usize
+    let low_blocks = ((low_part * starts + bias) / f64::from(BLOCK_SLOTS)) as u32;
+    (blocks * (fewer_columns + 1) - low_blocks) as usize
 }
 
 #[cfg(test)]
@@ -131,15 +132,15 @@ mod tests {
             before = slots;
         }
         assert!(slots_for(MAX_KEYS) / 128 < 1 << 24);
-        assert_eq!(grid(Target::MillibitsPerKey(7000), MAX_KEYS + 1, 0), None);
+        assert_eq!(fit(Target::MillibitsPerKey(7000), MAX_KEYS + 1, 0), None);
     }
 
     #[test]
     fn bits_asked_for_are_bits_stored() {
         for keys in [10_000, 12_345, 100_000, 10_000_000, MAX_KEYS] {
             for millibits in [1000, 1500, 4000, 6999, 7000, 12_345, 25_000, 32_000] {
-                let grid = grid(Target::MillibitsPerKey(millibits), keys, 0).unwrap();
-                let stored = grid.stored_bytes() as f64 * 8000.0 / keys as f64;
+                let layout = fit(Target::MillibitsPerKey(millibits), keys, 0).unwrap();
+                let stored = layout.stored_bytes() as f64 * 8000.0 / keys as f64;
                 let ratio = stored / f64::from(millibits);
                 assert!((0.99..1.01).contains(&ratio), "{millibits}, {keys} keys: {stored}");
             }
@@ -150,7 +151,7 @@ mod tests {
     fn a_rate_asked_for_is_met_and_hardly_bettered() {
         for keys in [10_000, 100_000, 1_000_000] {
             for fpr in [0.9, 0.3, 0.01, 1.0 / 128.0, 1e-3, 1e-6, 2.4e-10] {
-                let found = grid(Target::Fpr(fpr), keys, 0).unwrap().false_positive_rate();
+                let found = fit(Target::Fpr(fpr), keys, 0).unwrap().false_positive_rate();
                 assert!((0.96..=1.000001).contains(&(found / fpr)), "{fpr}, {keys} keys: {found}");
             }
         }
@@ -162,23 +163,22 @@ mod tests {
             for target in
                 [Target::MillibitsPerKey(7000), Target::LikeBloom(10_000), Target::Fpr(0.01)]
             {
-                assert_eq!(grid(target, keys, 0), None, "{keys} keys, {target:?}");
+                assert_eq!(fit(target, keys, 0), None, "{keys} keys, {target:?}");
             }
         }
         for keys in [240, 1000, 5000] {
             for target in
                 [Target::MillibitsPerKey(7000), Target::LikeBloom(10_000), Target::Fpr(0.01)]
             {
-                assert!(grid(target, keys, 0).is_some(), "{keys} keys, {target:?}");
+                assert!(fit(target, keys, 0).is_some(), "{keys} keys, {target:?}");
             }
         }
     }
 
     #[test]
     fn the_first_hash_is_now_and_then_worth_a_segment() {
-        let segments = |keys, first_hash| {
-            grid(Target::LikeBloom(10_000), keys, first_hash).unwrap().segments()
-        };
+        let segments =
+            |keys, first_hash| fit(Target::LikeBloom(10_000), keys, first_hash).unwrap().segments();
         let saved: Vec<usize> =
             (5000..10_000).map(|keys| segments(keys, 0) - segments(keys, u64::MAX)).collect();
         assert!(saved.iter().all(|&saved| saved <= 1));

@@ -1,55 +1,42 @@
 //! Back substitution: from the banded rows to the bits of the filter.
 //!
-//! The last slot is solved first. A row's lowest coefficient is its own slot, all others belong to
+//! The last slot is solved first. A row's lowest coefficient belongs to its own slot, all others to
 //! slots above it, which are known by then:
 //!
 //! ```text
-//! bit of slot i  =  result of row i  ^  XOR of the known bits that row i picks
+//! bit of slot i  =  fingerprint of row i  ^  XOR of the known bits that row i picks
 //!
-//! window of column j before slot i    bits of slots i+1 … i+128
-//!                    after            bits of slots i   … i+127       shifted by one, new bit in bit 0
+//! known bits of column j, before slot i    bits of slots i+1 … i+128
+//!                         after            bits of slots i   … i+127  shifted by one, new bit in bit 0
 //! ```
 //!
-//! One 128-bit window a column is all the state. At the bottom of a block the window *is* the
+//! These 128 bits a column are all the state. At the bottom of a block they *are* the
 //! block's segment. An empty row leaves its slot 0: any value would do, and RocksDB's is 0.
 //!
-//! The plain version here is the oracle of the vector version.
+//! This version serves every processor. The tests compare the vector versions with it.
 
-use super::banding::Row;
-use super::grid::{BLOCK_SLOTS, Grid, MAX_COLUMNS, SEGMENT_BYTES};
+use super::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES};
+use super::row::Row;
 
-/// Solves for all columns. `rows` has one row a slot; `segments` has `grid.segments()` segments.
-pub fn solve(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(avx512) = super::x86::Avx512::detect() {
-        return avx512.solve(rows, grid, segments);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if let Some(avx2) = super::x86::Avx2::detect() {
-        return avx2.solve(rows, grid, segments);
-    }
-    solve_plain(rows, grid, segments);
-}
-
-/// The plain version.
+/// Solves for all columns. `rows` has one row a slot; `segments` has `layout.segments()` segments.
 #[inline(always)]
-pub fn solve_plain(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
-    let mut windows = [0u128; MAX_COLUMNS as usize];
+pub fn solve(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
+    let mut known = [0u128; MAX_COLUMNS as usize];
     for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
         // Narrow blocks come last here: the column they lack is not needed again.
-        let columns = grid.columns_of(block as u32) as usize;
+        let columns = layout.columns_of(block as u32) as usize;
         for row in rows.iter().rev() {
             let coefficients = row.coefficients();
-            for (column, window) in windows[..columns].iter_mut().enumerate() {
-                let shifted = *window << 1;
-                let bit = parity(shifted & coefficients) ^ (row.result >> column & 1);
-                *window = shifted | u128::from(bit);
+            for (column, bits) in known[..columns].iter_mut().enumerate() {
+                let shifted = *bits << 1;
+                let bit = parity(shifted & coefficients) ^ (row.fingerprint >> column & 1);
+                *bits = shifted | u128::from(bit);
             }
         }
-        let first = grid.first_segment(block as u32) * SEGMENT_BYTES;
+        let first = layout.first_segment(block as u32) * SEGMENT_BYTES;
         let bytes = &mut segments[first..first + columns * SEGMENT_BYTES];
-        for (segment, window) in bytes.chunks_exact_mut(SEGMENT_BYTES).zip(&windows) {
-            segment.copy_from_slice(&window.to_le_bytes());
+        for (segment, bits) in bytes.chunks_exact_mut(SEGMENT_BYTES).zip(&known) {
+            segment.copy_from_slice(&bits.to_le_bytes());
         }
     }
 }
@@ -66,6 +53,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
+    use crate::filter::cpu::{Isa, dispatch};
+    use crate::filter::ribbon::kernel::Kernels;
 
     /// Rows as banding leaves them: lowest coefficient 1, nothing beyond the last slot, some empty.
     fn random_rows(rng: &mut StdRng, slots: u32) -> Vec<Row> {
@@ -79,7 +68,7 @@ mod tests {
             Row {
                 coefficients_low: coefficients as u64,
                 coefficients_high: (coefficients >> 64) as u64,
-                result: rng.random(),
+                fingerprint: rng.random(),
             }
         };
         (0..slots).map(row).collect()
@@ -89,33 +78,29 @@ mod tests {
     fn the_solution_solves_and_every_version_finds_it() {
         let mut rng = StdRng::seed_from_u64(1);
         for segments in 1..=32 * 3 {
-            let grid = Grid::new(3, segments).unwrap();
-            let rows = random_rows(&mut rng, grid.slots());
-            let mut plain = vec![0; grid.segments() * SEGMENT_BYTES];
-            solve_plain(&rows, &grid, &mut plain);
-            let mut found = vec![0xaa; plain.len()];
-            solve(&rows, &grid, &mut found);
-            assert_eq!(plain, found, "{grid:?}");
-            #[cfg(target_arch = "x86_64")]
-            if let Some(avx2) = crate::filter::ribbon::x86::Avx2::detect() {
-                found.fill(0xaa);
-                avx2.solve(&rows, &grid, &mut found);
-                assert_eq!(plain, found, "{grid:?}");
+            let layout = Layout::new(3, segments).unwrap();
+            let rows = random_rows(&mut rng, layout.slots());
+            let mut solution = vec![0; layout.segments() * SEGMENT_BYTES];
+            solve(&rows, &layout, &mut solution);
+            for isa in Isa::available() {
+                let mut found = vec![0xaa; solution.len()];
+                dispatch!(isa, kernels => kernels.solve(&rows, &layout, &mut found));
+                assert_eq!(solution, found, "{isa:?} {layout:?}");
             }
 
             let bit_of = |slot: u32, column: u32| {
-                let segment = grid.first_segment(slot / BLOCK_SLOTS) + column as usize;
+                let segment = layout.first_segment(slot / BLOCK_SLOTS) + column as usize;
                 u32::from(
-                    plain[segment * SEGMENT_BYTES + (slot % 128 / 8) as usize] >> (slot % 8) & 1,
+                    solution[segment * SEGMENT_BYTES + (slot % 128 / 8) as usize] >> (slot % 8) & 1,
                 )
             };
             for (slot, row) in (0..).zip(&rows) {
-                for column in 0..grid.columns_of(slot / BLOCK_SLOTS) {
+                for column in 0..layout.columns_of(slot / BLOCK_SLOTS) {
                     let picked = (0..128).filter(|&i| row.coefficients() >> i & 1 == 1);
                     let sum = picked.fold(0, |sum, i| sum ^ bit_of(slot + i, column));
                     // An empty row has no equation; its slot is 0.
-                    let expected = row.result >> column & 1;
-                    assert_eq!(sum, expected, "{grid:?}, slot {slot}, column {column}");
+                    let expected = row.fingerprint >> column & 1;
+                    assert_eq!(sum, expected, "{layout:?}, slot {slot}, column {column}");
                     assert!(*row != Row::EMPTY || bit_of(slot, column) == 0);
                 }
             }

@@ -33,7 +33,7 @@ fn every_filter_is_rocksdbs_byte_for_byte() {
         let millibits = (bits.parse::<f64>().unwrap() * 1000.0).round() as u32;
         let block = match build(&hashes, Target::LikeBloom(millibits)) {
             Some(block) => {
-                let (_, seed) = grid::Grid::parse(&block).unwrap();
+                let (_, seed) = layout::Layout::parse(&block).unwrap();
                 ribbons += 1;
                 second_seeds += u32::from(seed != hashes.first().unwrap() as u8);
                 block

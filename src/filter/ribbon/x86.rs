@@ -1,140 +1,134 @@
-//! The Ribbon's inner loops on x86-64, eight columns at a time: queries on AVX2 and AVX-512, back
-//! substitution on AVX-512.
+//! Vector kernels of the Ribbon filter for x86-64, eight columns at a time: queries on AVX2 and
+//! AVX-512, back substitution on AVX-512.
 //!
 //! All `unsafe` of the family is here. The proof has two parts.
 //!
-//! 1. *The instructions exist.* An [`Avx2`] or [`Avx512`] can only be made by its `detect`, which
-//!    asks the processor. The methods call functions compiled for the features that were asked for.
+//! 1. *The instructions exist.* An [`Avx2`] or [`Avx512`] proves it ([`cpu`](crate::filter::cpu)).
 //! 2. *Memory.* Loads are masked: the mask selects the 8-byte words that the slice has, and a word
 //!    not selected is not accessed. Stores go to local arrays as long as the register.
 //!
 //! ```text
 //! query, AVX-512   one register = 4 segments of 128 bits; two of them = 8 columns
 //! query, AVX2      one register = 2 segments; four of them = 8 columns
-//! solve            one register = the low (or high) 64 bits of the windows of 8 columns
+//! solve            one register = the low (or high) 64 known bits of 8 columns
 //! ```
 
 use std::arch::x86_64::*;
 
-use super::banding::Row;
-use super::grid::{BLOCK_SLOTS, Grid, SEGMENT_BYTES};
-use super::query::{Query, RibbonGeometry};
-use super::solve::solve_plain;
-use crate::filter::{KeyHash, avx512_allowed};
+use super::kernel::{Ask, Kernels, Query};
+use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
+use super::row::Row;
+use super::solve::solve;
+use crate::filter::cpu::{Avx2, Avx512};
+use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 
 /// Columns that one step of either loop handles.
 const REGISTER_COLUMNS: usize = 8;
 
-/// Proof that the processor has the AVX-512 instructions used here.
-#[derive(Debug, Clone, Copy)]
-pub struct Avx512(());
-
-/// Proof that the processor has AVX2, BMI2 and POPCNT.
-#[derive(Debug, Clone, Copy)]
-pub struct Avx2(());
-
-impl Avx512 {
-    /// The proof, where it can be had: Intel since Ice Lake, AMD since Zen 4.
-    pub fn detect() -> Option<Avx512> {
-        (avx512_allowed()
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512vbmi2")
-            && is_x86_feature_detected!("avx512vpopcntdq")
-            && is_x86_feature_detected!("bmi2"))
-        .then_some(Avx512(()))
-    }
-
-    /// [`RibbonGeometry`]'s `finish`.
-    #[inline]
-    pub fn finish(self, shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
+impl Kernels for Avx512 {
+    #[inline(always)]
+    fn matches(self, query: &Query) -> bool {
         // SAFETY: `self` proves the features.
-        unsafe { finish_avx512(shape, block, hash, start) }
+        unsafe { matches_avx512(query) }
     }
 
-    /// [`RibbonGeometry`]'s `may_contain_many`.
-    pub fn may_contain_many(
-        self,
-        shape: &RibbonGeometry,
-        block: &LineBuf,
-        hashes: &[KeyHash],
-        answers: &mut [bool],
-    ) {
-        // SAFETY: `self` proves the features.
-        unsafe { many_avx512(shape, block, hashes, answers) }
-    }
-
-    /// [`solve_plain`], for the same arguments.
-    pub fn solve(self, rows: &[Row], grid: &Grid, segments: &mut [u8]) {
+    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]) {
         // SAFETY: `self` proves the features.
         unsafe {
-            match grid.columns() {
-                0..=8 => solve::<1>(rows, grid, segments),
-                9..=16 => solve::<2>(rows, grid, segments),
-                _ => solve::<4>(rows, grid, segments),
+            match layout.columns() {
+                0..=8 => solve_avx512::<1>(rows, layout, segments),
+                9..=16 => solve_avx512::<2>(rows, layout, segments),
+                _ => solve_avx512::<4>(rows, layout, segments),
             }
         }
     }
-}
 
-impl Avx2 {
-    /// The proof, where it can be had: Intel since Haswell, AMD since Excavator.
-    pub fn detect() -> Option<Avx2> {
-        (is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt"))
-        .then_some(Avx2(()))
-    }
-
-    /// [`RibbonGeometry`]'s `finish`.
     #[inline]
-    pub fn finish(self, shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
+        fn inside<A: Ask>(
+            isa: Avx512,
+            reader: &A,
+            block: &[u8],
+            hash: KeyHash,
+            start: u32,
+        ) -> bool {
+            reader.finish_with(isa, block, hash, start)
+        }
         // SAFETY: `self` proves the features.
-        unsafe { finish_avx2(shape, block, hash, start) }
+        unsafe { inside(self, reader, block, hash, start) }
     }
 
-    /// [`RibbonGeometry`]'s `may_contain_many`.
-    pub fn may_contain_many(
+    fn finish_many<A: Ask>(
         self,
-        shape: &RibbonGeometry,
+        reader: &A,
         block: &LineBuf,
         hashes: &[KeyHash],
         answers: &mut [bool],
     ) {
+        #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
+        fn inside<A: Ask>(
+            isa: Avx512,
+            reader: &A,
+            block: &LineBuf,
+            hashes: &[KeyHash],
+            answers: &mut [bool],
+        ) {
+            reader.finish_many_with(isa, block, hashes, answers);
+        }
         // SAFETY: `self` proves the features.
-        unsafe { many_avx2(shape, block, hashes, answers) }
+        unsafe { inside(self, reader, block, hashes, answers) }
+    }
+}
+
+impl Kernels for Avx2 {
+    #[inline(always)]
+    fn matches(self, query: &Query) -> bool {
+        // SAFETY: `self` proves the features.
+        unsafe { matches_avx2(query) }
     }
 
-    /// [`solve_plain`], for the same arguments.
-    pub fn solve(self, rows: &[Row], grid: &Grid, segments: &mut [u8]) {
+    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]) {
         // SAFETY: `self` proves the features.
-        unsafe { solve_popcnt(rows, grid, segments) }
+        unsafe { solve_popcnt(rows, layout, segments) }
+    }
+
+    #[inline]
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        #[inline]
+        #[target_feature(enable = "avx2,bmi2")]
+        fn inside<A: Ask>(isa: Avx2, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+            reader.finish_with(isa, block, hash, start)
+        }
+        // SAFETY: `self` proves the features.
+        unsafe { inside(self, reader, block, hash, start) }
+    }
+
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        #[target_feature(enable = "avx2,bmi2")]
+        fn inside<A: Ask>(
+            isa: Avx2,
+            reader: &A,
+            block: &LineBuf,
+            hashes: &[KeyHash],
+            answers: &mut [bool],
+        ) {
+            reader.finish_many_with(isa, block, hashes, answers);
+        }
+        // SAFETY: `self` proves the features.
+        unsafe { inside(self, reader, block, hashes, answers) }
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
-fn finish_avx512(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
-    shape.query(block, hash, start).is_none_or(|query| matches_avx512(&query))
-}
-
-#[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
-fn many_avx512(shape: &RibbonGeometry, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
-    shape.many(block, hashes, answers, |hash, start| finish_avx512(shape, block, hash, start));
-}
-
-#[inline]
-#[target_feature(enable = "avx2,bmi2")]
-fn finish_avx2(shape: &RibbonGeometry, block: &[u8], hash: KeyHash, start: u32) -> bool {
-    shape.query(block, hash, start).is_none_or(|query| matches_avx2(&query))
-}
-
-#[target_feature(enable = "avx2,bmi2")]
-fn many_avx2(shape: &RibbonGeometry, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
-    shape.many(block, hashes, answers, |hash, start| finish_avx2(shape, block, hash, start));
-}
-
-/// [`Query::matches`].
+/// [`Kernels::matches`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
 fn matches_avx512(query: &Query) -> bool {
@@ -202,7 +196,7 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
     (near, far)
 }
 
-/// [`Query::matches`].
+/// [`Kernels::matches`].
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
 fn matches_avx2(query: &Query) -> bool {
@@ -281,30 +275,29 @@ fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
     (near, far)
 }
 
-/// The plain code, with an instruction that counts bits: AVX2 has none, and folding a register to its
+/// The portable loop, with an instruction that counts bits: AVX2 has none, and folding a register to its
 /// parity takes as long as counting each of its words.
 #[target_feature(enable = "bmi2,popcnt")]
-fn solve_popcnt(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
-    solve_plain(rows, grid, segments);
+fn solve_popcnt(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
+    solve(rows, layout, segments);
 }
 
-/// The windows of eight columns, one column a lane.
+/// The known bits of eight columns, one column a lane: see [`solve`].
 #[derive(Clone, Copy)]
-struct Windows {
+struct Known {
     low: __m512i,
     high: __m512i,
 }
 
 /// Back substitution for `GROUPS` times eight columns.
 ///
-/// Two slots a step: both rows are applied to the windows as they were before, and the second is
+/// Two slots a step: both rows are applied to the bits known before, and the second is
 /// corrected by its coefficient of the first slot. That halves the chain of dependent operations.
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq")]
-fn solve<const GROUPS: usize>(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
+fn solve_avx512<const GROUPS: usize>(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     let one = _mm512_set1_epi64(1);
     let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-    let mut windows =
-        [Windows { low: _mm512_setzero_si512(), high: _mm512_setzero_si512() }; GROUPS];
+    let mut known = [Known { low: _mm512_setzero_si512(), high: _mm512_setzero_si512() }; GROUPS];
     for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
         for pair in rows.as_chunks::<2>().0.iter().rev() {
             let [lower, upper] = pair;
@@ -314,15 +307,15 @@ fn solve<const GROUPS: usize>(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
             let lower_high = _mm512_set1_epi64(lower.coefficients_high as i64);
             // The lower row's coefficient of the upper slot.
             let coupling = _mm512_set1_epi64((lower.coefficients_low >> 1 & 1) as i64);
-            for (group, window) in windows.iter_mut().enumerate() {
+            for (group, known) in known.iter_mut().enumerate() {
                 let shift = _mm512_add_epi64(lanes, _mm512_set1_epi64(8 * group as i64));
-                let result =
-                    |row: &Row| _mm512_srlv_epi64(_mm512_set1_epi64(row.result.into()), shift);
-                // The windows shifted by one, for the upper slot, and by two, for the lower.
-                let low_1 = _mm512_slli_epi64::<1>(window.low);
-                let high_1 = _mm512_shldi_epi64::<1>(window.high, window.low);
-                let low_2 = _mm512_slli_epi64::<2>(window.low);
-                let high_2 = _mm512_shldi_epi64::<2>(window.high, window.low);
+                let fingerprint =
+                    |row: &Row| _mm512_srlv_epi64(_mm512_set1_epi64(row.fingerprint.into()), shift);
+                // The known bits shifted by one, for the upper slot, and by two, for the lower.
+                let low_1 = _mm512_slli_epi64::<1>(known.low);
+                let high_1 = _mm512_shldi_epi64::<1>(known.high, known.low);
+                let low_2 = _mm512_slli_epi64::<2>(known.low);
+                let high_2 = _mm512_shldi_epi64::<2>(known.high, known.low);
                 let upper_sum = _mm512_popcnt_epi64(_mm512_xor_si512(
                     _mm512_and_si512(low_1, upper_low),
                     _mm512_and_si512(high_1, upper_high),
@@ -331,26 +324,27 @@ fn solve<const GROUPS: usize>(rows: &[Row], grid: &Grid, segments: &mut [u8]) {
                     _mm512_and_si512(low_2, lower_low),
                     _mm512_and_si512(high_2, lower_high),
                 ));
-                let upper_bit = _mm512_and_si512(_mm512_xor_si512(upper_sum, result(upper)), one);
+                let upper_bit =
+                    _mm512_and_si512(_mm512_xor_si512(upper_sum, fingerprint(upper)), one);
                 let lower_bit = _mm512_and_si512(
                     _mm512_xor_si512(
-                        _mm512_xor_si512(lower_sum, result(lower)),
+                        _mm512_xor_si512(lower_sum, fingerprint(lower)),
                         _mm512_and_si512(upper_bit, coupling),
                     ),
                     one,
                 );
-                window.low = _mm512_or_si512(
+                known.low = _mm512_or_si512(
                     _mm512_or_si512(low_2, lower_bit),
                     _mm512_slli_epi64::<1>(upper_bit),
                 );
-                window.high = high_2;
+                known.high = high_2;
             }
         }
-        let columns = grid.columns_of(block as u32) as usize;
-        let first = grid.first_segment(block as u32) * SEGMENT_BYTES;
+        let columns = layout.columns_of(block as u32) as usize;
+        let first = layout.first_segment(block as u32) * SEGMENT_BYTES;
         let bytes = &mut segments[first..first + columns * SEGMENT_BYTES];
-        for (bytes, window) in bytes.chunks_mut(REGISTER_COLUMNS * SEGMENT_BYTES).zip(&windows) {
-            let (low, high) = (words(window.low), words(window.high));
+        for (bytes, known) in bytes.chunks_mut(REGISTER_COLUMNS * SEGMENT_BYTES).zip(&known) {
+            let (low, high) = (words(known.low), words(known.high));
             let halves = low.iter().zip(&high);
             for (segment, (low, high)) in bytes.chunks_exact_mut(SEGMENT_BYTES).zip(halves) {
                 segment[..8].copy_from_slice(&low.to_le_bytes());

@@ -1,9 +1,13 @@
-//! Files beyond the capacity, from one thread and from many; files that are no longer what they were.
+//! Files beyond the capacity, from one thread and from many; files that are no longer what they
+//! were.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
-use crate::fs::{Fs, RealFs};
+use crate::error::{Error, Result};
+use crate::fs::{Fs, RandomAccessFile, RealFs};
 
 /// `count` files of one pool, of 64 bytes each: their number, again and again.
 fn files(dir: &Path, count: usize, pool: &Arc<DescriptorPool>) -> Vec<Arc<dyn RandomAccessFile>> {
@@ -96,8 +100,8 @@ fn a_file_that_is_kept_outlives_its_name_and_leaves_its_place_to_others() {
     assert!(files[2].keep_open().is_err());
 }
 
-/// Opened by its name alone, a table that somebody put in the place of another would be read with the
-/// index of the first.
+/// Opened by its name alone, a table that somebody put in the place of another would be read with
+/// the index of the first.
 #[test]
 fn another_file_in_the_place_of_the_first_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,16 +141,16 @@ fn a_pool_that_gives_way_gives_up_what_nobody_reads() {
     let dir = tempfile::tempdir().unwrap();
     let pool = DescriptorPool::new(40);
     let files = files(dir.path(), 30, &pool);
-    assert_eq!(pool.close_idle(WAY), WAY);
-    assert_eq!(pool.open_files(), 30 - WAY);
-    let give_way = || pool.close_idle(WAY) > 0;
+    assert_eq!(pool.close_idle(CLOSED_AT_ONCE), CLOSED_AT_ONCE);
+    assert_eq!(pool.open_files(), 30 - CLOSED_AT_ONCE);
+    let close_others = || pool.close_idle(CLOSED_AT_ONCE) > 0;
     let mut attempts = 0;
-    let opened = while_others_give_way(
+    let opened = retry_after_closing(
         || {
             attempts += 1;
             if pool.open_files() == 0 { Ok(()) } else { Err(Errno::MFILE.into()) }
         },
-        give_way,
+        close_others,
     );
     assert!(opened.is_ok() && attempts == 2, "{opened:?} after {attempts}");
     for (errno, attempts) in [(Errno::NFILE, 1), (Errno::PERM, 1)] {
@@ -155,7 +159,7 @@ fn a_pool_that_gives_way_gives_up_what_nobody_reads() {
             failed += 1;
             Err(errno.into())
         };
-        assert!(while_others_give_way(refused, give_way).is_err());
+        assert!(retry_after_closing(refused, close_others).is_err());
         assert_eq!(failed, attempts, "nothing was left to give up");
     }
     assert!(files.iter().all(|file| read(&**file).is_ok()));

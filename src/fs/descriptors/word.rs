@@ -1,22 +1,22 @@
-//! One descriptor that comes and goes, and who is using it, in one atomic word.
+//! One descriptor that is opened and closed, and the number of its users, in one atomic word.
 //!
 //! ```text
 //!   63      62 … 32        31 … 0
 //!   open  | pins         | descriptor
 //!
-//!   pin         word + one pin; not open: − one pin, and there was none to be had
+//!   pin         word + one pin; if it was not open: − one pin again, and no descriptor
 //!   unpin       word − one pin
 //!   install     closed, any pins ─► open, descriptor, one pin more
 //!   take_idle   open, no pins    ─► 0, and the descriptor is the caller's
 //! ```
 //!
-//! Why a pinned descriptor stays open: it leaves the word in `take_idle` alone, which compares the
-//! whole word, so at a moment when the word counts no pin. A pin that is counted later finds the
-//! word closed. It does not matter whether the word was closed and opened again before the
-//! comparison, even by the same number: what is taken is what the word holds at that moment.
+//! Why a pinned descriptor stays open: only `take_idle` takes it out. `take_idle` compares the
+//! whole word, so it succeeds only while the word counts no pin. A later pin finds the word closed.
+//! The word may be closed and opened again before the comparison, even with the same number: what
+//! is taken is what the word holds at that moment.
 //!
-//! A pin costs two additions to a line that few threads write; no lock, and no guard of
-//! [`crate::sync`], so that nothing else waits while a pinned descriptor waits for its device.
+//! A pin costs two additions to a line that few threads write, and no lock. It does not use a guard
+//! of [`crate::sync`]: nothing else must wait while a pinned descriptor waits for its device.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
@@ -24,10 +24,10 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 const OPEN: u64 = 1 << 63;
 const ONE_PIN: u64 = 1 << 32;
-/// Closed words have pins too: of those that are about to find out.
+/// Closed words have pins too: of threads that are about to find out.
 const PINS: u64 = OPEN - ONE_PIN;
 
-/// The word, which knows a descriptor by its number.
+/// The word. It knows a descriptor by its number.
 struct Word(AtomicU64);
 
 impl Word {
@@ -35,7 +35,8 @@ impl Word {
         Word(AtomicU64::new(0))
     }
 
-    /// The descriptor, which stays open until [`Word::unpin`]; `None`, and no pin, when there is none.
+    /// The descriptor, which stays open until [`Word::unpin`]. `None`, and no pin, if there is
+    /// none.
     #[inline]
     fn pin(&self) -> Option<u32> {
         // Acquire: whoever opened the descriptor did so before.
@@ -53,7 +54,7 @@ impl Word {
         self.0.fetch_sub(ONE_PIN, Ordering::Release);
     }
 
-    /// Takes `descriptor` in, pinned; `false` when the word has one already.
+    /// Takes `descriptor` in and pins it. `false` if the word has one already.
     fn install(&self, descriptor: u32) -> bool {
         self.0
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
@@ -62,7 +63,7 @@ impl Word {
             .is_ok()
     }
 
-    /// Takes the descriptor out, when there is one and nobody has it pinned.
+    /// Takes the descriptor out, if there is one and nobody has pinned it.
     fn take_idle(&self) -> Option<u32> {
         let word = self.0.load(Ordering::Relaxed);
         if word & OPEN == 0 || word & PINS != 0 {
@@ -78,9 +79,9 @@ impl Word {
     }
 }
 
-/// A descriptor that may be there or not.
+/// A descriptor that may be open or closed.
 ///
-/// Invariant: where the word is open, it holds the number of a descriptor that this value owns.
+/// Invariant: an open word holds the number of a descriptor that this value owns.
 pub(super) struct Descriptor(Word);
 
 /// Keeps a descriptor open.
@@ -103,7 +104,7 @@ impl Descriptor {
         self.0.pin().map(|number| self.pinned(number))
     }
 
-    /// Takes `descriptor` in, pinned. Gives it back when there is one already.
+    /// Takes `descriptor` in and pins it. Gives it back if there is one already.
     pub fn install(&self, descriptor: OwnedFd) -> Result<Pinned<'_>, OwnedFd> {
         match self.0.install(descriptor.as_raw_fd() as u32) {
             true => Ok(self.pinned(descriptor.into_raw_fd() as u32)),
@@ -111,14 +112,14 @@ impl Descriptor {
         }
     }
 
-    /// What is left when nobody uses the descriptor: for the caller to close.
+    /// Takes the descriptor out if nobody uses it. The caller closes it.
     pub fn take_idle(&self) -> Option<OwnedFd> {
         // SAFETY: by the invariant the number is of a descriptor that this value owned, and with
         // `take_idle` the word has forgotten it.
         self.0.take_idle().map(|number| unsafe { OwnedFd::from_raw_fd(number as i32) })
     }
 
-    /// The word counts a pin for what is answered.
+    /// The word counts a pin for the answer.
     fn pinned(&self, number: u32) -> Pinned<'_> {
         // SAFETY: by the invariant the number is of an open descriptor. It stays open while its pin
         // is counted, which is given up when the answer is dropped; and the answer lends it no
@@ -172,8 +173,8 @@ mod models {
     use super::*;
     use crate::sync::check_model;
 
-    /// Descriptors of a model by number: whether each is open. Loom reports a use that no order puts
-    /// before the closing.
+    /// Descriptors of a model by number: whether each is open. Loom reports a use that no order
+    /// puts before the closing.
     struct Table(Vec<UnsafeCell<bool>>);
 
     // SAFETY: loom checks every access.

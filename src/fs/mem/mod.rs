@@ -2,37 +2,51 @@
 //!
 //! [`MemFs::crash`] makes an image that a power loss may leave. It is as bad as POSIX permits:
 //!
-//! * Of the unsynced bytes of a file each block of 4 KiB survives or not, independently of the
-//!   others. The length may have grown without them: then they read as zeros or, sometimes, as
-//!   bytes that stand elsewhere in the file.
+//! * Each unsynced block of 4 KiB of a file survives or not, independently of the others. The
+//!   length may survive without a block. Then the block reads as zeros or, sometimes, as other
+//!   bytes of the file.
 //! * Each unsynced change to a directory survives or not, independently of the others. A rename
 //!   within one directory is one change.
-//! * Synced bytes survive wherever a name leads to them.
-//! * Behind a log that is being written stand zeros, in the image of a killed process too: the real
-//!   file system allocates it ahead.
+//! * Synced bytes survive if a name leads to them.
+//! * Zeros follow a log that is being written, in the image of a killed process too: the real file
+//!   system allocates logs ahead.
 //!
-//! Bytes that were appended but not flushed are in the buffer of the process: they are in no image.
+//! Bytes that were appended but not flushed are in the buffer of the process, and in no image.
 
 mod power_loss;
 mod tree;
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
+use crate::sync::lock;
 
 use power_loss::PowerLoss;
 use tree::{Change, Directory, File, FileNode, Node, Tree};
 
-/// So many zeros stand behind a log that is being written.
+/// So many zeros follow a log that is being written.
 const LOG_AHEAD_BYTES: usize = 5000;
 
 /// A file system in memory. Clones share it.
 ///
-/// Paths start at one root, whether they begin with `/` or not; `..` is refused. Directories can
-/// be renamed only within their parent.
+/// Paths start at one root, with or without a `/` in front; `..` is refused. Directories can be
+/// renamed only within their parent.
+///
+/// ```
+/// use maypole::fs::{Fs, MemFs};
+/// use std::path::Path;
+///
+/// let fs = MemFs::new();
+/// let mut file = fs.create(Path::new("a"))?;
+/// file.append(b"bytes")?;
+/// file.sync()?;
+/// fs.sync_dir(Path::new("."))?;
+/// assert_eq!(fs.crash(7).read(Path::new("a"))?, b"bytes");
+/// # Ok::<(), maypole::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemFs {
     tree: Arc<Mutex<Tree>>,
@@ -44,7 +58,8 @@ impl MemFs {
         MemFs::default()
     }
 
-    /// What a power loss at this moment may leave; `seed` decides. All that is in it is durable.
+    /// An image that a power loss at this moment may leave; `seed` decides. Everything in it is
+    /// durable.
     pub fn crash(&self, seed: u64) -> MemFs {
         let mut loss = PowerLoss::new(seed);
         let directories =
@@ -52,8 +67,8 @@ impl MemFs {
         MemFs::from_directories(directories)
     }
 
-    /// What remains when the process is killed and the system lives on: everything that was
-    /// flushed. What was not synced still is not, and a crash of the image can take it.
+    /// The image after the process is killed and the system lives on: everything that was flushed.
+    /// A crash of the image can still take what was not synced.
     pub fn kill(&self) -> MemFs {
         let directories = lock(&self.tree).directories.iter().map(Directory::detached).collect();
         MemFs::from_directories(directories)
@@ -63,7 +78,7 @@ impl MemFs {
         MemFs { tree: Arc::new(Mutex::new(Tree::from(directories))) }
     }
 
-    /// Runs `body` on the tree and the names in `path`; what fails names the path and the operation.
+    /// Runs `body` on the tree and the names in `path`. Errors name the path and the operation.
     fn with_tree<T>(
         &self,
         path: &Path,
@@ -335,9 +350,4 @@ fn names(path: &Path) -> io::Result<Vec<&str>> {
         }
     }
     Ok(names)
-}
-
-/// A panic under the mutex, in a test's hook say, leaves no half change behind.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

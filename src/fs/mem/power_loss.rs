@@ -1,11 +1,11 @@
-//! Draws what a power loss leaves from a seed; the rules stand in the parent's description.
+//! Draws from a seed what a power loss leaves, by the rules of [`super`].
 
 use std::sync::{Arc, Mutex};
 
-use super::lock;
 use super::tree::{Directory, File, Node};
+use crate::sync::lock;
 
-/// What survives a power loss as a whole.
+/// A block survives a power loss as a whole or not at all.
 const BLOCK_BYTES: usize = 4 << 10;
 
 /// Decides what a power loss leaves.
@@ -19,14 +19,14 @@ impl PowerLoss {
     pub fn new(seed: u64) -> PowerLoss {
         let mut loss =
             PowerLoss { random: seed, block_survival_tenths: 0, change_survival_tenths: 0 };
-        // Losing all and losing nothing are cases of their own: a coin a block rarely finds them.
+        // Odds of 0 and 10: a coin for each block rarely loses everything or nothing.
         let odds = [0, 2, 5, 8, 10];
         loss.block_survival_tenths = odds[loss.below(odds.len())];
         loss.change_survival_tenths = odds[loss.below(odds.len())];
         loss
     }
 
-    /// The directory, and its files, as the power loss leaves them: all durable.
+    /// The directory and its files as the power loss leaves them: all durable.
     pub fn directory(&mut self, directory: &Directory) -> Directory {
         let mut entries = directory.durable.clone();
         for change in &directory.pending {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 
-use super::lock;
+use crate::sync::lock;
 
 #[derive(Debug)]
 pub struct Tree {
@@ -26,7 +26,7 @@ impl Default for Tree {
 }
 
 impl From<Vec<Directory>> for Tree {
-    /// No image of a file system holds a lock: its holder is gone.
+    /// No image holds a lock: the process that held it is gone.
     fn from(directories: Vec<Directory>) -> Tree {
         Tree { directories, held_locks: BTreeSet::new() }
     }
@@ -62,7 +62,7 @@ pub type Entries = BTreeMap<String, Node>;
 pub struct Directory {
     pub now: Entries,
     pub durable: Entries,
-    /// What leads from `durable` to `now`, in order.
+    /// The changes that lead from `durable` to `now`, in order.
     pub pending: Vec<Change>,
 }
 
@@ -138,20 +138,20 @@ impl Node {
     }
 }
 
-/// Outlives its names: open handles hold it. Its mutex is taken after the tree's.
+/// A file, which open handles keep alive without a name. Its mutex is taken after the tree's.
 pub type FileNode = Arc<Mutex<File>>;
 
 #[derive(Debug, Clone, Default)]
 pub struct File {
-    /// Images share it until the file grows.
+    /// Shared with images until the file grows.
     pub bytes: Arc<Vec<u8>>,
     pub synced_bytes: usize,
-    /// What an image shows behind the bytes while the file is being written.
+    /// So many zeros follow the bytes in an image taken while the file is being written.
     pub zeros_behind: usize,
 }
 
 impl File {
-    /// The file as somebody finds it whose writer is gone.
+    /// The file after its writer is gone.
     pub fn abandoned(&self) -> File {
         let mut file = File { zeros_behind: 0, ..self.clone() };
         if self.zeros_behind > 0 {

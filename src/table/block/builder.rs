@@ -1,6 +1,11 @@
 //! [`BlockBuilder`]: writes a block of sorted entries, whose layout is drawn in [`crate::table::block`].
 
+use crate::encoding::bytes::common_prefix_len;
 use crate::encoding::coding::{put_fixed32, put_varint};
+
+/// The most bytes that key and value of one entry may have together: offsets within a block are
+/// 32 bits.
+pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 /// Builds a block. Call order: `(add* finish clear)*`, keys in ascending order.
 pub(crate) struct BlockBuilder {
@@ -46,15 +51,14 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// The sizes of key and value, and of the block, must stay below 2^32; the table builder sees
-    /// to it.
+    /// Adds an entry. The table builder keeps key, value and block below 2^32 bytes.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         let mut shared = 0;
         if self.since_restart == self.restart_interval {
             self.restarts.push(self.out.len() as u32);
             self.since_restart = 0;
         } else if !self.out.is_empty() {
-            shared = self.last_key.iter().zip(key).take_while(|(a, b)| a == b).count();
+            shared = common_prefix_len(&self.last_key, key);
         }
         put_varint(&mut self.out, shared as u64);
         put_varint(&mut self.out, (key.len() - shared) as u64);

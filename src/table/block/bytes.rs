@@ -1,7 +1,7 @@
 //! [`BlockBytes`]: the payload of one block in memory.
 //!
-//! An uncompressed block is read from its file together with its trailer, by one call, and kept as
-//! it was read: the payload is the front of the buffer.
+//! A block that is not compressed stays in the buffer that it was read into, with its trailer: the
+//! payload is the front of the buffer.
 
 use std::ops::Deref;
 

@@ -1,11 +1,10 @@
 //! [`BlockCursor`]: walks the internal keys of a data block, both ways.
 //!
-//! Entries can only be read forwards, each key with the help of the one before. So a way back goes
-//! to the restart point before, and forwards from there.
+//! Entries can only be read forwards, since each key needs the one before it. So a step back goes to
+//! the restart point before, and forwards from there.
 //!
-//! [`BlockCursor::step`] is what a scan consists of: a check of every length, the copy of a suffix,
-//! and no way to report. Where it finds an end or damage it does not move, and
-//! [`BlockCursor::next`] says which.
+//! A scan consists of [`BlockCursor::step`]: it checks every length, copies a suffix, and cannot report
+//! an error. At an end or at damage it does not move, and [`BlockCursor::next`] says which it is.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -19,10 +18,10 @@ use crate::error::Damage;
 
 use super::SeekStart;
 use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
-use super::key_heads::Place;
-use super::pinned::{Held, KeepsBlock};
+use super::key_heads::Candidate;
+use super::pinned::{PinnedBlock, PinsBlock};
 
-/// The longest head of an entry that [`BlockCursor::step`] reads, and a short suffix.
+/// What [`BlockCursor::step`] reads at once: the longest short head and a short suffix.
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 
 /// Walks the internal keys of a data block, both ways. Stands on an entry or on none.
@@ -30,13 +29,13 @@ const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 /// Its methods are those of [`crate::cursor::Cursor`], but failures are [`Damage`]: a block knows
 /// no file.
 pub(crate) struct BlockCursor<B> {
-    block: Held<B>,
-    /// In a file whose sequence numbers were assigned at ingestion: the number every key gets.
+    block: PinnedBlock<B>,
+    /// For an ingested file: the sequence number that every key gets.
     overlay: Option<SequenceNumber>,
     valid: bool,
-    /// Where the entry it stands on begins.
+    /// Where the current entry starts.
     offset: usize,
-    /// Where the next one begins, which is where its value ends.
+    /// Where the next entry starts and the current value ends.
     next: usize,
     value_start: usize,
     /// The stored internal key. Later keys share its bytes, so the overlay is not applied here.
@@ -45,10 +44,10 @@ pub(crate) struct BlockCursor<B> {
     shown_key: Vec<u8>,
 }
 
-impl<B: KeepsBlock> BlockCursor<B> {
+impl<B: PinsBlock> BlockCursor<B> {
     pub fn new(block: B, overlay: Option<SequenceNumber>) -> Self {
         BlockCursor {
-            block: Held::new(block),
+            block: PinnedBlock::new(block),
             overlay,
             valid: false,
             offset: 0,
@@ -61,7 +60,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
 
     /// Goes to another block, on no entry; the buffers for keys stay.
     pub fn enter(&mut self, block: B) {
-        self.block = Held::new(block);
+        self.block = PinnedBlock::new(block);
         self.valid = false;
         self.next = 0;
         self.stored_key.clear();
@@ -71,7 +70,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         self.block.handle()
     }
 
-    /// Where the next entry begins.
+    /// Where the next entry starts.
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.next
@@ -140,7 +139,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         self.valid = false;
         match start {
             SeekStart::PastEnd => self.next = self.entries_bytes(),
-            SeekStart::At(place) if self.go_to_place(place)? => {}
+            SeekStart::At(candidate) if self.go_to_candidate(candidate)? => {}
             _ => self.go_to_restart_before(user_key, trailer)?,
         }
         loop {
@@ -151,21 +150,21 @@ impl<B: KeepsBlock> BlockCursor<B> {
         }
     }
 
-    /// Before the entry at `place`. `false` when its key cannot be told from there.
-    fn go_to_place(&mut self, place: Place) -> Result<bool, Damage> {
-        let Some(sidecar) = self.block.sidecar() else { return Ok(false) };
-        if place.offset > self.entries_bytes() {
-            // The block was loaded anew since it named the place, from a file that has changed.
+    /// Goes before the candidate. `false` if its key cannot be known from the key heads.
+    fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
+        let Some(key_heads) = self.block.key_heads() else { return Ok(false) };
+        if candidate.offset > self.entries_bytes() {
+            // The block has been read again since, from a file that has changed.
             return Ok(false);
         }
-        let entry = Entry::decode(self.block.entries(), place.offset)?;
-        sidecar.key_start(place, &mut self.stored_key);
-        self.next = place.offset;
+        let entry = Entry::decode(self.block.entries(), candidate.offset)?;
+        key_heads.key_start(candidate, &mut self.stored_key);
+        self.next = candidate.offset;
         // The shared bytes must be those of the user key, not of its trailer or of the padding.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
-    /// Before the last restart point whose key is before the target; an entry sought lies after it.
+    /// Goes before the last restart point whose key is before the target: the target lies behind it.
     fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count());
         while high - low > 1 {
@@ -200,8 +199,8 @@ impl<B: KeepsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds the whole trailer. To see a repeated user key is nearly free here: where blocks
-    /// share what they can, the first byte not shared differs.
+    /// that holds the whole trailer. Seeing a repeated user key costs nearly nothing: writers share
+    /// all they can, so the first byte of the suffix differs.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -234,7 +233,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
             && key_end[..user_suffix_bytes] == suffix[..user_suffix_bytes];
         *key_end = *suffix;
         self.stored_key.set_length(key_bytes);
-        // From the block: a load from bytes that were just stored, by other moves, would wait.
+        // Read from the block: a load from bytes that were just stored would wait for the stores.
         let trailer = fixed64(&suffix[user_suffix_bytes..suffix_bytes]);
         let end = self.next + entry_bytes;
         Some(Step { repeats, trailer: self.stand_on(end - value_bytes..end, trailer) })
@@ -262,7 +261,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         Some(Step { repeats, trailer: self.stand_on(entry.value, trailer) })
     }
 
-    /// On the next entry, whose key is stored; the trailer it is seen with.
+    /// Moves to the next entry, whose key is already stored. Answers the trailer it is seen with.
     #[inline(always)]
     fn stand_on(&mut self, value: Range<usize>, trailer: u64) -> u64 {
         self.offset = self.next;
@@ -275,11 +274,11 @@ impl<B: KeepsBlock> BlockCursor<B> {
         }
     }
 
-    /// A step from the last entry of the block to the first one of `block`, which follows it.
-    /// Otherwise it did not move, and `block` comes back.
+    /// A step from the last entry of the block to the first one of the next block. If it did not move,
+    /// `block` comes back.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
-        // A first key shares nothing. So the last one can stay, to be compared with.
-        let block = Held::new(block);
+        // A first key shares nothing, so the last key can stay for the comparison.
+        let block = PinnedBlock::new(block);
         if self.next != self.entries_bytes() || block.entries().first() != Some(&0) {
             return Err(block.into_handle());
         }
@@ -290,7 +289,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         })
     }
 
-    /// Where there is no step: the end, or damage, of which this is the evidence.
+    /// Why there is no step: the end, or damage, which is reported.
     #[cold]
     fn stop(&mut self) -> Result<(), Damage> {
         self.valid = false;
@@ -303,7 +302,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         check_internal(&self.stored_key, at)
     }
 
-    /// Makes the shown key; its trailer.
+    /// Makes the shown key, and answers its trailer.
     #[inline(never)]
     fn show(&mut self, sequence: SequenceNumber) -> u64 {
         self.shown_key.clear();
@@ -312,13 +311,12 @@ impl<B: KeepsBlock> BlockCursor<B> {
         trailer
     }
 
-    /// Entries can only be read forwards: goes back to the restart point before, and forwards from
-    /// there.
+    /// To the entry before, by way of the restart point before it.
     pub fn prev(&mut self) -> Result<(), Damage> {
         self.last_before(self.offset)
     }
 
-    /// To the last entry that begins before `limit`.
+    /// To the last entry that starts before `limit`.
     fn last_before(&mut self, limit: usize) -> Result<(), Damage> {
         self.valid = false;
         let (mut low, mut high) = (0, self.block.restart_count());
@@ -348,7 +346,7 @@ impl<B: KeepsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Where the stored key `stored`, seen with the overlay, stands to the target.
+    /// Compares a stored key, seen with the overlay, to the target.
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
         key::user_key(stored).cmp(user_key).then_with(|| {
             let stored_trailer = match self.overlay {
@@ -361,228 +359,4 @@ impl<B: KeepsBlock> BlockCursor<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::builder::BlockBuilder;
-    use super::super::bytes::BlockBytes;
-    use super::super::{Block, HASH_INDEX_BIT};
-    use super::*;
-    use crate::encoding::coding::{fixed32, put_fixed32};
-    use crate::encoding::key::{internal_key, pack};
-    use std::collections::BTreeMap;
-
-    type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-    /// Keys of many shapes: empty, prefixes of each other, long, and with several versions.
-    fn model() -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut users: Vec<Vec<u8>> = vec![vec![], vec![0], vec![0xff; 300]];
-        for i in 0..200u32 {
-            users.push(format!("key{:04}", i * 7).into_bytes());
-            users.push(format!("key{:04}/{}", i * 7, "x".repeat(i as usize)).into_bytes());
-        }
-        users.sort();
-        let mut entries = Vec::new();
-        for (i, user) in users.iter().enumerate() {
-            for version in (0..=i % 4).rev() {
-                let key = internal_key(user, 10 + version as u64 * 1000, 1);
-                entries.push((key, format!("value {i} {version}").repeat(i % 3).into_bytes()));
-            }
-        }
-        entries
-    }
-
-    fn build(entries: &[(Vec<u8>, Vec<u8>)], restart_interval: usize) -> Block {
-        let mut builder = BlockBuilder::new(restart_interval);
-        for (key, value) in entries {
-            builder.add(key, value);
-        }
-        let estimate = builder.estimated_bytes();
-        let bytes = builder.finish();
-        assert_eq!(bytes.len(), estimate);
-        Block::new(BlockBytes::copy_from(bytes)).unwrap()
-    }
-
-    #[test]
-    fn a_cursor_walks_both_ways_and_finds_what_a_sorted_list_finds() {
-        let entries = model();
-        for restart_interval in [1, 2, 16, 10_000] {
-            let block = build(&entries, restart_interval);
-            let mut cursor = BlockCursor::new(&block, None);
-            cursor.seek_to_first().unwrap();
-            for (key, value) in &entries {
-                assert_eq!((cursor.key(), cursor.value()), (&key[..], &value[..]));
-                cursor.next().unwrap();
-            }
-            assert!(!cursor.valid());
-            cursor.seek_to_last().unwrap();
-            for (key, _) in entries.iter().rev() {
-                assert_eq!(cursor.key(), &key[..]);
-                cursor.prev().unwrap();
-            }
-            assert!(!cursor.valid());
-            let mut targets: Vec<Vec<u8>> = entries.iter().map(|e| e.0.clone()).collect();
-            targets.extend((0..1500).map(|i| internal_key(format!("key{i:04}").as_bytes(), 11, 1)));
-            for target in &targets {
-                let at =
-                    entries.partition_point(|(key, _)| key::compare(key, target) == Ordering::Less);
-                cursor.seek(target).unwrap();
-                assert_eq!(cursor.valid().then(|| cursor.key()), entries.get(at).map(|e| &e.0[..]));
-                cursor.seek_before(target).unwrap();
-                let before = at.checked_sub(1).map(|i| &entries[i].0[..]);
-                assert_eq!(cursor.valid().then(|| cursor.key()), before);
-            }
-        }
-    }
-
-    #[test]
-    fn a_step_tells_the_trailer_and_whether_the_user_key_repeats() {
-        let mut entries = model();
-        // Values that need two and three bytes for their length.
-        for (i, (_, value)) in entries.iter_mut().enumerate().step_by(7) {
-            value.resize(100 * i, 7);
-        }
-        entries.insert(1, (internal_key(b"", 9, 1), vec![0; 20_000]));
-        entries.sort_by(|a, b| key::compare(&a.0, &b.0));
-        for (restart_interval, overlay) in [(1, None), (16, None), (10_000, None), (16, Some(5))] {
-            let block = build(&entries, restart_interval);
-            let mut cursor = BlockCursor::new(&block, overlay);
-            cursor.seek_to_first().unwrap();
-            let mut steps = 0;
-            for pair in entries.windows(2) {
-                let short = cursor.step_short();
-                steps += usize::from(short.is_some());
-                let step = short.or_else(|| cursor.step()).unwrap();
-                let repeats = key::user_key(&pair[0].0) == key::user_key(&pair[1].0);
-                assert_eq!(step.repeats, repeats, "{:?}", pair[1].0);
-                assert_eq!(step.trailer, key::trailer(cursor.key()));
-                assert_eq!(key::user_key(cursor.key()), key::user_key(&pair[1].0));
-                assert_eq!(cursor.value(), pair[1].1);
-                assert!(overlay.is_some() || cursor.key() == pair[1].0);
-            }
-            assert!(cursor.step().is_none() && cursor.valid(), "at the end it stays for `next`");
-            assert!(steps > entries.len() / 8, "both forms are met: {steps}");
-            assert!(steps < entries.len() * 3 / 4, "both forms are met: {steps}");
-        }
-    }
-
-    #[test]
-    fn a_step_into_the_next_block_wants_a_whole_first_key() {
-        let pairs = |users: &[&[u8]], sequence| -> Vec<_> {
-            let key = |user: &&[u8]| (internal_key(user, sequence, 1), vec![7; 60]);
-            users.iter().map(key).collect()
-        };
-        let first = build(&pairs(&[b"a", b"b"], 9), 16);
-        let same_key = build(&pairs(&[b"b", b"c"], 8), 16);
-        let other_key = build(&pairs(&[b"c"], 9), 16);
-        let empty = build(&[], 16);
-        let mut shares = other_key.bytes().to_vec();
-        shares[0] = 1;
-        let shares = Block::new(BlockBytes::copy_from(&shares)).unwrap();
-        let mut cursor = BlockCursor::new(&first, None);
-        cursor.seek_to_first().unwrap();
-        assert!(cursor.step_into(&other_key).is_err(), "an entry is left in the block");
-        cursor.next().unwrap();
-        for refused in [&empty, &shares] {
-            assert!(cursor.step_into(refused).is_err());
-            assert!(std::ptr::eq(*cursor.block(), &first));
-            assert_eq!(cursor.key(), internal_key(b"b", 9, 1));
-        }
-        let step = cursor.step_into(&same_key).ok().unwrap();
-        assert!(step.repeats && step.trailer == pack(8, 1));
-        cursor.next().unwrap();
-        let step = cursor.step_into(&other_key).ok().unwrap();
-        assert!(step.repeats && cursor.key() == internal_key(b"c", 9, 1));
-        cursor.prev().unwrap();
-        assert!(!cursor.valid(), "it is in the other block now");
-    }
-
-    #[test]
-    fn an_overlay_changes_sequence_numbers_but_not_the_shared_bytes() {
-        // The first key's trailer begins with 01, as the second key goes on: bytes of a trailer are
-        // shared.
-        let entries: Vec<_> =
-            [&b"a"[..], b"a\x01", b"a\x01\0\0", b"b"].map(|user| internal_key(user, 0, 1)).into();
-        let pairs: Vec<_> = entries.iter().map(|key| (key.clone(), vec![])).collect();
-        let block = build(&pairs, 16);
-        let mut cursor = BlockCursor::new(&block, Some(77));
-        cursor.seek_to_first().unwrap();
-        for key in &entries {
-            assert_eq!(key::user_key(cursor.key()), key::user_key(key));
-            assert_eq!(key::trailer(cursor.key()), pack(77, 1));
-            cursor.next().unwrap();
-        }
-        cursor.seek(&internal_key(b"b", 76, 1)).unwrap();
-        assert!(!cursor.valid(), "an older snapshot must not see the key");
-        cursor.seek(&internal_key(b"b", 77, 0xff)).unwrap();
-        assert!(cursor.valid());
-    }
-
-    #[test]
-    fn an_empty_block_has_one_restart_point_and_no_entry() {
-        let block = build(&[], 16);
-        assert_eq!(block.bytes(), [0, 0, 0, 0, 1, 0, 0, 0]);
-        let mut cursor = BlockCursor::new(&block, None);
-        cursor.seek_to_first().unwrap();
-        assert!(!cursor.valid());
-        cursor.seek_to_last().unwrap();
-        assert!(!cursor.valid());
-        cursor.seek(&internal_key(b"", 0, 0)).unwrap();
-        assert!(!cursor.valid());
-    }
-
-    #[test]
-    fn a_hash_index_is_skipped_and_unknown_bits_are_refused() {
-        let entries = model();
-        let plain = build(&entries, 16);
-        let tail = plain.bytes().len() - 4;
-        let packed = fixed32(&plain.bytes()[tail..]);
-        let mut hashed = plain.bytes()[..tail].to_vec();
-        hashed.extend_from_slice(&[255; 31]);
-        hashed.extend_from_slice(&[31, 0]);
-        put_fixed32(&mut hashed, packed | HASH_INDEX_BIT | 1 << 29);
-        let block = Block::new(BlockBytes::copy_from(&hashed)).unwrap();
-        let mut scan = block.scan();
-        let mut read = Model::new();
-        while let Some((key, value)) = scan.next().unwrap() {
-            read.insert(key.to_vec(), value.to_vec());
-        }
-        assert_eq!(read, entries.into_iter().collect());
-        for bit in [28, 30] {
-            let mut unknown = plain.bytes().to_vec();
-            unknown[tail..].copy_from_slice(&(packed | 1 << bit).to_le_bytes());
-            assert!(Block::new(BlockBytes::copy_from(&unknown)).is_err(), "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn damaged_blocks_never_panic_and_never_loop() {
-        let entries: Vec<_> = model().into_iter().step_by(25).collect();
-        let good = build(&entries, 4).bytes().to_vec();
-        let walk = |bytes: &[u8]| {
-            let Ok(block) = Block::new(BlockBytes::copy_from(bytes)) else { return };
-            let mut scan = block.scan();
-            while let Ok(Some(_)) = scan.next() {}
-            let mut cursor = BlockCursor::new(&block, None);
-            let _ = cursor.seek_to_first();
-            while cursor.valid() && cursor.next().is_ok() {}
-            let _ = cursor.seek_to_last();
-            let mut steps = 0;
-            while cursor.valid() && cursor.prev().is_ok() && steps < 2 * entries.len() {
-                steps += 1;
-            }
-            for (key, _) in entries.iter().step_by(6) {
-                let _ = cursor.seek(key);
-                let _ = cursor.seek_before(key);
-            }
-        };
-        for length in 0..good.len() {
-            walk(&good[..length]);
-        }
-        for at in 0..good.len() {
-            for change in [0x01, 0x80, 0xff, 0x10] {
-                let mut bad = good.clone();
-                bad[at] ^= change;
-                walk(&bad);
-            }
-        }
-    }
-}
+mod tests;

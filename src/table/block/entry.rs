@@ -1,4 +1,4 @@
-//! Entries of a block, read one after the other, and the buffer that their keys are put together in.
+//! Entries of a block, read one after the other, and the buffer in which their keys are built.
 //!
 //! ```text
 //! entry       varint32 shared | varint32 non_shared | varint32 value_len | key suffix | value
@@ -7,8 +7,8 @@
 //!             ◄────────── key ─────────────►
 //! ```
 //!
-//! Nothing here is trusted: an entry is checked whenever it is decoded, since bytes come from a
-//! disk and a checksum says only that they are those that were written.
+//! Nothing is trusted: an entry is checked whenever it is decoded. A checksum says only that the bytes
+//! are those that were written.
 
 use std::ops::{Deref, Range};
 
@@ -18,7 +18,7 @@ use crate::error::Damage;
 
 /// Where the parts of one entry lie.
 pub(crate) struct Entry {
-    /// Bytes of the key that are those of the key before.
+    /// Bytes that the key has in common with the key before.
     pub shared: usize,
     pub suffix: Range<usize>,
     pub value: Range<usize>,
@@ -94,8 +94,7 @@ pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
 /// A suffix up to this long is copied as if it had this length: two moves instead of a call.
 pub(crate) const SHORT_SUFFIX_BYTES: usize = 32;
 
-/// The key of the entry a walk stands on. It is kept from entry to entry, for what the next one
-/// shares with it.
+/// The key of the current entry of a walk. The next key takes over what it shares.
 #[derive(Default)]
 pub(crate) struct KeyBuffer {
     /// All of it may be written at any time; the key is the front.
@@ -172,7 +171,7 @@ impl Deref for KeyBuffer {
 /// A key that a walk lends until its next step, and a value of the block.
 type KeyAndValue<'k, 'v> = (&'k [u8], &'v [u8]);
 
-/// See [`Block::scan`].
+/// See [`super::Block::scan`].
 pub(crate) struct Scan<'a> {
     entries: &'a [u8],
     next: usize,

@@ -1,54 +1,52 @@
-//! [`Sidecar`]: where in a resident data block a key can be, from one contiguous piece of memory.
+//! [`KeyHeads`]: the first bytes of a block's keys, side by side, and where each entry is.
 //!
-//! A plain search of a block reads a dozen scattered cache lines, each after the one before has
-//! answered. A sidecar is made when a block enters the cache; the file knows nothing of it. It lies
-//! beside the block's own header, so that one trip to memory fetches it, and names the one entry
-//! worth reading: the second trip. An absent key mostly needs none.
+//! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads make
+//! that two trips to memory: one for the heads, which lie beside the block's own header, and one for
+//! the only entry worth reading. An absent key mostly needs no second trip. Heads are made when a block
+//! enters the cache; the file knows nothing of them.
 //!
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
-//!             that orders as they do; a shorter key is padded with zeros. Up to a multiple of 16,
-//!             with the maximum. (Signed, since the oldest vector instructions compare so.)
-//! offset[n]   u16, in blocks above 64 KiB u32: where each entry begins
-//! prefix      what all user keys of the block begin with
+//!             in the order of the keys; a shorter key is padded with zeros. The row is filled up to
+//!             a multiple of 16 with the maximum. (Signed, as the oldest vector instructions compare.)
+//! offset[n]   u16, in blocks above 64 KiB u32: where each entry starts
+//! prefix      the common prefix of all user keys
 //! ```
 //!
-//! Up to [`INLINE_BYTES`] bytes stand in the sidecar itself; more in a box, a trip of its own.
+//! Up to [`INLINE_BYTES`] bytes stand in the struct itself. More are in a box, a trip of its own.
 //!
-//! Invariant: every user key of the block begins with the prefix, and the heads ascend. A block
-//! whose entries do not decode, or do not ascend in their heads, gets no sidecar, and the plain
-//! search says what is wrong with it.
+//! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block whose
+//! entries do not decode, or whose heads do not ascend, gets none; the plain search finds the damage.
 //!
-//! What a head decides: entries with a smaller head are before the target, those with a larger one
-//! behind it. Equal heads decide nothing: there the entries themselves are compared, from the first
-//! of them on ([`super::search`]).
+//! Entries with a smaller head are before the target, entries with a larger head behind it. Equal heads
+//! decide nothing: from the first of them on, the entries themselves are compared ([`super::search`]).
 
 use std::ops::Range;
 
+use crate::encoding::bytes::{common_prefix_len, strip_prefix};
 use crate::encoding::coding::fixed32;
-use crate::encoding::key::{TRAILER_BYTES, strip_prefix};
+use crate::encoding::key::TRAILER_BYTES;
 
-use super::Block;
 use super::entry::{Entry, KeyBuffer};
 
 /// Heads that are compared together: a cache line.
 const LANES: usize = 16;
 
-/// Longer rows of heads are halved until they are this short.
+/// A longer row of heads is halved until it is this short.
 const LINEAR_HEADS: usize = 128;
 
 /// Enough for 32 entries and a prefix of 32 bytes, or 48 entries without one: a 4 KiB block of
 /// entries of 85 bytes and more.
 const INLINE_BYTES: usize = 288;
 
-/// Entries of which the first walk notes where they lie: those of a block of the usual size.
-const NOTED_PLACES: usize = 64;
+/// The first walk notes so many offsets: those of a block of the usual size.
+const NOTED_OFFSETS: usize = 64;
 
-/// Blocks whose offsets fit into 16 bits.
+/// Offsets of blocks up to this size fit into 16 bits.
 const NARROW_BLOCK_BYTES: usize = 1 << 16;
 
 /// See the module.
-pub(crate) struct Sidecar {
+pub(crate) struct KeyHeads {
     entries: u32,
     prefix_bytes: u32,
     /// Bytes of an offset: 2 or 4.
@@ -60,24 +58,25 @@ pub(crate) struct Sidecar {
 
 /// The first entry of a block that can be at or after a user key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// Where the heads are equal: how many bytes the target has in common with the entry's user
-    /// key, if that is so long; the target may have more. `None`: the entry's user key is larger.
+    /// Where the heads are equal: so many bytes are common to the target and the entry's user key, if
+    /// that key is so long. `None`: the entry's user key is larger.
     pub same_bytes: Option<usize>,
 }
 
-impl Sidecar {
-    /// A sidecar for a block of internal keys. `None` when the block allows none, or is empty.
+impl KeyHeads {
+    /// The heads of a block of internal keys, whose entries are the first `entries_bytes`. `None` for a
+    /// block that is empty, damaged or out of order.
     ///
-    /// Part of every miss. So nothing is copied or allocated on the way, the block is walked twice
-    /// instead: the size of the rows is known when they are filled.
-    pub fn of(block: &Block) -> Option<Sidecar> {
-        let mut places = [0; NOTED_PLACES];
-        let Shape { entries, prefix } = Shape::of(block.entries(), &mut places)?;
-        let noted = places.get(..entries).unwrap_or_default();
-        let offset_bytes = if block.entries().len() <= NARROW_BLOCK_BYTES { 2 } else { 4 };
+    /// Every cache miss does this. So the block is walked twice: the first walk finds the size of the
+    /// rows, and nothing has to be copied or allocated twice.
+    pub fn of(block: &[u8], entries_bytes: usize) -> Option<KeyHeads> {
+        let mut offsets = [0; NOTED_OFFSETS];
+        let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut offsets)?;
+        let noted = offsets.get(..entries).unwrap_or_default();
+        let offset_bytes = if entries_bytes <= NARROW_BLOCK_BYTES { 2 } else { 4 };
         let (heads_bytes, offsets_bytes) =
             (4 * entries.next_multiple_of(LANES), offset_bytes * entries);
         let total = heads_bytes + offsets_bytes + prefix.len();
@@ -93,28 +92,42 @@ impl Sidecar {
         let (offsets, prefix_row) = rest.split_at_mut(offsets_bytes);
         let (heads, padding) = heads.as_chunks_mut().0.split_at_mut(entries);
         padding.fill(i32::MAX.to_le_bytes());
-        prefix_row.copy_from_slice(&block.entries()[prefix.clone()]);
+        prefix_row.copy_from_slice(&block[prefix.clone()]);
         let ascending = match offset_bytes {
-            2 => fill(block, prefix.len(), noted, heads, offsets.as_chunks_mut::<2>().0),
-            _ => fill(block, prefix.len(), noted, heads, offsets.as_chunks_mut::<4>().0),
+            2 => fill(
+                block,
+                entries_bytes,
+                prefix.len(),
+                noted,
+                heads,
+                offsets.as_chunks_mut::<2>().0,
+            ),
+            _ => fill(
+                block,
+                entries_bytes,
+                prefix.len(),
+                noted,
+                heads,
+                offsets.as_chunks_mut::<4>().0,
+            ),
         };
         let (entries, prefix_bytes) = (entries as u32, prefix.len() as u32);
-        ascending.then_some(Sidecar { entries, prefix_bytes, offset_bytes, inline, boxed })
+        ascending.then_some(KeyHeads { entries, prefix_bytes, offset_bytes, inline, boxed })
     }
 
-    /// Bytes of memory behind the sidecar, itself excluded.
+    /// Bytes of memory behind the heads, themselves excluded.
     pub fn heap_bytes(&self) -> usize {
         self.boxed.len()
     }
 
     /// The first entry whose user key can be `target` or larger; `None` when all are smaller.
     #[inline]
-    pub fn place(&self, target: &[u8]) -> Option<Place> {
+    pub fn candidate(&self, target: &[u8]) -> Option<Candidate> {
         let (heads, offsets, prefix) = self.parts();
         let Some(rest) = strip_prefix(target, prefix) else {
             // Before all entries, or after them.
             let head = (target < prefix).then(|| i32::from_le_bytes(heads[0]))?;
-            return Some(Place { offset: 0, head, same_bytes: None });
+            return Some(Candidate { offset: 0, head, same_bytes: None });
         };
         let wanted = head(rest);
         let i = count_below(heads, wanted);
@@ -128,15 +141,14 @@ impl Sidecar {
         };
         let head = i32::from_le_bytes(heads[i]);
         let same_bytes = (head == wanted).then_some(target.len().min(prefix.len() + 4));
-        Some(Place { offset, head, same_bytes })
+        Some(Candidate { offset, head, same_bytes })
     }
 
-    /// What the user key at `place` begins with, into `key`: as much of it as the sidecar knows.
-    /// Zeros follow a user key that is shorter.
-    pub fn key_start(&self, place: Place, key: &mut KeyBuffer) {
+    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user key.
+    pub fn key_start(&self, candidate: Candidate, key: &mut KeyBuffer) {
         key.clear();
         key.extend_from_slice(self.parts().2);
-        key.extend_from_slice(&(place.head as u32 ^ SIGN).to_be_bytes());
+        key.extend_from_slice(&(candidate.head as u32 ^ SIGN).to_be_bytes());
     }
 
     /// Heads, offsets and prefix.
@@ -150,21 +162,21 @@ impl Sidecar {
     }
 }
 
-/// What makes the order of unsigned numbers that of signed ones.
+/// Flipped, it makes the order of unsigned numbers that of signed ones.
 const SIGN: u32 = 1 << 31;
 
-/// What the rows of a sidecar are made of.
-struct Shape {
+/// What the first walk over a block finds.
+struct FirstWalk {
     /// At least one.
     entries: usize,
-    /// Where the common prefix of all user keys lies: it is the front of the first one.
+    /// The common prefix of all user keys: the front of the first one.
     prefix: Range<usize>,
 }
 
-impl Shape {
-    /// Notes where the first entries lie. `None`: there are no entries, or they do not decode as internal
-    /// keys.
-    fn of(entries: &[u8], places: &mut [u32; NOTED_PLACES]) -> Option<Shape> {
+impl FirstWalk {
+    /// Notes the offsets of the first entries. `None`: there are no entries, or they do not decode as
+    /// internal keys.
+    fn over(entries: &[u8], offsets: &mut [u32; NOTED_OFFSETS]) -> Option<FirstWalk> {
         let (mut count, mut offset, mut key_bytes) = (0, 0, 0);
         let mut prefix = 0..0;
         while offset < entries.len() {
@@ -179,28 +191,23 @@ impl Shape {
             } else if entry.shared < prefix.len() {
                 // A whole key at a restart point, mostly. What is shared is prefix already.
                 let rest = &entries[prefix.start + entry.shared..prefix.end];
-                let same = common_bytes(rest, &entries[entry.suffix]);
+                let same = common_prefix_len(rest, &entries[entry.suffix]);
                 prefix.end = prefix.start + entry.shared + same;
             }
             prefix.end = prefix.end.min(prefix.start + user_bytes);
-            if let Some(place) = places.get_mut(count) {
-                *place = offset as u32;
+            if let Some(slot) = offsets.get_mut(count) {
+                *slot = offset as u32;
             }
             count += 1;
             offset = entry.value.end;
         }
-        (count > 0).then_some(Shape { entries: count, prefix })
+        (count > 0).then_some(FirstWalk { entries: count, prefix })
     }
 }
 
-/// How many first bytes two slices have in common.
-fn common_bytes(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-/// Fills the rows of heads and offsets, each as long as the block has entries; its [`Shape`] is known,
-/// so every entry decodes, and all keys have the prefix. `noted` says where all entries lie, or nothing:
-/// entries that need not be walked to are decoded beside each other. `false`: the heads do not ascend.
+/// Fills the rows of heads and offsets, an item for each entry. After the [`FirstWalk`] every entry
+/// decodes and every key has the prefix. `noted` holds the offsets of all entries, or none. With them the
+/// processor decodes several entries at once. `false`: the heads do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are
@@ -209,16 +216,17 @@ fn common_bytes(a: &[u8], b: &[u8]) -> usize {
 /// ```
 #[inline(always)]
 fn fill<const N: usize>(
-    block: &Block,
+    bytes: &[u8],
+    entries_bytes: usize,
     prefix_bytes: usize,
     noted: &[u32],
     heads: &mut [[u8; 4]],
     offsets: &mut [[u8; N]],
 ) -> bool {
-    let (entries, bytes) = (block.entries(), block.bytes());
+    let entries = &bytes[..entries_bytes];
     let (mut end, mut window, mut last, mut ascending) = (0, 0, i32::MIN, true);
     let mut noted = noted.iter();
-    for (head, place) in heads.iter_mut().zip(offsets) {
+    for (head, slot) in heads.iter_mut().zip(offsets) {
         let offset = noted.next().map_or(end, |&offset| offset as usize);
         let Ok(entry) = Entry::decode(entries, offset) else { return false };
         let window_start = entry.suffix.start + prefix_bytes.saturating_sub(entry.shared);
@@ -236,7 +244,7 @@ fn fill<const N: usize>(
         ascending &= last <= value;
         last = value;
         *head = value.to_le_bytes();
-        place.copy_from_slice(&(offset as u32).to_le_bytes()[..N]);
+        slot.copy_from_slice(&(offset as u32).to_le_bytes()[..N]);
         end = entry.value.end;
     }
     ascending
@@ -286,155 +294,4 @@ fn count_below(heads: &[[u8; 4]], wanted: i32) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::builder::BlockBuilder;
-    use super::super::bytes::BlockBytes;
-    use super::super::cursor::BlockCursor;
-    use super::super::search::Search;
-    use super::*;
-    use crate::encoding::key::{internal_key, pack};
-    use std::collections::BTreeSet;
-
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) % bound
-        }
-
-        fn bytes(&mut self, most: u64, alphabet: &[u8]) -> Vec<u8> {
-            (0..self.below(most + 1))
-                .map(|_| alphabet[self.below(alphabet.len() as u64) as usize])
-                .collect()
-        }
-    }
-
-    fn build(keys: &BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>, value_bytes: usize) -> Block {
-        let mut builder = BlockBuilder::new(16);
-        for (i, (user, trailer)) in keys.iter().enumerate() {
-            let value = (i as u32).to_le_bytes().repeat(value_bytes / 4);
-            let mut key = user.clone();
-            key.extend_from_slice(&trailer.0.to_le_bytes());
-            builder.add(&key, &value);
-        }
-        Block::new(BlockBytes::copy_from(builder.finish())).unwrap()
-    }
-
-    /// Asks a block with its sidecar and the same block without one.
-    fn assert_same_answers(plain: &Block, target: &[u8]) {
-        let mut fast = Block::new(BlockBytes::copy_from(plain.bytes())).unwrap();
-        fast.add_sidecar();
-        for overlay in [None, Some(7)] {
-            for trailer in [0, pack(2, 1), pack(2, 0xff), pack(7, 0xff), u64::MAX] {
-                let expected = plain.find(target, trailer, overlay).unwrap();
-                assert_eq!(fast.find(target, trailer, overlay).unwrap(), expected, "{target:?}");
-                let mut cursors =
-                    [BlockCursor::new(plain, overlay), BlockCursor::new(&fast, overlay)];
-                for cursor in &mut cursors {
-                    cursor.seek_parts(target, trailer).unwrap();
-                }
-                // Also where a walk goes on from there.
-                for _ in 0..3 {
-                    let [a, b] = &mut cursors;
-                    assert_eq!(a.valid(), b.valid(), "{target:?}");
-                    if !a.valid() {
-                        break;
-                    }
-                    assert_eq!((a.key(), a.value_range()), (b.key(), b.value_range()));
-                    a.next().unwrap();
-                    b.next().unwrap();
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_block_with_a_sidecar_answers_as_one_without() {
-        let mut random = Random(1);
-        // Few different bytes make shared prefixes, shared trailers and zeros that look like
-        // padding.
-        let alphabets: [&[u8]; 4] = [&[0, 1, 2, 0xff], &[0], b"0123456789", &[0xff, 0]];
-        for round in 0..400 {
-            let alphabet = alphabets[round % 4];
-            let prefix = random.bytes([0, 3, 9, 40][round / 4 % 4], alphabet);
-            let (most, count) = ([3, 7, 12, 30][round / 16 % 4], [1, 5, 40, 200][round / 64 % 4]);
-            let (mut keys, mut targets) = (BTreeSet::new(), vec![vec![], vec![0xff; 9]]);
-            for _ in 0..count {
-                let user = [prefix.clone(), random.bytes(most, alphabet)].concat();
-                for _ in 0..=random.below(3) {
-                    let trailer = pack(random.below(9), random.below(2) as u8);
-                    keys.insert((user.clone(), std::cmp::Reverse(trailer)));
-                }
-                targets.push(user.clone());
-                targets.push([&user[..], &[0]].concat());
-                targets.push(user[..user.len() / 2].to_vec());
-                targets.push([prefix.clone(), random.bytes(most, alphabet)].concat());
-                targets.push(random.bytes(most, alphabet));
-            }
-            let block = build(&keys, 4);
-            assert!(Sidecar::of(&block).is_some());
-            for target in targets.iter().take(60) {
-                assert_same_answers(&block, target);
-            }
-        }
-    }
-
-    #[test]
-    fn ordinary_blocks_of_every_size_get_a_sidecar_that_names_each_entry() {
-        for (count, value_bytes) in [(1, 4), (30, 100), (40, 40), (500, 8), (900, 200)] {
-            let user = |i: usize| format!("user{:08}", i * 3).into_bytes();
-            let keys = (0..count).map(|i| (user(i), std::cmp::Reverse(pack(5, 1)))).collect();
-            let block = build(&keys, value_bytes);
-            let sidecar = Sidecar::of(&block).unwrap();
-            let mut scan = block.scan();
-            for i in 0..count {
-                let start = scan.value_range().end;
-                scan.next().unwrap().unwrap();
-                assert_eq!(sidecar.place(&user(i)).unwrap().offset, start, "{i} of {count}");
-                if count > 1 {
-                    assert_same_answers(&block, &user(i));
-                    assert_same_answers(&block, format!("user{:08}", i * 3 + 1).as_bytes());
-                }
-            }
-            assert_eq!(sidecar.heap_bytes() > 0, count > 40);
-        }
-    }
-
-    #[test]
-    fn a_block_out_of_order_gets_no_sidecar() {
-        let mut builder = BlockBuilder::new(1);
-        for user in [&b"ab"[..], b"b", b"aa", b"c"] {
-            builder.add(&internal_key(user, 1, 1), b"");
-        }
-        let block = Block::new(BlockBytes::copy_from(builder.finish())).unwrap();
-        assert!(Sidecar::of(&block).is_none());
-        let empty = Block::new(BlockBytes::copy_from(BlockBuilder::new(1).finish())).unwrap();
-        assert!(Sidecar::of(&empty).is_none());
-    }
-
-    #[test]
-    fn damage_never_panics_and_is_found_as_without_a_sidecar() {
-        let mut builder = BlockBuilder::new(4);
-        for i in 0..40u8 {
-            builder.add(&internal_key(&[b'k', i / 8, i], u64::from(i), 1), b"value");
-        }
-        let good = builder.finish().to_vec();
-        for at in 0..good.len() {
-            for change in [0x01, 0x08, 0x80, 0xff] {
-                let mut bad = good.clone();
-                bad[at] ^= change;
-                let Ok(mut block) = Block::new(BlockBytes::copy_from(&bad)) else { continue };
-                block.add_sidecar();
-                for i in 0..40 {
-                    if let Ok(Search::Found { value, .. }) =
-                        block.find(&[b'k', i / 8, i], pack(99, 1), None)
-                    {
-                        assert!(value.end <= block.entries().len());
-                    }
-                    let _ = BlockCursor::new(&block, None).seek_parts(&[b'k', i / 8, i], 0);
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -7,13 +7,12 @@
 //! hash index (skipped)   u8 bucket[m] | u16 m
 //! ```
 //!
-//! `shared` counts the bytes a key has in common with the one before it. At a *restart point* it is
-//! zero, so the key there can be read without any other; `restart[i]` is such an entry's offset, the
-//! first one always 0. A search is a binary search over the restart points and then a walk of one
-//! interval.
+//! `shared` counts the bytes that a key has in common with the key before it. At a *restart point* it
+//! is zero, so that key can be read without any other. `restart[i]` is the offset of such an entry;
+//! `restart[0]` is 0. A search is binary over the restart points, then walks one interval.
 //!
-//! [`Block`] is checked when it is made as far as its tail goes; entries are checked as they are
-//! decoded. Nothing here knows a file: failures are [`Damage`] with an offset in the block.
+//! Making a [`Block`] checks its tail; entries are checked as they are decoded. Nothing here knows a
+//! file: failures are [`Damage`] with an offset in the block.
 
 pub(crate) mod builder;
 pub(crate) mod bytes;
@@ -29,7 +28,7 @@ use crate::memory::LINE_BYTES;
 
 use self::bytes::BlockBytes;
 use self::entry::{Entry, Scan, check_internal};
-use self::key_heads::{Place, Sidecar};
+use self::key_heads::{Candidate, KeyHeads};
 
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_BIT: u32 = 1 << 28;
@@ -42,23 +41,23 @@ const SEEK_LINES: usize = 4;
 /// What a block knows of where a user key belongs.
 #[derive(Clone, Copy)]
 pub(crate) enum SeekStart {
-    /// It has no sidecar.
+    /// The block has no key heads.
     Unknown,
     /// Behind all entries.
     PastEnd,
-    /// No earlier than this.
-    At(Place),
+    /// At this entry or behind it.
+    At(Candidate),
 }
 
 /// An uncompressed block, its tail decoded.
 pub(crate) struct Block {
     bytes: BlockBytes,
-    /// Where the entries end and the restart array begins.
+    /// Where the entries end and the restart points start.
     entries_end: usize,
     /// At least one.
     restart_count: usize,
-    /// In blocks that stay in memory. Inside, so that whoever reaches the block has it too.
-    sidecar: Option<Sidecar>,
+    /// Only in blocks of the cache. Part of the block, so that one trip to memory fetches both.
+    key_heads: Option<KeyHeads>,
 }
 
 impl Block {
@@ -92,7 +91,7 @@ impl Block {
         let restart_count = (packed & RESTARTS_MASK) as usize;
         match restarts_end.checked_sub(4 * restart_count) {
             Some(entries_end) if restart_count > 0 => {
-                Ok(Block { bytes, entries_end, restart_count, sidecar: None })
+                Ok(Block { bytes, entries_end, restart_count, key_heads: None })
             }
             _ => Err(Damage::new(
                 packed_offset,
@@ -116,27 +115,27 @@ impl Block {
 
     /// Bytes of memory behind the block.
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.heap_bytes() + self.sidecar.as_ref().map_or(0, Sidecar::heap_bytes)
+        self.bytes.heap_bytes() + self.key_heads.as_ref().map_or(0, KeyHeads::heap_bytes)
     }
 
-    /// Prepares a data block for many searches.
-    pub fn add_sidecar(&mut self) {
-        self.sidecar = Sidecar::of(self);
+    /// Prepares a data block for many searches. A block whose keys do not ascend gets no heads.
+    pub fn add_key_heads(&mut self) {
+        self.key_heads = KeyHeads::of(&self.bytes, self.entries_end);
     }
 
-    /// Where a search for `user_key` begins.
+    /// Where a search for `user_key` starts.
     #[inline]
     pub(crate) fn search_start(&self, user_key: &[u8]) -> SeekStart {
-        let Some(sidecar) = &self.sidecar else { return SeekStart::Unknown };
-        sidecar.place(user_key).map_or(SeekStart::PastEnd, SeekStart::At)
+        let Some(key_heads) = &self.key_heads else { return SeekStart::Unknown };
+        key_heads.candidate(user_key).map_or(SeekStart::PastEnd, SeekStart::At)
     }
 
-    /// Where a seek to `user_key` begins, whose entries are then on their way.
+    /// Where a seek to `user_key` starts. Prefetches the entries there.
     pub(crate) fn start_seek(&self, user_key: &[u8]) -> SeekStart {
         let start = self.search_start(user_key);
-        if let SeekStart::At(place) = start {
+        if let SeekStart::At(candidate) = start {
             for line in 0..SEEK_LINES {
-                self.bytes.prefetch(place.offset + line * LINE_BYTES);
+                self.bytes.prefetch(candidate.offset + line * LINE_BYTES);
             }
         }
         start
@@ -149,8 +148,8 @@ impl Block {
     }
 
     #[inline]
-    pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
-        self.sidecar.as_ref()
+    pub(crate) fn key_heads(&self) -> Option<&KeyHeads> {
+        self.key_heads.as_ref()
     }
 
     /// How many restart points there are.

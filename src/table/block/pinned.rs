@@ -1,10 +1,10 @@
-//! [`Held`]: a block that a cursor keeps, with the address of its entries beside it.
+//! [`PinnedBlock`]: a block that a cursor keeps, with the address of its entries beside it.
 //!
-//! A step of a scan asks for the entries each time. From the handle that keeps the block they are
-//! three loads and two checks away: a fifth of what the step costs.
+//! Every step of a scan asks for the entries. By way of the handle that keeps the block they are three
+//! loads and two checks away, a fifth of the cost of a step.
 //!
-//! Invariant: `entries` is `block.entries()`, and stays so while the `Held` lives
-//! ([`KeepsBlock`]).
+//! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
+//! ([`PinsBlock`]).
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -21,54 +21,54 @@ use super::Block;
 ///
 /// `deref` must always return the same block, unchanged, wherever the handle is moved, and must
 /// return it for as long as the handle lives.
-pub(crate) unsafe trait KeepsBlock: Deref<Target = Block> {}
+pub(crate) unsafe trait PinsBlock: Deref<Target = Block> {}
 
 // SAFETY: a shared reference leads to one block, which cannot change or move meanwhile.
-unsafe impl KeepsBlock for &Block {}
+unsafe impl PinsBlock for &Block {}
 
-/// How a table's cursor keeps a block.
-pub(crate) enum HeldBlock {
-    Shared(Arc<Resident<Block>>),
+/// How a table's cursor keeps a block: one of the cache, or one of its own.
+pub(crate) enum BlockPin {
+    Cached(Arc<Resident<Block>>),
     Private(Arc<Block>),
 }
 
-impl Deref for HeldBlock {
+impl Deref for BlockPin {
     type Target = Block;
 
     #[inline]
     fn deref(&self) -> &Block {
         match self {
-            HeldBlock::Shared(block) => block,
-            HeldBlock::Private(block) => block,
+            BlockPin::Cached(block) => block,
+            BlockPin::Private(block) => block,
         }
     }
 }
 
-// SAFETY: either `Arc` leads to one block, whose count it holds; nothing changes a shared block.
-unsafe impl KeepsBlock for HeldBlock {}
+// SAFETY: either `Arc` leads to one block and keeps it alive; nothing changes a shared block.
+unsafe impl PinsBlock for BlockPin {}
 
 /// See the module.
-pub(crate) struct Held<B> {
+pub(crate) struct PinnedBlock<B> {
     entries: NonNull<[u8]>,
     block: B,
 }
 
 // SAFETY: `entries` is a shared view of what `block` leads to, and blocks are `Sync`.
-unsafe impl<B: Send> Send for Held<B> {}
+unsafe impl<B: Send> Send for PinnedBlock<B> {}
 // SAFETY: as above.
-unsafe impl<B: Sync> Sync for Held<B> {}
+unsafe impl<B: Sync> Sync for PinnedBlock<B> {}
 
-impl<B: KeepsBlock> Held<B> {
-    pub fn new(block: B) -> Held<B> {
-        // By way of the bytes that promise to stay where they are.
+impl<B: PinsBlock> PinnedBlock<B> {
+    pub fn new(block: B) -> PinnedBlock<B> {
+        // From the bytes that promise not to move (`StableBytes`).
         let entries = &block.stable_bytes()[..block.entries().len()];
-        Held { entries: NonNull::from(entries), block }
+        PinnedBlock { entries: NonNull::from(entries), block }
     }
 
     #[inline(always)]
     pub fn entries(&self) -> &[u8] {
         // SAFETY: the block lives, since its handle does, and is the one the address was taken from
-        // (`KeepsBlock`); its bytes are where they were, and as they were (`StableBytes`).
+        // (`PinsBlock`); its bytes are where they were, and as they were (`StableBytes`).
         unsafe { self.entries.as_ref() }
     }
 
@@ -81,7 +81,7 @@ impl<B: KeepsBlock> Held<B> {
     }
 }
 
-impl<B: KeepsBlock> Deref for Held<B> {
+impl<B: PinsBlock> Deref for PinnedBlock<B> {
     type Target = Block;
 
     fn deref(&self) -> &Block {

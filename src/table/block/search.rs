@@ -1,7 +1,7 @@
 //! Finds one key in a data block, without building the keys it passes.
 //!
-//! A cursor copies each key it passes, since the next one may share its prefix. A point lookup needs
-//! less: how many bytes the entry before has in common with the target, `matched`.
+//! A cursor copies every key that it passes, since the next key may share its prefix. A point lookup
+//! needs less: `matched`, the number of bytes that the entry before has in common with the target.
 //!
 //! ```text
 //! target          a p p l e
@@ -11,27 +11,28 @@
 //! shared < 3      a larger byte within the first three: behind the target, which is absent
 //! ```
 //!
-//! That reasons about user keys, while `shared` counts bytes of internal keys. So where the entry
-//! before ends with the matched bytes (its next byte belongs to its trailer), and the entry shares
-//! more, the cursor decides. It is also the oracle of the tests.
+//! The table is about user keys, but `shared` counts bytes of internal keys. If the user key before ends
+//! with the matched bytes and the entry shares more, it shares bytes of a trailer. Then a cursor decides,
+//! which is also the oracle of the tests.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use crate::encoding::bytes::{are_equal, common_prefix_len, rarely};
 use crate::encoding::coding::fixed64;
 use crate::encoding::key;
-use crate::encoding::key::{SequenceNumber, TRAILER_BYTES, are_equal, rarely};
+use crate::encoding::key::{SequenceNumber, TRAILER_BYTES};
 use crate::error::Damage;
 use crate::memory::LINE_BYTES;
 
 use super::cursor::BlockCursor;
 use super::entry::Entry;
-use super::key_heads::Place;
+use super::key_heads::Candidate;
 use super::{Block, SeekStart};
 
 /// What a block says of a target.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Search {
+pub(crate) enum SearchResult {
     /// The newest entry of the user key at or after the target: trailer, and where the value lies.
     Found { trailer: u64, value: Range<usize> },
     /// An entry of another user key is at or after the target: the key is nowhere in the table.
@@ -49,14 +50,14 @@ impl Block {
         user_key: &[u8],
         trailer: u64,
         overlay: Option<SequenceNumber>,
-    ) -> Result<Search, Damage> {
+    ) -> Result<SearchResult, Damage> {
         self.find_from(self.search_start(user_key), user_key, trailer, overlay)
     }
 
     /// Starts to fetch the entry that a search from `start` will read.
     #[inline]
     pub(crate) fn prefetch_entry(&self, start: SeekStart) {
-        if let SeekStart::At(Place { offset, same_bytes: Some(_), .. }) = start {
+        if let SeekStart::At(Candidate { offset, same_bytes: Some(_), .. }) = start {
             self.prefetch(offset);
             self.prefetch(offset + LINE_BYTES);
         }
@@ -71,13 +72,13 @@ impl Block {
         user_key: &[u8],
         trailer: u64,
         overlay: Option<SequenceNumber>,
-    ) -> Result<Search, Damage> {
+    ) -> Result<SearchResult, Damage> {
         let (offset, same_bytes) = match start {
-            SeekStart::At(Place { same_bytes: Some(same_bytes), offset, .. }) => {
+            SeekStart::At(Candidate { same_bytes: Some(same_bytes), offset, .. }) => {
                 (offset, same_bytes)
             }
-            SeekStart::At(_) => return Ok(Search::Absent),
-            SeekStart::PastEnd => return Ok(Search::PastEnd),
+            SeekStart::At(_) => return Ok(SearchResult::Absent),
+            SeekStart::PastEnd => return Ok(SearchResult::PastEnd),
             SeekStart::Unknown => {
                 return rarely(move || {
                     let start = self.restart_before(user_key, trailer, overlay)?;
@@ -85,7 +86,7 @@ impl Block {
                 });
             }
         };
-        // Nearly always it is this very entry. All bytes that it shares with the one before are known
+        // Nearly always this entry is the one. The bytes that it shares with the entry before are known
         // to be the target's, so the suffix decides.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
@@ -94,7 +95,7 @@ impl Block {
             && shown(u64::from_le_bytes(*stored), overlay) <= trailer
         {
             let trailer = shown(u64::from_le_bytes(*stored), overlay);
-            return Ok(Search::Found { trailer, value: entry.value });
+            return Ok(SearchResult::Found { trailer, value: entry.value });
         }
         rarely(move || self.walk(offset, same_bytes, user_key, trailer, overlay))
     }
@@ -122,8 +123,8 @@ impl Block {
         self.restart(low)
     }
 
-    /// Looks from the entry at `offset` on; all entries before it are before the target. Where that
-    /// entry's user key has `same_bytes` bytes, they are the first ones of the target.
+    /// Searches from the entry at `offset` on; all entries before it are before the target. The first
+    /// `same_bytes` bytes of that entry's user key, if it has so many, are the target's.
     fn walk(
         &self,
         mut offset: usize,
@@ -131,7 +132,7 @@ impl Block {
         user_key: &[u8],
         trailer: u64,
         overlay: Option<SequenceNumber>,
-    ) -> Result<Search, Damage> {
+    ) -> Result<SearchResult, Damage> {
         let entries = self.entries();
         let (mut matched, mut last_user_key_bytes) = (0, 0);
         while offset < entries.len() {
@@ -145,21 +146,20 @@ impl Block {
             same_bytes = 0;
             let user_key_bytes = (entry.shared + suffix.len()).checked_sub(TRAILER_BYTES);
             match entry.shared.cmp(&matched) {
-                Ordering::Less => return Ok(Search::Absent),
+                Ordering::Less => return Ok(SearchResult::Absent),
                 Ordering::Greater if last_user_key_bytes > matched => {}
                 Ordering::Equal if suffix.len() >= TRAILER_BYTES => {
                     let (suffix, stored) = suffix.split_at(suffix.len() - TRAILER_BYTES);
                     let wanted = &user_key[matched..];
                     match suffix.cmp(wanted) {
-                        Ordering::Greater => return Ok(Search::Absent),
+                        Ordering::Greater => return Ok(SearchResult::Absent),
                         Ordering::Equal if shown(fixed64(stored), overlay) <= trailer => {
                             let trailer = shown(fixed64(stored), overlay);
-                            return Ok(Search::Found { trailer, value: entry.value });
+                            return Ok(SearchResult::Found { trailer, value: entry.value });
                         }
                         Ordering::Equal => matched = user_key.len(),
                         Ordering::Less => {
-                            matched +=
-                                suffix.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+                            matched += common_prefix_len(suffix, wanted);
                         }
                     }
                 }
@@ -171,25 +171,25 @@ impl Block {
             last_user_key_bytes = user_key_bytes;
             offset = entry.value.end;
         }
-        Ok(Search::PastEnd)
+        Ok(SearchResult::PastEnd)
     }
 
-    /// The plain way, for versions of one key and keys that continue another's trailer.
+    /// The plain search, for versions of one key and for keys that share bytes of a trailer.
     fn find_by_cursor(
         &self,
         user_key: &[u8],
         trailer: u64,
         overlay: Option<SequenceNumber>,
-    ) -> Result<Search, Damage> {
+    ) -> Result<SearchResult, Damage> {
         let mut cursor = BlockCursor::new(self, overlay);
         cursor.seek_parts(user_key, trailer)?;
         if !cursor.valid() {
-            return Ok(Search::PastEnd);
+            return Ok(SearchResult::PastEnd);
         }
         if key::user_key(cursor.key()) != user_key {
-            return Ok(Search::Absent);
+            return Ok(SearchResult::Absent);
         }
-        Ok(Search::Found { trailer: key::trailer(cursor.key()), value: cursor.value_range() })
+        Ok(SearchResult::Found { trailer: key::trailer(cursor.key()), value: cursor.value_range() })
     }
 }
 

@@ -8,22 +8,23 @@
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; passed over
 //! ```
 //!
-//! RocksDB passes over names it does not know: a table with a bumped ribbon is, to it, a table
+//! RocksDB passes over names that it does not know: it reads a table with a bumped ribbon as one
 //! without a filter.
 //!
-//! What a filter holds, whole keys, prefixes or both, the table's properties say; see
-//! [`super::prefix_filter`].
+//! The properties say whether the filter holds whole keys, prefixes or both; see
+//! [`crate::table::lookup::prefix`].
 
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 
-use crate::table::LookupKey;
+use super::prefix::PrefixExtractor;
 use crate::table::format::file::{BlockFile, Buffer};
 use crate::table::format::footer::BlockHandle;
-use crate::table::format::properties::IndexForm;
+use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::{Index, IndexParser};
+use crate::table::lookup::key::LookupKey;
 
 const ROCKSDB_FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
@@ -65,6 +66,21 @@ impl StoredFilter {
     }
 }
 
+/// A stored filter that holds prefixes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrefixFilter {
+    pub stored: StoredFilter,
+    /// How the table's writer cut them.
+    pub extractor: PrefixExtractor,
+}
+
+impl PrefixFilter {
+    /// `None` when the filter cannot be asked for prefixes.
+    pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
+        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
+    }
+}
+
 /// A table's filter in memory.
 pub(crate) enum TableFilter {
     Full(FilterReader),
@@ -83,8 +99,7 @@ pub(crate) enum FilterAnswer {
 }
 
 impl TableFilter {
-    /// Reads the filter. One that is damaged in itself, its checksum right, is no error: it answers
-    /// "maybe".
+    /// Reads the filter. A damaged filter whose checksum is right is no error: it answers "maybe".
     pub fn read(
         file: &BlockFile,
         stored: StoredFilter,
@@ -139,15 +154,14 @@ impl TableFilter {
         self.full().filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
     }
 
-    /// What it says of the prefix of a key. The filter that holds the key's prefix is the one for
-    /// the key.
+    /// What the filter says of the prefix of a key. The partition of the key holds the prefix too.
     pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
         answer(self.filter_of(key), &LookupKey::new(prefix, key.sequence))
     }
 
-    /// Whether a filter for the keys from `lower` to before `upper` (`None`: to the end) lets their
-    /// common prefix through. Between two keys of a table lie at most two partitions: few are asked
-    /// before a "maybe".
+    /// Whether any partition for the keys from `lower` to before `upper` (`None`: to the end) lets their
+    /// common prefix through. A partition between the first and the last holds keys of the range only,
+    /// so it says "maybe": few are asked.
     pub fn admits_range(&self, prefix: &[u8], lower: &[u8], upper: Option<&[u8]>) -> bool {
         let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
         let (index, filters) = match self {
@@ -180,7 +194,7 @@ impl TableFilter {
     }
 }
 
-/// The hash a filter is fed. All but those of old files take the one that the lookup computed.
+/// The hash that a filter is fed: the lookup's own, except in filters of old files.
 #[inline]
 fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
     match filter.hash_kind() {

@@ -1,24 +1,39 @@
-//! [`TableFilterInfo`]: what a table says of its filter, without reading it.
+//! [`FilterInfo`]: what is known of a table's filter without asking it.
 
 use crate::filter::Family;
 
 use crate::table::format::properties::{TableProperties, names};
 
-/// A table's filter, as its properties describe it.
+/// A table's filter.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::table::{SstWriter, TableOptions};
+///
+/// let mut writer = SstWriter::create(dir.path().join("fruit.sst"), TableOptions::default())?;
+/// writer.put(b"apple", b"red")?;
+/// let filter = writer.finish()?.filter.expect("the default is a Bloom filter");
+/// assert_eq!(filter.keys, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct TableFilterInfo {
-    /// The family that was built, where the file says.
+#[non_exhaustive]
+pub struct FilterInfo {
+    /// The family that was built. `None` where the file does not say, or where the filter cannot
+    /// be used.
     pub family: Option<Family>,
-    /// Stored bytes.
+    /// Stored bytes, block trailers not counted.
     pub bytes: u64,
-    /// Hashes in the filter.
+    /// Hashes in the filter. Files that do not say are counted as one hash for each entry.
     pub keys: u64,
-    /// The false-positive rate to expect, 0 to 1. `None` in files of RocksDB, which do not say.
+    /// The false-positive rate to expect, 0 to 1. `None` where only the file's properties were
+    /// read and they do not say, as in files of RocksDB.
     pub predicted_fpr: Option<f64>,
 }
 
-impl TableFilterInfo {
-    pub(crate) fn of(properties: &TableProperties) -> Option<TableFilterInfo> {
+impl FilterInfo {
+    /// What the properties say; the filter is not read.
+    pub(crate) fn of(properties: &TableProperties) -> Option<FilterInfo> {
         let bytes = properties.number(names::FILTER_BYTES).filter(|&bytes| bytes > 0)?;
         let family = match properties.text(names::FILTER_POLICY) {
             Some(BLOOM_POLICY) => Some(Family::Bloom),
@@ -26,13 +41,10 @@ impl TableFilterInfo {
             Some(BURR_POLICY) => Some(Family::Burr),
             _ => None,
         };
-        Some(TableFilterInfo {
+        Some(FilterInfo {
             family,
             bytes,
-            keys: properties
-                .number(names::FILTER_ENTRIES)
-                .filter(|&keys| keys > 0)
-                .unwrap_or(properties.entries()),
+            keys: keys(properties),
             predicted_fpr: properties
                 .text(names::PREDICTED_FPR)
                 .and_then(|text| text.parse().ok())
@@ -44,6 +56,13 @@ impl TableFilterInfo {
     pub fn bits_per_key(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.keys.max(1) as f64
     }
+}
+
+/// Hashes in the filter. Older files do not say; without versions and prefixes it is the number of
+/// entries.
+pub(crate) fn keys(properties: &TableProperties) -> u64 {
+    let stated = properties.number(names::FILTER_ENTRIES).filter(|&keys| keys > 0);
+    stated.unwrap_or(properties.entries())
 }
 
 const BLOOM_POLICY: &str = "bloomfilter";

@@ -1,7 +1,6 @@
-//! The filter of a table: which block holds it, how it is asked, what it says of itself, and what is
-//! added to it.
+//! The filter of a table: which block holds it, what is added to it, how it is asked, and what is known
+//! of it without asking.
 
 pub(crate) mod block;
 pub(crate) mod info;
 pub(crate) mod prefix;
-pub(crate) mod prefix_filter;

@@ -9,15 +9,17 @@
 //!                        maypole.                            DelimiterPrefix.2f.1
 //! ```
 //!
-//! A key without a prefix is out of the extractor's **domain**: its prefix is in no filter, and
-//! nothing may be concluded about it.
+//! A key without a prefix is out of the extractor's **domain**. No filter holds anything of its prefix,
+//! so nothing can be concluded about it.
 //!
-//! What the rest builds on, and the tests at the foot prove: the prefix is where the key starts;
-//! in the domain, prefixes are in the order of their keys; and where
-//! [`PrefixExtractor::prefix_of_range`] names a prefix, every key of that range has it, in the
-//! domain.
+//! Invariants, proved by the tests at the foot:
 //!
-//! The name that a file stores decides how that file's filter is asked, never today's options: the
+//! * A prefix is the front of its key.
+//! * Within the domain prefixes have the order of their keys.
+//! * If [`PrefixExtractor::prefix_of_range`] names a prefix, every key of the range is in the domain
+//!   and has that prefix.
+//!
+//! The name stored in a file decides how the file's filter is asked. Today's options do not: the
 //! extractor may change from one opening to the next.
 
 use std::fmt;
@@ -46,9 +48,18 @@ enum Rule {
     Delimiter { byte: u8, count: u32 },
 }
 
-/// What the filter of a new table holds. Bits per key are bits per hash in the filter, so prefixes
-/// that many keys share make a smaller one.
+/// What the filter of a new table holds. Bits per key are bits per hash, so the filter is smaller if
+/// many keys share a prefix.
+///
+/// ```
+/// use maypole::table::{FilterKeys, PrefixExtractor, TableOptions};
+///
+/// let filter_keys = FilterKeys::Both(PrefixExtractor::fixed(4)?);
+/// let options = TableOptions { filter_keys, ..TableOptions::default() };
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FilterKeys {
     /// Whole keys: for point lookups.
     #[default]
@@ -115,14 +126,14 @@ impl PrefixExtractor {
             Rule::Fixed(bytes) => key.get(..bytes as usize),
             Rule::Capped(bytes) => Some(&key[..key.len().min(bytes as usize)]),
             Rule::Delimiter { byte, count } => {
-                let mut places = key.iter().enumerate().filter(|&(_, &found)| found == byte);
-                places.nth(count as usize - 1).map(|(place, _)| &key[..=place])
+                let mut positions = key.iter().enumerate().filter(|&(_, &found)| found == byte);
+                positions.nth(count as usize - 1).map(|(position, _)| &key[..=position])
             }
         }
     }
 
-    /// The one prefix of all keys from `lower` to before `upper` (`None`: to the end), every one of
-    /// them in the domain. `None` when that cannot be said of the range.
+    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. `None` when
+    /// they may have several, or none.
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;

@@ -9,8 +9,8 @@
 //! 4   XXH3       low 32 bits of XXH3-64 over all but the last byte, ^ last byte * 0x6b9083d9
 //! ```
 //!
-//! From format_version 6 on a *context* is added, modulo 2^32, so that a block found at the wrong
-//! place or in the wrong file does not verify.
+//! From format_version 6 on a *context* is added, modulo 2^32. So the checksum of a block is wrong at
+//! another offset and in another file.
 //!
 //! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of it.
 
@@ -19,7 +19,19 @@ use xxhash_rust::xxh32::xxh32;
 use xxhash_rust::xxh64::xxh64;
 
 /// Which checksum a table's blocks carry.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let table = maypole::table::SstReader::open(&path)?;
+/// assert_eq!(table.footer().checksum, maypole::table::ChecksumKind::Xxh3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChecksumKind {
     /// The field is stored as zero.
     None,
@@ -84,8 +96,8 @@ impl ChecksumKind {
     }
 }
 
-/// What format_version 6 adds to the checksum of a block at `offset`. A file without a context has
-/// `base` 0 and nothing is added.
+/// What format_version 6 adds to the checksum of a block at `offset`. `base` is 0 in a file without a
+/// context, where nothing is added.
 pub(crate) fn context(base: u32, offset: u64) -> u32 {
     if base == 0 {
         return 0;

@@ -5,9 +5,9 @@
 //! Snappy      raw Snappy, which begins with its own varint32 of uncompressed bytes
 //! ```
 //!
-//! Invariant: no allocation is made on the word of the file alone. A codec can only expand so far
-//! (its best case is a few bytes of input for one longest match), so a size beyond that bound is
-//! damage and is refused before memory is asked for.
+//! Invariant: no memory is allocated because a file says so. A codec can expand its input only so far
+//! (at best a few bytes stand for one longest match). A larger stated size is damage, and is refused
+//! before anything is allocated.
 
 use crate::encoding::coding::Decoder;
 #[cfg(any(feature = "lz4", feature = "zstd", test))]
@@ -15,7 +15,15 @@ use crate::encoding::coding::put_varint;
 use crate::error::Damage;
 
 /// How a block's payload is stored.
+///
+/// ```
+/// use maypole::table::{Compression, TableOptions};
+///
+/// let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+/// assert!(options.compression.is_built_in());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Compression {
     /// As it is.
     None,
@@ -35,7 +43,7 @@ impl Default for Compression {
 }
 
 impl Compression {
-    /// All of them.
+    /// All codecs.
     pub const ALL: [Compression; 4] =
         [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
@@ -109,10 +117,9 @@ impl Compressor {
         })
     }
 
-    /// Puts the compressed form of `block` into `out` and answers how `out` is to be stored; when
-    /// compression saves less than an eighth `out` is left empty and the answer is `None`. The rule
-    /// is RocksDB's default (`max_compressed_bytes_per_kb` = 896): a small gain is not worth the
-    /// work at every read.
+    /// Puts the compressed form of `block` into `out`, and answers its codec. If compression saves less
+    /// than an eighth, `out` is empty and the answer is `None`: a small gain is not worth the work of
+    /// every read. The rule is RocksDB's default (`max_compressed_bytes_per_kb` = 896).
     pub fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
         let done = match self.compression {
@@ -185,7 +192,7 @@ fn compress_lz4(_: &[u8], _: &mut Vec<u8>) -> bool {
     false
 }
 
-/// A compressed payload whose size has been read and found possible.
+/// A compressed payload whose stated size is possible.
 pub(crate) struct Compressed<'a> {
     codec: Compression,
     /// What the codec gets.

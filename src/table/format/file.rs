@@ -1,7 +1,7 @@
-//! [`BlockFile`]: an open table file, from which blocks are read, one `pread` a block.
+//! [`BlockFile`]: an open table file. It reads blocks, by one `pread` each.
 //!
-//! Every read of a table file passes here and is counted here. Blocks have passed their checksum
-//! when they leave and are uncompressed. Nothing is cached.
+//! Every read of a table file is made and counted here. Blocks that leave are checked and uncompressed,
+//! unless a name says "stored". Nothing is cached.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -18,24 +18,26 @@ use super::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsu
 use super::limits::most_metadata_bytes;
 use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
-use crate::table::table::MOST_TAIL_BYTES;
 
-/// From this size on a block's memory is tried before it is taken.
+/// From this size on a block asks whether there is memory for it.
 const LARGE_BLOCK_BYTES: usize = 1 << 20;
+
+/// The most that opening a table reads at once.
+pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
 
 /// A table file and its footer.
 pub(crate) struct BlockFile {
     file: Arc<dyn RandomAccessFile>,
     footer: Footer,
-    /// Where blocks end at the latest: where the footer begins.
+    /// Where the footer starts; no block ends later.
     limit: u64,
     counters: Arc<Counters>,
     file_counters: FileCounters,
-    /// The end of the file, while the table is being opened.
+    /// The end of the file; empty once the table is open.
     tail: Vec<u8>,
 }
 
-/// Makes a buffer of a length, whatever it holds: `LineBuf::zeroed`, or a cache's own memory.
+/// Makes a buffer of a length, with any content: `LineBuf::zeroed`, or memory of a cache.
 pub(crate) trait Buffer: Fn(usize) -> LineBuf + Copy {}
 
 impl<F: Fn(usize) -> LineBuf + Copy> Buffer for F {}
@@ -47,7 +49,7 @@ pub(crate) struct StoredBlock {
 }
 
 impl BlockFile {
-    /// Reads the footer, and what stands before it: `tail_bytes` in all, if there are so many.
+    /// Reads the last `tail_bytes` of the file, at least the footer.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -65,7 +67,7 @@ impl BlockFile {
         Ok(BlockFile { file, footer, limit, counters, file_counters, tail })
     }
 
-    /// With a footer that was found by other means than at the file's end, where there may be none.
+    /// A file whose footer was found by other means: its end may hold none.
     pub fn with_footer(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -75,7 +77,7 @@ impl BlockFile {
         BlockFile { file, footer, limit, counters, file_counters, tail: Vec::new() }
     }
 
-    /// Gives back the memory of the tail: the table is open.
+    /// Frees the tail once the table is open.
     pub fn forget_tail(&mut self) {
         self.tail = Vec::new();
     }
@@ -102,7 +104,7 @@ impl BlockFile {
         &self.file_counters
     }
 
-    /// Where the footer begins: blocks end at or before it.
+    /// Where the footer starts: blocks end at or before it.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -154,8 +156,8 @@ impl BlockFile {
         Ok(StoredBlock { buffer, handle })
     }
 
-    /// An error where there is no memory for a large block. Rust ends a program that asks for what is
-    /// not there, and how much is asked for here the file decides.
+    /// An error if there is no memory for a large block. Rust aborts when an allocation fails, and here
+    /// the file decides how much is allocated.
     fn afford(&self, bytes: usize) -> Result<()> {
         let mut probe = Vec::<u8>::new();
         if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {
@@ -165,7 +167,7 @@ impl BlockFile {
                 ErrorKind::OutOfMemory.into(),
             ));
         }
-        // The compiler may leave out memory that nobody looks at.
+        // The compiler may leave out an allocation that nobody uses.
         std::hint::black_box(&probe);
         Ok(())
     }
@@ -238,7 +240,7 @@ fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
 }
 
 impl StoredBlock {
-    /// A block whose bytes, trailer included, were read with others.
+    /// A block whose bytes, with the trailer, are part of a longer read.
     pub fn copy_from(
         payload_and_trailer: &[u8],
         handle: BlockHandle,

@@ -1,4 +1,4 @@
-//! What stands at fixed places in a table: block handles, block trailers and the footer.
+//! The frame of a table: block handles, block trailers and the footer.
 //!
 //! ```text
 //! file    data blocks | filter | index | properties | metaindex | footer
@@ -18,8 +18,8 @@
 //!  45   8  magic 0x88e241b785f4cff7
 //! ```
 //!
-//! Only the footer's place is given. With format_version 6 and later the index handle lives in the
-//! metaindex. Source: the format of RocksDB's BlockBasedTable.
+//! Only the footer has a fixed position; handles lead to everything else. From format_version 6 on the
+//! metaindex holds the index handle. Source: the format of RocksDB's BlockBasedTable.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ use super::checksum::{ChecksumKind, context};
 pub(crate) const BLOCK_TRAILER_BYTES: usize = 5;
 /// Bytes of the footer.
 pub(crate) const FOOTER_BYTES: usize = 53;
-/// The format_version this writer uses: the newest that every RocksDB since 6.6 reads.
+/// The format_version that is written. Every RocksDB since 6.6 reads it.
 pub(crate) const WRITTEN_VERSION: u32 = 5;
 
 const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
@@ -40,6 +40,19 @@ const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const EXTENDED_MARK: [u8; 4] = [0x3e, 0x00, 0x7a, 0x00];
 
 /// Where a block lies in its file.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let table = maypole::table::SstReader::open(&path)?;
+/// let (name, handle) = &table.metaindex()[0];
+/// assert_eq!(name, "fullfilter.rocksdb.BuiltinBloomFilter");
+/// assert!(handle.offset + handle.bytes < table.file_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockHandle {
     /// Byte offset of the payload.
@@ -73,6 +86,17 @@ impl BlockHandle {
 }
 
 /// The decoded end of a table file.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let footer = *maypole::table::SstReader::open(&path)?.footer();
+/// assert_eq!(footer.format_version, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
     /// RocksDB's `format_version`.

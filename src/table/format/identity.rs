@@ -1,4 +1,4 @@
-//! Who made a table: what tells it from every other table, also from one of the same name.
+//! Who made a table. This tells the table from every other one, also from one of the same name.
 //!
 //! ```text
 //! property                              value
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`table_identity`] makes 16 bytes of the three: RocksDB's *internal unique id*
-//! (`table/unique_id.cc`). The MANIFEST records it, so that two files that changed places, or an
-//! older file under a newer one's name, are noticed.
+//! (`table/unique_id.cc`). The MANIFEST records it. So opening a database notices two files that were
+//! exchanged, and an older file under a newer file's name.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,8 +93,8 @@ fn from_digits(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty()).then_some(value)
 }
 
-/// 64 random bits: the standard library's hash keys come from the operating system. Clock and counter
-/// make two calls differ also where they do not.
+/// 64 random bits, from the hash keys that the standard library gets from the operating system. Should
+/// those repeat, clock and counter still make two calls differ.
 fn random() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();

@@ -1,10 +1,25 @@
 //! The properties block: what a table says about itself.
 //!
-//! An ordinary block of names and values. Three of them decide how the file is parsed
-//! ([`TableProperties::index_form`]); the others inform. An absent one has a default, so a file
-//! needs only the index type.
+//! It is an ordinary block of names and values. Nothing in the file says how a value is encoded, so this
+//! module knows the names: fixed32, fixed64, varint or text.
 //!
-//! Values come in four encodings, and nothing in the file says which: this module knows the names.
+//! Only the index type must be there. Other absent properties have a default, and that matters for
+//! those that decide how the file is read:
+//!
+//! ```text
+//! PROPERTY                                     DECIDES                              ABSENT
+//! INDEX_TYPE                                   one or two levels, first keys        damage
+//! INDEX_KEY_IS_USER_KEY                        what separators are                  internal keys
+//! INDEX_VALUE_IS_DELTA_ENCODED                 how handles are stored               whole, with a length
+//! WHOLE_KEY_FILTERING, PREFIX_FILTERING        what the filter holds                both
+//! PREFIX_EXTRACTOR                             how its prefixes were cut            it is asked for none
+//! COMPARATOR                                   the order of the keys                bytewise
+//! EXTERNAL_VERSION, GLOBAL_SEQUENCE            the sequence number of all entries   that of each entry
+//! RANGE_DELETIONS                              how many ranges must be found        not checked
+//! ```
+//!
+//! RocksDB uses `rocksdb.compression` too, to pick its decompressor; here the trailer of each block
+//! says it. `rocksdb.format.version` decides nothing: old files state 0 whatever their footer says.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -57,11 +72,11 @@ pub(crate) mod names {
     pub const SESSION_IDENTITY: &str = "rocksdb.creating.session.identity";
     pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
     pub const GLOBAL_SEQUENCE: &str = "rocksdb.external_sst_file.global_seqno";
-    /// Maypole's own: the false-positive rate the filter was built for, as text.
+    /// Maypole's own: the false-positive rate to expect of the filter, as text.
     pub const PREDICTED_FPR: &str = "maypole.filter.predicted.fpr";
-    /// Maypole's own: the filter's specification.
+    /// Maypole's own: the specification of the filter that was asked for.
     pub const FILTER_SPEC: &str = "maypole.filter.spec";
-    /// Maypole's own: why the filter is of another family than was asked for.
+    /// Maypole's own: the family that was built instead of the one that was asked for.
     pub const FILTER_FALLBACK: &str = "maypole.filter.fallback";
 }
 
@@ -69,7 +84,20 @@ pub(crate) mod names {
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
 /// A property, decoded by what its name stands for.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let table = maypole::table::SstReader::open(&path)?;
+/// let entries = table.properties().get("rocksdb.num.entries");
+/// assert_eq!(entries, Some(maypole::table::PropertyValue::Number(1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PropertyValue<'a> {
     /// A number, in whichever encoding.
     Number(u64),
@@ -93,6 +121,19 @@ impl fmt::Display for PropertyValue<'_> {
 }
 
 /// The properties of a table, by name.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let table = maypole::table::SstReader::open(&path)?;
+/// let properties = table.properties();
+/// assert_eq!(properties.text("rocksdb.comparator"), Some("leveldb.BytewiseComparator"));
+/// assert_eq!(properties.entries(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct TableProperties {
     /// Names and values in turn, in the order of the names. One piece: every open table keeps it.
@@ -136,9 +177,9 @@ impl TableProperties {
         self.bytes.len() + size_of_val(&*self.ends)
     }
 
-    /// Where, in a properties block that may not verify, the sequence number lies that RocksDB
-    /// overwrites at ingestion.
-    pub(crate) fn global_sequence_place(payload: &[u8]) -> Option<Range<usize>> {
+    /// The bytes of the sequence number that RocksDB overwrites at ingestion. `payload` is a properties
+    /// block, whose checksum may be wrong.
+    pub(crate) fn global_sequence_range(payload: &[u8]) -> Option<Range<usize>> {
         let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
         let block = Block::new(bytes).ok()?;
         let mut scan = block.scan();
@@ -201,8 +242,8 @@ impl TableProperties {
         self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
     }
 
-    /// How the prefixes in the filter, if there is one, were cut. `None` when it holds none, or
-    /// when they were cut by a rule that is unknown here.
+    /// How the prefixes in the filter were cut. `None` when it holds none, or when the rule is unknown
+    /// here.
     pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
         let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
         let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;
@@ -262,7 +303,7 @@ pub(crate) struct IndexForm {
 
 /// The encoding is the name's: `u32` and `u64` for these few, text for those, varint for the rest
 /// of RocksDB's. For an unknown name: text where it is printable.
-fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
+pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {
         names::INDEX_TYPE | names::EXTERNAL_VERSION => {

@@ -240,23 +240,23 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
         let (bytes, _) = table_bytes(&entries, options);
         let table = Table::open(file_of(&bytes), context(0)).unwrap();
         let index = table.read_index().unwrap();
-        let place = |i: usize| {
+        let extent = |i: usize| {
             let handle = index.handle(i);
             handle.offset as usize..handle.end().unwrap() as usize
         };
         let (mut swaps, mut copies) = (Figures::default(), Figures::default());
         for (i, j) in (0..index.len()).flat_map(|i| (0..index.len()).map(move |j| (i, j))) {
-            if i == j || place(i).len() != place(j).len() {
+            if i == j || extent(i).len() != extent(j).len() {
                 continue;
             }
             let what = format_args!("{filter}: block {j} in the place of block {i}");
             let mut copied = bytes.clone();
-            copied.copy_within(place(j), place(i).start);
+            copied.copy_within(extent(j), extent(i).start);
             let end = assert_right_or_refused(&copied, &entries, (0, 1), &what);
             assert!(matches!(end, End::Errors), "{what}: not seen");
             copies.count(end);
             if i < j {
-                copied[place(j)].copy_from_slice(&bytes[place(i)]);
+                copied[extent(j)].copy_from_slice(&bytes[extent(i)]);
                 let end = assert_right_or_refused(&copied, &entries, (0, 1), &what);
                 assert!(matches!(end, End::Errors), "{what}: not seen");
                 swaps.count(end);

@@ -92,7 +92,7 @@ fn ranges_come_back_beside_the_entries_and_count_as_rocksdb_counts_them() {
 fn an_assigned_sequence_number_is_that_of_the_ranges_too() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let options = TableOptions::default();
-    let mut writer = crate::SstWriter::create_in(Arc::clone(&fs), "t.sst", options).unwrap();
+    let mut writer = crate::table::SstWriter::create_in(Arc::clone(&fs), "t.sst", options).unwrap();
     writer.put(b"c", b"").unwrap();
     writer.delete_range(b"x", b"y").unwrap();
     writer.delete_range(b"b", b"d").unwrap();

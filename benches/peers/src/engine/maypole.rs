@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use maypole::{
-    Builder, Compression, Db, Durability, FilterPolicy, SstWriter, TableOptions, WriteBatch,
-};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Builder, Compression, Db, Durability, FilterPolicy, WriteBatch};
 
 use super::{Engine, NO_LIMIT, Result, TABLE_BYTES};
 use crate::Options;

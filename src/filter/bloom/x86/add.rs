@@ -1,7 +1,7 @@
-//! Adding keys to a Bloom filter with vectors: the lines must come out as the plain code leaves them.
+//! Adding keys to a Bloom filter with vectors: the lines come out as `plain` leaves them.
 //!
-//! AVX-512: the 512 bits of a line as the product of two matrices of bits. A probe's bit number is in
-//! turn word, byte and bit, three bits each:
+//! AVX-512: the 512 bits of a line are the product of two matrices of bits. The bit number of a probe
+//! is three numbers of three bits each: word, byte in the word, bit in the byte.
 //!
 //! ```text
 //!            8 probes        8 bits                      line[byte][bit] = sum over the probes of
@@ -10,24 +10,24 @@
 //!          +----------+    +--------+    +--------+      hit[8 word + byte] = words[word] & bytes[byte]
 //! ```
 //!
-//! A row of `hit` is the set of the probes that hit a byte: the probes of its word, and of its place
-//! in the word. So a key is three words of 64 bits ([`Sets`]), made for eight keys at a time, and one
+//! A row of `hit` is the set of the probes that hit a byte: the probes of its word, and those of its
+//! byte in the word. So a key is three words of 64 bits ([`Sets`]), made for eight keys at a time, and one
 //! instruction multiplies (GFNI). Its sums are without carry: two probes of the same bit would cancel,
 //! and the key would be lost. So all but the first are struck out before.
 //!
-//! AVX2: eight keys side by side for the multiplications; then for each key the mask of its line, one
-//! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane, which is zero in every lane
-//! but one, since shifts by 32 and more (negative ones wrap) give 0.
+//! AVX2: the multiplications take eight keys side by side. Then each key gets the mask of its line, one
+//! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane. That is zero in every lane
+//! but one, because shifts by 32 and more give 0, and negative numbers count as large ones.
 //!
 //! What bounds them (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle. The
-//! same in registers of 512 bits gains little, since these execute an operation in two turns; the product
-//! takes a handful of operations for up to eight probes.
+//! same in registers of 512 bits gains little, since these execute an operation in two turns. The
+//! product takes a handful of operations for up to eight probes.
 
 use std::arch::x86_64::*;
 
-use super::{POWERS, load_256, load_512, store_256, store_512};
-use crate::filter::KeyHash;
-use crate::filter::bloom::Line;
+use super::registers::{POWERS, load_256, load_512, store_256, store_512};
+use crate::filter::bloom::layout::Line;
+use crate::filter::family::KeyHash;
 use crate::memory::{LINE_BYTES, prefetch};
 
 /// Keys that are added together: the 64-bit lanes of a 512-bit register, the 32-bit lanes of a
@@ -38,7 +38,7 @@ const KEYS: usize = 8;
 const GROUP: usize = 8;
 
 /// Which of a group's eight probes hit what: for each key, byte i of a word is the set of the probes
-/// whose number is i. (A set begins at its high bit: so the instruction orders rows.)
+/// whose number is i. (A set starts at its high bit, as the instruction orders rows.)
 #[derive(Clone, Copy)]
 struct Sets {
     /// By the word of the line.
@@ -52,13 +52,13 @@ struct Sets {
 /// Eight keys, ready to be added.
 #[derive(Clone, Copy)]
 struct Batch<const GROUPS: usize> {
-    places: [u64; KEYS],
+    line_numbers: [u64; KEYS],
     groups: [Sets; GROUPS],
 }
 
 impl<const GROUPS: usize> Batch<GROUPS> {
     const EMPTY: Self = Batch {
-        places: [0; KEYS],
+        line_numbers: [0; KEYS],
         groups: [Sets { words: [0; KEYS], bytes: [0; KEYS], bits: [0; KEYS] }; GROUPS],
     };
 
@@ -68,9 +68,9 @@ impl<const GROUPS: usize> Batch<GROUPS> {
     fn fill(&mut self, lines: &[Line], hashes: &[KeyHash; KEYS], probes: u8) {
         let hashes = load_512(hashes);
         let count = _mm512_set1_epi64(lines.len() as i64);
-        store_512(&mut self.places, _mm512_srli_epi64::<32>(_mm512_mul_epu32(hashes, count)));
-        for &place in &self.places {
-            prefetch(&lines[place as usize]);
+        store_512(&mut self.line_numbers, _mm512_srli_epi64::<32>(_mm512_mul_epu32(hashes, count)));
+        for &number in &self.line_numbers {
+            prefetch(&lines[number as usize]);
         }
         let powers = POWERS.as_chunks().0;
         for (i, (sets, powers)) in self.groups.iter_mut().zip(powers).enumerate() {
@@ -178,8 +178,8 @@ pub(super) fn add_avx512<const GROUPS: usize>(
     batch.fill(lines, first, probes);
     for i in 0..batches.len() {
         ahead.fill(lines, batches.get(i + 1).unwrap_or(first), probes);
-        for (key, &place) in batch.places.iter().enumerate() {
-            let line = &mut lines[place as usize];
+        for (key, &number) in batch.line_numbers.iter().enumerate() {
+            let line = &mut lines[number as usize];
             let mut bits = load_512(line);
             for sets in &batch.groups {
                 let words = _mm512_set1_epi64(sets.words[key] as i64);
@@ -198,13 +198,13 @@ pub(super) fn add_avx512<const GROUPS: usize>(
 /// Eight keys, ready to be added.
 #[derive(Clone, Copy)]
 struct Numbers<const PROBES: usize> {
-    places: [u64; KEYS],
+    line_numbers: [u64; KEYS],
     /// Bit numbers: probe, key.
     bits: [[u32; KEYS]; PROBES],
 }
 
 impl<const PROBES: usize> Numbers<PROBES> {
-    const EMPTY: Self = Numbers { places: [0; KEYS], bits: [[0; KEYS]; PROBES] };
+    const EMPTY: Self = Numbers { line_numbers: [0; KEYS], bits: [[0; KEYS]; PROBES] };
 
     /// Takes the keys in, and starts to fetch their lines.
     #[inline]
@@ -213,13 +213,13 @@ impl<const PROBES: usize> Numbers<PROBES> {
         let [front, back] = hashes.as_chunks::<4>().0 else { unreachable!("8 keys") };
         let (front, back) = (load_256(front), load_256(back));
         let count = _mm256_set1_epi64x(lines.len() as i64);
-        let [to_front, to_back] = self.places.as_chunks_mut::<4>().0 else {
+        let [to_front, to_back] = self.line_numbers.as_chunks_mut::<4>().0 else {
             unreachable!("8 keys")
         };
         store_256(to_front, _mm256_srli_epi64::<32>(_mm256_mul_epu32(front, count)));
         store_256(to_back, _mm256_srli_epi64::<32>(_mm256_mul_epu32(back, count)));
-        for &place in &self.places {
-            prefetch(&lines[place as usize]);
+        for &number in &self.line_numbers {
+            prefetch(&lines[number as usize]);
         }
         // The high halves; shuffles keep to the halves of a register.
         let high = _mm256_shuffle_ps::<0b11_01_11_01>(
@@ -249,8 +249,8 @@ pub(super) fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyH
     batch.fill(lines, first);
     for i in 0..batches.len() {
         ahead.fill(lines, batches.get(i + 1).unwrap_or(first));
-        for (key, &place) in batch.places.iter().enumerate() {
-            let [low, high] = lines[place as usize].as_chunks_mut::<32>().0 else {
+        for (key, &number) in batch.line_numbers.iter().enumerate() {
+            let [low, high] = lines[number as usize].as_chunks_mut::<32>().0 else {
                 unreachable!("64 bytes")
             };
             let (mut low_bits, mut high_bits) = (load_256(low), load_256(high));

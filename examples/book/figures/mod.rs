@@ -1,0 +1,47 @@
+//! The figures, a file for each subject. Each is a function that returns what is printed.
+
+pub mod bloom;
+pub mod bumping;
+pub mod claims;
+pub mod family;
+pub mod hand;
+pub mod hashing;
+pub mod keys;
+pub mod lines;
+pub mod plots;
+pub mod rates;
+pub mod ribbon;
+pub mod runs;
+pub mod table;
+pub mod tree;
+
+/// A figure's name, and what prints it.
+pub type Figure = (&'static str, fn() -> String);
+
+/// All figures, in the order of the book.
+pub const FIGURES: &[Figure] = &[
+    ("why", tree::why),
+    ("hand", hand::hand),
+    ("mathematics", rates::mathematics),
+    ("rate-by-k", rates::by_k),
+    ("rate-by-m", rates::by_m),
+    ("rate-by-n", rates::by_n),
+    ("divisor", rates::divisor),
+    ("hashing", hashing::quality),
+    ("hash-width", hashing::width),
+    ("lines", lines::loads),
+    ("line-sizes", lines::sizes),
+    ("ribbon", ribbon::solved),
+    ("bumping", bumping::bumped),
+    ("burr-sizes", bumping::sizes),
+    ("table", table::dump),
+    ("read-path", tree::read_path),
+    ("budgets", runs::budgets),
+    ("compaction", tree::compaction),
+    ("prefixes", tree::prefixes),
+    ("deletions", tree::deletions),
+    ("claims", claims::claims),
+    ("monitoring", tree::monitoring),
+    ("intervals", rates::intervals),
+    ("family", family::family),
+];

@@ -1,0 +1,65 @@
+//! A tree's sorted runs, each with a filter of its own: how to divide the memory.
+
+use std::fmt::Write;
+
+use maypole::filter::{Family, FilterBuilder, FilterReader, FilterSpec, sizing};
+
+use super::keys::{key_hash, rate};
+
+/// Keys of the runs: each ten times the one above.
+pub const RUNS: [u64; 4] = [100, 1_000, 10_000, 100_000];
+const ABSENT: u64 = 50_000;
+
+/// The rates that give the fewest wasted reads for `bits_per_key` on average: proportional to the
+/// sizes of the runs.
+pub fn monkey(bits_per_key: f64) -> Vec<f64> {
+    let keys: u64 = RUNS.iter().sum();
+    let rates = |log2_lambda: f64| RUNS.map(|n| (log2_lambda.exp2() * n as f64).clamp(1e-4, 1.0));
+    let bits = |log2_lambda: f64| -> f64 {
+        let of =
+            |(rate, n): (f64, u64)| n as f64 * f64::from(sizing::bloom_millibits_for_fpr(rate));
+        rates(log2_lambda).into_iter().zip(RUNS).map(of).sum::<f64>() / 1000.0
+    };
+    // A larger λ costs less: halve the interval until it is found.
+    let (mut low, mut high) = (-60.0, 0.0);
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        if bits(middle) > bits_per_key * keys as f64 { low = middle } else { high = middle }
+    }
+    rates(high).to_vec()
+}
+
+fn line(out: &mut String, name: &str, specs: &[FilterSpec]) {
+    let (mut bytes, mut wasted, mut rates) = (0, 0.0, String::new());
+    for (run, (&n, spec)) in RUNS.iter().zip(specs).enumerate() {
+        let set = format!("run{run}");
+        let mut builder = FilterBuilder::new(*spec);
+        (0..n).for_each(|i| builder.add(key_hash(&set, i)));
+        let passed = match builder.finish() {
+            None => 1.0,
+            Some(block) => {
+                bytes += block.bytes().len();
+                let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+                rate("absent", ABSENT, |hash| filter.may_contain(hash))
+            }
+        };
+        wasted += passed;
+        write!(rates, "{:>9.3} %", passed * 100.0).unwrap();
+    }
+    writeln!(out, "{name:<18} {bytes:>7} {rates}   {wasted:.4}").unwrap();
+}
+
+pub fn budgets() -> String {
+    let mut out = String::from(
+        "policy               bytes     run of 100      1,000     10,000    100,000   wasted reads\n",
+    );
+    for bits in [10.0, 5.0] {
+        let same = [FilterSpec::bloom(bits).unwrap(); 4];
+        line(&mut out, &format!("bloom({bits})"), &same);
+        let specs = monkey(bits).into_iter().map(|r| FilterSpec::fpr(r, Family::Bloom).unwrap());
+        line(&mut out, &format!("budget({bits}/key)"), &specs.collect::<Vec<_>>());
+    }
+    let bloom = FilterSpec::bloom(10.0).unwrap();
+    line(&mut out, "bottommost_none", &[bloom, bloom, bloom, FilterSpec::NONE]);
+    out
+}

@@ -1,0 +1,191 @@
+//! Blocks of sorted entries, uncompressed. The layout is drawn in [`crate::table::block`], index values
+//! in [`crate::table::index`].
+
+use std::fmt::Display;
+
+use crate::encoding::key::{self, TRAILER_BYTES};
+use crate::memory::LineBuf;
+use crate::table::block::Block;
+use crate::table::block::bytes::BlockBytes;
+use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
+use crate::table::format::properties::{IndexForm, decode_value};
+
+use super::dump::{Dump, Stop, listed, quoted};
+
+/// What the keys and values of a block are.
+#[derive(Clone, Copy)]
+pub(super) enum Contents {
+    /// Internal keys and what users stored.
+    Data,
+    /// Internal keys of begins, and user keys of ends.
+    RangeDeletions,
+    /// Separators and handles.
+    Index(IndexForm),
+    /// Names and handles.
+    Metaindex,
+    /// Names and values.
+    Properties,
+}
+
+impl Contents {
+    /// Values of a delta-encoded index delimit themselves.
+    fn has_value_lengths(self) -> bool {
+        !matches!(self, Contents::Index(form) if form.delta_values)
+    }
+
+    fn has_internal_keys(self) -> bool {
+        match self {
+            Contents::Data | Contents::RangeDeletions => true,
+            Contents::Index(form) => !form.user_keys,
+            Contents::Metaindex | Contents::Properties => false,
+        }
+    }
+}
+
+/// A block whose bytes are `payload`.
+pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
+    Ok(Block::new(BlockBytes::new(LineBuf::copy_from(payload), payload.len()))?)
+}
+
+/// Prints the rest of the part as a block.
+pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), Stop> {
+    let block = parse(dump.rest())?;
+    let entries_end = dump.position() + block.entries().len();
+    let (mut key, mut previous) = (Vec::new(), None);
+    while dump.position() < entries_end {
+        entry(dump, contents, &mut key, &mut previous)?;
+    }
+    let count = block.restart_count();
+    let restarts: Vec<usize> = (0..count).map(|i| block.restart(i)).collect::<Result<_, _>>()?;
+    dump.field(4 * count, format_args!("restart points: entries at {}", listed(restarts)))?;
+    let hash_index = dump.rest().len().saturating_sub(4);
+    dump.field(hash_index, "hash index: buckets and their number")?;
+    dump.field(4, format_args!("number of restart points: {count}"))?;
+    Ok(())
+}
+
+/// Prints one entry. `key` is that of the entry before, and becomes this entry's.
+fn entry(
+    dump: &mut Dump<'_, '_>,
+    contents: Contents,
+    key: &mut Vec<u8>,
+    previous: &mut Option<BlockHandle>,
+) -> Result<(), Stop> {
+    let (shared, first) = dump.peek_varint(0, "shared key bytes")?;
+    let (suffix_bytes, second) = dump.peek_varint(first, "key suffix bytes")?;
+    let mut head_bytes = first + second;
+    let mut value_bytes = None;
+    let mut value_text = String::new();
+    if contents.has_value_lengths() {
+        let (value, third) = dump.peek_varint(head_bytes, "value bytes")?;
+        head_bytes += third;
+        value_bytes = Some(value as usize);
+        value_text = format!(", value {value}");
+    }
+    let text = format!("entry: {shared} key bytes shared, {suffix_bytes} follow{value_text}");
+    dump.field(head_bytes, text)?;
+    let Some(shared) = usize::try_from(shared).ok().filter(|&shared| shared <= key.len()) else {
+        return Err(Stop::Unclear(format!("the key before has {} bytes only", key.len())));
+    };
+    let suffix = dump.peek(usize::try_from(suffix_bytes).unwrap_or(usize::MAX), "a key")?;
+    key.truncate(shared);
+    key.extend_from_slice(suffix);
+    print_key(dump, contents, key, shared)?;
+    print_value(dump, contents, key, value_bytes, shared, previous)
+}
+
+/// Prints the part of `key` that is not shared.
+fn print_key(
+    dump: &mut Dump<'_, '_>,
+    contents: Contents,
+    key: &[u8],
+    shared: usize,
+) -> Result<(), Stop> {
+    let suffix_bytes = key.len() - shared;
+    if !contents.has_internal_keys() {
+        let what = if matches!(contents, Contents::Index(_)) { "separator " } else { "" };
+        return Ok(dump.field(suffix_bytes, format_args!("{what}{}", quoted(key)))?);
+    }
+    if key.len() < TRAILER_BYTES {
+        return Err(Stop::Unclear("an internal key of fewer than 8 bytes".into()));
+    }
+    let (sequence, kind) = (key::sequence(key), key::kind_byte(key));
+    let name = match contents {
+        Contents::Index(_) => "",
+        _ => kind_name(kind),
+    };
+    let trailer = format!("sequence number {sequence}, kind {kind}: {name}");
+    let trailer = trailer.trim_end_matches(": ");
+    let user_key = format!("user key {}", quoted(key::user_key(key)));
+    match suffix_bytes.checked_sub(TRAILER_BYTES) {
+        Some(user_bytes) => {
+            dump.field(user_bytes, user_key)?;
+            Ok(dump.field(TRAILER_BYTES, trailer)?)
+        }
+        None => Ok(dump.field(suffix_bytes, format_args!("{user_key}, {trailer}"))?),
+    }
+}
+
+fn print_value(
+    dump: &mut Dump<'_, '_>,
+    contents: Contents,
+    key: &[u8],
+    bytes: Option<usize>,
+    shared: usize,
+    previous: &mut Option<BlockHandle>,
+) -> Result<(), Stop> {
+    let value = dump.peek(bytes.unwrap_or(0), "a value")?;
+    let meaning: &dyn Display = match contents {
+        Contents::Data => &format_args!("value {}", quoted(value)),
+        Contents::RangeDeletions => &format_args!("deleted up to before {}", quoted(value)),
+        Contents::Properties => match decode_value(key, value) {
+            number @ crate::table::PropertyValue::Number(_) => &number.to_string(),
+            _ => &quoted(value),
+        },
+        Contents::Metaindex => return print_handle(dump, "block").map(drop),
+        Contents::Index(form) => {
+            let handle = match *previous {
+                Some(before) if form.delta_values && shared > 0 => print_delta(dump, before)?,
+                _ => print_handle(dump, "block")?,
+            };
+            *previous = Some(handle);
+            return if form.first_keys {
+                dump.length_prefixed("first key of the block")
+            } else {
+                Ok(())
+            };
+        }
+    };
+    Ok(dump.field(value.len(), meaning)?)
+}
+
+/// Prints the handle of `what`, and answers it.
+pub(super) fn print_handle(dump: &mut Dump<'_, '_>, what: &str) -> Result<BlockHandle, Stop> {
+    let (offset, first) = dump.peek_varint(0, "block offset")?;
+    let (bytes, second) = dump.peek_varint(first, "block size")?;
+    dump.field(first + second, format_args!("{what} at {offset}, {bytes} bytes"))?;
+    Ok(BlockHandle { offset, bytes })
+}
+
+/// Prints the handle of a block that follows `before`.
+fn print_delta(dump: &mut Dump<'_, '_>, before: BlockHandle) -> Result<BlockHandle, Stop> {
+    let (zigzag, stored) = dump.peek_varint(0, "block size difference")?;
+    let difference = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+    let offset = before.offset.saturating_add(before.bytes) + BLOCK_TRAILER_BYTES as u64;
+    let bytes = before.bytes.saturating_add_signed(difference);
+    let meaning = format!("block at {offset}, {bytes} bytes: {difference:+} to the one before");
+    dump.field(stored, meaning)?;
+    Ok(BlockHandle { offset, bytes })
+}
+
+/// What an entry of this kind is.
+pub(super) fn kind_name(kind: u8) -> &'static str {
+    match kind {
+        0 => "deletion",
+        1 => "value",
+        2 => "merge operand",
+        7 => "single deletion",
+        15 => "range deletion",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,264 @@
+//! [`Dump`]: prints the bytes of a file as fields, always forwards.
+//!
+//! ```text
+//!   offset  bytes, 16 a line                                 meaning
+//!        8  02 00 00 00                                      format version: 2
+//!       +3  61 70 70 6c 65                                   offset within an uncompressed block
+//!       64  … 4032 more bytes                                a long field is cut
+//! ```
+//!
+//! Invariant: [`Dump::position`] only grows, and grows by what was printed. So no byte is left out or
+//! printed twice, whatever the caller makes of them.
+
+use std::fmt;
+use std::fmt::{Display, Write};
+
+use crate::encoding::coding::{fixed32, fixed64, varint};
+use crate::error::Damage;
+
+/// Bytes on a line.
+const LINE_BYTES: usize = 16;
+/// A longer field is cut.
+const LONGEST_FIELD_BYTES: usize = 256;
+/// What is printed of a field that is cut.
+const CUT_FIELD_BYTES: usize = 64;
+/// What is quoted of a key or a value beside its bytes.
+const QUOTED_BYTES: usize = 60;
+
+/// Why a part was not printed to its end.
+pub(super) enum Stop {
+    /// The bytes from here on are not understood.
+    Unclear(String),
+    /// The output takes no more.
+    Print(fmt::Error),
+}
+
+impl From<Damage> for Stop {
+    fn from(damage: Damage) -> Stop {
+        Stop::Unclear(format!("expected {}, found {}", damage.expected, damage.found))
+    }
+}
+
+impl From<fmt::Error> for Stop {
+    fn from(error: fmt::Error) -> Stop {
+        Stop::Print(error)
+    }
+}
+
+/// The bytes of a file or of an uncompressed block, and how far they are printed.
+pub(super) struct Dump<'a, 'w> {
+    out: &'w mut dyn Write,
+    bytes: &'a [u8],
+    position: usize,
+    /// Where the part ends that is being printed.
+    end: usize,
+    /// What stands before offsets: they are those of the file, or of an uncompressed block.
+    mark: &'static str,
+    longest_field: usize,
+}
+
+impl<'a, 'w> Dump<'a, 'w> {
+    pub fn new(out: &'w mut dyn Write, bytes: &'a [u8]) -> Dump<'a, 'w> {
+        Dump {
+            out,
+            bytes,
+            position: 0,
+            end: bytes.len(),
+            mark: "",
+            longest_field: LONGEST_FIELD_BYTES,
+        }
+    }
+
+    /// Cuts no field.
+    #[cfg(test)]
+    pub fn whole(self) -> Dump<'a, 'w> {
+        Dump { longest_field: usize::MAX, ..self }
+    }
+
+    /// A dump of what a block holds once it is uncompressed.
+    pub fn uncompressed<'b>(&mut self, bytes: &'b [u8]) -> Dump<'b, '_> {
+        Dump {
+            out: &mut *self.out,
+            bytes,
+            position: 0,
+            end: bytes.len(),
+            mark: "+",
+            longest_field: self.longest_field,
+        }
+    }
+
+    /// All bytes, printed or not.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Everything before it is printed.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// What is left of the part.
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.position..self.end]
+    }
+
+    /// The next bytes, not printed yet.
+    pub fn peek(&self, count: usize, what: &str) -> Result<&'a [u8], Stop> {
+        self.rest().get(..count).ok_or_else(|| {
+            let left = self.rest().len();
+            Stop::Unclear(format!("expected {count} bytes of {what}, found {left}"))
+        })
+    }
+
+    /// A line without bytes.
+    pub fn remark(&mut self, text: impl Display) -> fmt::Result {
+        writeln!(self.out, "{:>8}  {text}", "")
+    }
+
+    /// Prints a heading and the part up to `end`. Where `print` does not get there, the rest is printed
+    /// as bytes, with the reason.
+    pub fn part(
+        &mut self,
+        heading: impl Display,
+        end: usize,
+        print: impl FnOnce(&mut Self) -> Result<(), Stop>,
+    ) -> fmt::Result {
+        if self.position > 0 {
+            writeln!(self.out)?;
+        }
+        writeln!(self.out, "{heading}")?;
+        self.section(end, print)
+    }
+
+    /// As [`Dump::part`], without a heading.
+    pub fn section(
+        &mut self,
+        end: usize,
+        print: impl FnOnce(&mut Self) -> Result<(), Stop>,
+    ) -> fmt::Result {
+        let outer = self.end;
+        self.end = end.clamp(self.position, outer);
+        let printed = print(self);
+        let rest = self.rest().len();
+        let result = match printed {
+            Err(Stop::Print(error)) => Err(error),
+            Err(Stop::Unclear(reason)) if rest == 0 => {
+                self.remark(format_args!("not understood: {reason}"))
+            }
+            Err(Stop::Unclear(reason)) => {
+                self.field(rest, format_args!("not understood: {reason}"))
+            }
+            Ok(()) => self.field(rest, "not understood: more bytes than are expected here"),
+        };
+        self.end = outer;
+        result
+    }
+
+    /// Prints the next `count` bytes, or what is left of the part.
+    pub fn field(&mut self, count: usize, meaning: impl Display) -> fmt::Result {
+        let field = &self.rest()[..count.min(self.rest().len())];
+        let shown = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };
+        let mut hex = String::with_capacity(3 * LINE_BYTES);
+        for (i, line) in field[..shown].chunks(LINE_BYTES).enumerate() {
+            hex.clear();
+            for byte in line {
+                write!(hex, "{byte:02x} ")?;
+            }
+            self.offset(i * LINE_BYTES)?;
+            match i {
+                0 => writeln!(self.out, "{hex:<48} {meaning}")?,
+                _ => writeln!(self.out, "{}", hex.trim_end())?,
+            }
+        }
+        if shown < field.len() {
+            self.offset(shown)?;
+            writeln!(self.out, "… {} more bytes", field.len() - shown)?;
+        }
+        self.position += field.len();
+        Ok(())
+    }
+
+    /// The offset that begins a line, so many bytes behind the position.
+    fn offset(&mut self, ahead: usize) -> fmt::Result {
+        write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
+    }
+
+    /// Prints one byte as a number, and answers it.
+    pub fn byte(&mut self, what: &str) -> Result<u8, Stop> {
+        let value = self.peek(1, what)?[0];
+        self.field(1, format_args!("{what}: {value}"))?;
+        Ok(value)
+    }
+
+    /// Prints a fixed32, and answers it.
+    pub fn fixed32(&mut self, what: &str) -> Result<u32, Stop> {
+        let value = fixed32(self.peek(4, what)?);
+        self.field(4, format_args!("{what}: {value}"))?;
+        Ok(value)
+    }
+
+    /// Prints a fixed64, and answers it.
+    pub fn fixed64(&mut self, what: &str) -> Result<u64, Stop> {
+        let value = fixed64(self.peek(8, what)?);
+        self.field(8, format_args!("{what}: {value}"))?;
+        Ok(value)
+    }
+
+    /// The next varint and its length, not printed yet.
+    pub fn peek_varint(&self, ahead: usize, what: &str) -> Result<(u64, usize), Stop> {
+        let found = self.rest().get(ahead..).and_then(varint);
+        found.ok_or_else(|| Stop::Unclear(format!("expected a varint: {what}, found none")))
+    }
+
+    /// Prints a varint, and answers it.
+    pub fn varint(&mut self, what: &str) -> Result<u64, Stop> {
+        let (value, bytes) = self.peek_varint(0, what)?;
+        self.field(bytes, format_args!("{what}: {value}"))?;
+        Ok(value)
+    }
+
+    /// Prints the length of a string, and answers the string, which is not printed yet.
+    pub fn length_of(&mut self, what: &str) -> Result<&'a [u8], Stop> {
+        let (length, bytes) = self.peek_varint(0, what)?;
+        self.field(bytes, format_args!("{length} bytes of {what}"))?;
+        self.peek(usize::try_from(length).unwrap_or(usize::MAX), what)
+    }
+
+    /// Prints a length and the string that follows.
+    pub fn length_prefixed(&mut self, what: &str) -> Result<(), Stop> {
+        let string = self.length_of(what)?;
+        Ok(self.field(string.len(), format_args!("{what}: {}", quoted(string)))?)
+    }
+
+    /// Prints a stored checksum beside the one that was computed.
+    pub fn checksum(&mut self, what: &str, computed: u32) -> Result<(), Stop> {
+        let stored = fixed32(self.peek(4, what)?);
+        match stored == computed {
+            true => self.field(4, format_args!("{what}: right"))?,
+            false => self.field(4, format_args!("{what}: WRONG, should be {computed:#010x}"))?,
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as printable text; long ones are cut.
+pub(super) fn quoted(bytes: &[u8]) -> String {
+    match bytes.get(..QUOTED_BYTES) {
+        Some(front) if bytes.len() > QUOTED_BYTES => format!("\"{}\"…", front.escape_ascii()),
+        _ => format!("\"{}\"", bytes.escape_ascii()),
+    }
+}
+
+/// Numbers as a list; a long one is cut.
+pub(super) fn listed(numbers: impl IntoIterator<Item = impl Display>) -> String {
+    const MOST: usize = 8;
+    let mut list = String::new();
+    for (i, number) in numbers.into_iter().enumerate() {
+        if i == MOST {
+            return list + ", …";
+        }
+        list += if i == 0 { "" } else { ", " };
+        list += &number.to_string();
+    }
+    list
+}

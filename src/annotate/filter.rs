@@ -1,0 +1,139 @@
+//! Filter blocks: the parts of each family. Their layouts are drawn in [`crate::filter`], that of the
+//! bumped ribbon in `docs/format.md`, from which it is read here once more, on its own.
+
+use crate::encoding::coding::fixed32;
+use crate::filter::{Family, FilterEncoding, FilterReader};
+
+use super::dump::{Dump, Stop, listed};
+
+/// Bytes behind the bits of RocksDB's filters.
+const TRAILER_BYTES: usize = 5;
+/// Bytes of a Bloom filter's line.
+const BLOOM_LINE_BYTES: usize = 64;
+/// Bytes of a Ribbon filter's segment: one column of 128 slots.
+const RIBBON_SEGMENT_BYTES: usize = 16;
+
+/// Prints the rest of the part as a filter.
+pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result<(), Stop> {
+    let filter = FilterReader::from_bytes(dump.rest(), encoding);
+    match filter.family() {
+        Some(Family::Burr) => bumped_ribbon(dump),
+        Some(family) => with_trailer(dump, family),
+        None => Err(Stop::Unclear(format!(
+            "a filter that answers \"maybe\" to every key: {}",
+            filter.untrusted().unwrap_or("unknown")
+        ))),
+    }
+}
+
+/// RocksDB's families: bits, and a trailer of 5 bytes.
+fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
+    let bits = dump.peek(dump.rest().len().saturating_sub(TRAILER_BYTES), "a filter")?;
+    let set: u32 = bits.iter().map(|byte| byte.count_ones()).sum();
+    match family {
+        Family::Ribbon => {
+            let segments = bits.len() / RIBBON_SEGMENT_BYTES;
+            dump.field(
+                bits.len(),
+                format_args!("{segments} segments: a column of 128 slots each"),
+            )?;
+            dump.field(1, "marker of a Ribbon filter")?;
+            dump.byte("seed")?;
+            let blocks = dump.peek(3, "the number of blocks")?;
+            let blocks = u32::from_le_bytes([blocks[0], blocks[1], blocks[2], 0]);
+            dump.field(3, format_args!("blocks of 128 slots: {blocks}"))?;
+        }
+        Family::LegacyBloom => {
+            dump.field(bits.len(), format_args!("lines, bits set: {set}"))?;
+            dump.byte("bits that each key sets")?;
+            dump.fixed32("lines")?;
+        }
+        _ => {
+            let lines = bits.len() / BLOOM_LINE_BYTES;
+            dump.field(bits.len(), format_args!("lines of 512 bits: {lines}, bits set: {set}"))?;
+            dump.field(1, "marker: not a legacy filter")?;
+            dump.field(1, "kind 0: Bloom filter, one line a key")?;
+            dump.byte("bits that each key sets")?;
+            dump.field(2, "reserved")?;
+        }
+    }
+    Ok(())
+}
+
+/// What the trailer of a bumped ribbon says of every layer.
+struct Burr {
+    width: usize,
+    columns: usize,
+    low_blocks: usize,
+    tags: usize,
+    slots: Vec<usize>,
+}
+
+/// Bytes behind the slots of a bumped ribbon.
+const FIXED_BYTES: usize = 16;
+
+impl Burr {
+    fn read(filter: &[u8]) -> Option<Burr> {
+        let fixed_at = filter.len().checked_sub(FIXED_BYTES)?;
+        let fixed = &filter[fixed_at..];
+        let slots = &filter[fixed_at.checked_sub(4 * usize::from(fixed[6]))?..fixed_at];
+        Some(Burr {
+            low_blocks: fixed32(fixed) as usize,
+            tags: fixed[4].into(),
+            columns: fixed[5].into(),
+            width: fixed[7].into(),
+            slots: slots.chunks(4).map(|slots| fixed32(slots) as usize).collect(),
+        })
+    }
+}
+
+/// Blocks of a layer that are printed one by one.
+const BLOCKS_SHOWN: usize = 8;
+
+fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+    let filter = dump.rest();
+    let unclear = || Stop::Unclear("no trailer of a bumped ribbon".into());
+    let Burr { width, columns, low_blocks, tags, slots } =
+        Burr::read(filter).ok_or_else(unclear)?;
+    let segment_bytes = width / 8;
+    for (layer, &slots) in slots.iter().enumerate() {
+        let low_blocks = if layer == 0 { low_blocks } else { 0 };
+        let blocks = slots / width;
+        for block in 0..blocks.min(BLOCKS_SHOWN) {
+            let columns = columns - usize::from(block < low_blocks);
+            dump.field(
+                columns * segment_bytes,
+                format_args!("layer {layer}, block {block}: {columns} columns of {width} slots"),
+            )?;
+        }
+        let more = blocks.saturating_sub(BLOCKS_SHOWN);
+        let low_more = low_blocks.saturating_sub(BLOCKS_SHOWN);
+        let bytes = (more * columns - low_more) * segment_bytes;
+        dump.field(bytes, format_args!("layer {layer}, the other {more} blocks"))?;
+    }
+    for (layer, &slots) in slots.iter().enumerate() {
+        let buckets = (slots - width).div_ceil(2 * width);
+        let bytes = dump.peek(buckets.div_ceil(4), "thresholds")?;
+        let thresholds = (0..buckets).map(|i| bytes[i / 4] >> (2 * (i % 4)) & 3);
+        let thresholds = listed(thresholds);
+        dump.field(bytes.len(), format_args!("thresholds of layer {layer}: {thresholds}"))?;
+    }
+    let tag_bytes = if columns <= 12 { 2 } else { 4 };
+    for _ in 0..tags {
+        dump.field(tag_bytes, "tag of a key that no layer took")?;
+    }
+    let zeros = dump.rest().len().saturating_sub(4 * slots.len() + FIXED_BYTES);
+    dump.field(zeros, "zeros: 32 bytes follow the segments")?;
+    for layer in 0..slots.len() {
+        dump.fixed32(&format!("slots of layer {layer}"))?;
+    }
+    dump.fixed32("low blocks")?;
+    dump.byte("tags")?;
+    dump.byte("columns")?;
+    dump.byte("layers")?;
+    dump.byte("width")?;
+    dump.field(4, "check of the trailer: right")?;
+    dump.field(3, "magic of a bumped ribbon")?;
+    dump.byte("version")?;
+    Ok(())
+}

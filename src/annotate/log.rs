@@ -1,0 +1,190 @@
+//! Logs: WALs and MANIFESTs. The format is drawn in [`crate::wal`], version edits in
+//! [`crate::version::edit`].
+//!
+//! A record whose header is not right ends what is understood: the length in it means nothing. Whether
+//! that is a torn tail or rot is [`LogReader`](crate::wal::LogReader)'s to decide.
+
+use std::fmt;
+
+use crate::encoding::coding::{fixed32, fixed64};
+use crate::encoding::key::{self, TRAILER_BYTES};
+use crate::version::edit;
+use crate::wal::{FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, record_header_crc32};
+
+use super::block::kind_name;
+use super::dump::{Dump, Stop, quoted};
+
+pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
+    let Some(header) = dump.bytes().first_chunk::<FILE_HEADER_BYTES>() else {
+        let end = dump.bytes().len();
+        return dump.part("File header", end, |_| {
+            Err(Stop::Unclear(format!("a log has at least {FILE_HEADER_BYTES} bytes")))
+        });
+    };
+    let (kind, number) = (LogKind::from_number(fixed32(&header[12..])), fixed64(&header[16..]));
+    dump.part("File header", FILE_HEADER_BYTES, |dump| {
+        dump.field(8, "magic of a log")?;
+        dump.fixed32("format version")?;
+        let name = kind.map_or("unknown".to_string(), |kind| format!("{kind:?}"));
+        dump.field(4, format_args!("kind: {name}"))?;
+        dump.fixed64("file number")?;
+        dump.checksum("CRC-32 of the header", crc32fast::hash(&header[..24]))
+    })?;
+    while dump.position() < dump.bytes().len() && record(dump, kind, number)? {}
+    Ok(())
+}
+
+/// Prints the next record, or everything that is left. `false`: nothing is left.
+fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result<bool, fmt::Error> {
+    let (offset, end) = (dump.position(), dump.bytes().len());
+    let header = dump.rest().first_chunk::<RECORD_HEADER_BYTES>();
+    let genuine = header.filter(|header| {
+        fixed32(&header[..]) == record_header_crc32(header, number, offset as u64)
+    });
+    let Some(header) = genuine else {
+        let reason = match dump.rest().iter().all(|&byte| byte == 0) {
+            true => "zeros: space that was allocated, and nothing written to it",
+            false => "no record of this file begins here: a torn tail, or rot",
+        };
+        dump.part("Rest", end, |_| Err(Stop::Unclear(reason.into())))?;
+        return Ok(false);
+    };
+    let payload_bytes = fixed32(&header[8..]);
+    let heading = match payload_bytes {
+        0 => format!("Mark at {offset}"),
+        _ => format!("Record at {offset}"),
+    };
+    let payload_at = offset + RECORD_HEADER_BYTES;
+    let record_end = payload_at.saturating_add(payload_bytes as usize).min(end);
+    dump.part(heading, record_end, |dump| {
+        dump.field(4, "CRC-32 of file number, offset and the next 16 bytes: right")?;
+        let payload = &dump.bytes()[payload_at..record_end];
+        dump.checksum("CRC-32 of the payload", crc32fast::hash(payload))?;
+        dump.fixed32("payload bytes")?;
+        let synced_to = dump.peek(8, "synced_to").map(fixed64)?;
+        dump.field(8, format_args!("synced_to: bytes before {synced_to} were durable"))?;
+        if payload.len() < payload_bytes as usize {
+            return Err(Stop::Unclear("the file ends within the payload".into()));
+        }
+        match kind {
+            _ if payload_bytes == 0 => Ok(()),
+            Some(LogKind::Manifest) => version_edit(dump),
+            Some(LogKind::Wal | LogKind::RecoveredWal) => write_batch(dump),
+            None => Err(Stop::Unclear("a log of an unknown kind".into())),
+        }
+    })?;
+    Ok(true)
+}
+
+fn write_batch(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+    dump.varint("first sequence number")?;
+    dump.varint("operations")?;
+    while !dump.rest().is_empty() {
+        let kind = dump.peek(1, "kind")?[0];
+        dump.field(1, format_args!("kind {kind}: {}", kind_name(kind)))?;
+        dump.length_prefixed("key")?;
+        match kind {
+            0 => {}
+            1 => dump.length_prefixed("value")?,
+            15 => dump.length_prefixed("end of the range")?,
+            _ => return Err(Stop::Unclear(format!("the kind {kind}"))),
+        }
+    }
+    Ok(())
+}
+
+fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+    while !dump.rest().is_empty() {
+        let (tag, bytes) = dump.peek_varint(0, "tag")?;
+        let meaning = match tag {
+            edit::NEXT_FILE => "the next unused file number",
+            edit::FLUSHED_SEQUENCE => "every write up to a sequence number is in tables",
+            edit::OLDEST_WAL => "WALs below a number are obsolete",
+            edit::REMOVED => "a table leaves the tree",
+            edit::ADDED_V1 => "a table enters the tree, in log version 1",
+            edit::ADDED => "a table enters the tree",
+            edit::DB_IDENTITY => "the identity of the database",
+            edit::DURABLE_WAL => "so many bytes of a WAL are durable",
+            _ => "unknown",
+        };
+        dump.field(bytes, format_args!("tag {tag}: {meaning}"))?;
+        match tag {
+            edit::NEXT_FILE | edit::OLDEST_WAL => drop(dump.varint("number")?),
+            edit::FLUSHED_SEQUENCE => drop(dump.varint("sequence number")?),
+            edit::REMOVED => {
+                dump.varint("level")?;
+                dump.varint("number")?;
+            }
+            edit::ADDED_V1 => table(dump)?,
+            edit::ADDED => {
+                table(dump)?;
+                extra_fields(dump)?;
+            }
+            edit::DURABLE_WAL => {
+                let value = dump.length_of("numbers")?;
+                let end = dump.position() + value.len();
+                dump.section(end, |dump| {
+                    dump.varint("number of the WAL")?;
+                    dump.varint("bytes").map(drop)
+                })?;
+            }
+            edit::DB_IDENTITY => dump.length_prefixed("identity")?,
+            tag if tag >= edit::FIRST_WITH_LENGTH => dump.length_prefixed("value")?,
+            tag => return Err(Stop::Unclear(format!("the tag {tag}"))),
+        }
+    }
+    Ok(())
+}
+
+/// The fields that a table has in every version.
+fn table(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+    for what in [
+        "level",
+        "number",
+        "bytes of the file",
+        "entries",
+        "tombstones",
+        "least sequence number",
+        "largest sequence number",
+        "global sequence number + 1, or 0",
+    ] {
+        dump.varint(what)?;
+    }
+    internal_key(dump, "smallest key")?;
+    internal_key(dump, "largest key")
+}
+
+fn internal_key(dump: &mut Dump<'_, '_>, what: &str) -> Result<(), Stop> {
+    let key = dump.length_of(what)?;
+    if key.len() < TRAILER_BYTES {
+        return Err(Stop::Unclear("an internal key of fewer than 8 bytes".into()));
+    }
+    let user_key = key::user_key(key);
+    dump.field(user_key.len(), format_args!("user key {}", quoted(user_key)))?;
+    let (sequence, kind) = (key::sequence(key), key::kind_byte(key));
+    let name = kind_name(kind);
+    Ok(dump.field(8, format_args!("sequence number {sequence}, kind {kind}: {name}"))?)
+}
+
+fn extra_fields(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+    loop {
+        let (tag, bytes) = dump.peek_varint(0, "tag of an extra field")?;
+        let meaning = match tag {
+            edit::NO_MORE => "no more extra fields",
+            edit::TABLE_IDENTITY => "the identity of the table",
+            edit::TAIL_BYTES => "the end of the file that opening reads",
+            _ => "unknown",
+        };
+        dump.field(bytes, format_args!("extra field {tag}: {meaning}"))?;
+        if tag == edit::NO_MORE {
+            return Ok(());
+        }
+        let value = dump.length_of("value")?;
+        let end = dump.position() + value.len();
+        dump.section(end, |dump| match tag {
+            edit::TABLE_IDENTITY => Ok(dump.field(16, "identity: two fixed64")?),
+            edit::TAIL_BYTES => dump.varint("bytes").map(drop),
+            _ => Ok(dump.field(value.len(), "of a later version")?),
+        })?;
+    }
+}

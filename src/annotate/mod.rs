@@ -1,0 +1,116 @@
+//! [`AnnotatedFile`]: every byte of a file of the database, beside what it means.
+//!
+//! ```text
+//! file ──► mod      which format it has
+//!          ├─ table     blocks in the order of the file ──► block    entries, restart points
+//!          │                                             └► filter   families
+//!          └─ log       file header, records, version edits, write batches
+//!                       all of them print through dump: one field a line, always forwards
+//! ```
+//!
+//! The command line prints it (`inspect --annotate`), and `docs/format.md` holds three of these dumps,
+//! which a test compares byte for byte. So the description cannot drift away from the code.
+//!
+//! Invariant: every byte of the file is printed once, in the order of the file, whatever the file holds.
+//! A part that cannot be understood is printed as bytes, with the reason, and the next part follows.
+//!
+//! The formats are read here field by field, for a reader of the output. Whoever wants an answer from a
+//! file uses [`crate::table::SstReader`] or a database: those check everything, this shows everything.
+
+mod block;
+mod dump;
+mod filter;
+mod log;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::fs::{Fs, RealFs};
+use crate::version::names;
+use crate::wal::MAGIC;
+use dump::Dump;
+
+/// A file whose [`Display`](fmt::Display) is an annotated dump: a line for each field, with its offset,
+/// its bytes and its meaning. Long fields are cut.
+///
+/// Any table that RocksDB (format_version 2 to 7) or Maypole wrote, any write-ahead log and any MANIFEST
+/// of Maypole. Damaged files too: the dump says where it does not understand the bytes.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// use maypole::AnnotatedFile;
+/// use maypole::table::{SstWriter, TableOptions};
+///
+/// let mut writer = SstWriter::create(&path, TableOptions::default())?;
+/// writer.put(b"apple", b"red")?;
+/// writer.finish()?;
+/// let dump = AnnotatedFile::open(&path)?.to_string();
+/// assert!(dump.contains("61 70 70 6c 65"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct AnnotatedFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl AnnotatedFile {
+    /// Reads the whole file into memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the file cannot be read. What it holds is never an error.
+    pub fn open(path: impl AsRef<Path>) -> Result<AnnotatedFile> {
+        AnnotatedFile::open_in(&RealFs, path)
+    }
+
+    /// As [`AnnotatedFile::open`], in another file system.
+    ///
+    /// # Errors
+    ///
+    /// As [`AnnotatedFile::open`].
+    pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<AnnotatedFile> {
+        let path = path.as_ref();
+        let file = fs.open(path)?;
+        let length = file.len() as usize;
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(length).is_err() {
+            return Err(Error::io(path, "get memory to read", ErrorKind::OutOfMemory.into()));
+        }
+        bytes.resize(length, 0);
+        file.read_exact_at(0, &mut bytes)?;
+        Ok(AnnotatedFile { path: path.to_owned(), bytes })
+    }
+
+    /// Whether it is a log. Where the first bytes do not say, the name does.
+    fn is_log(&self) -> bool {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let named = names::parse(name);
+        self.bytes.starts_with(&MAGIC)
+            || matches!(named, Some(names::FileKind::Wal(_) | names::FileKind::Manifest(_)))
+    }
+
+    fn print(&self, mut dump: Dump<'_, '_>) -> fmt::Result {
+        match self.is_log() {
+            true => log::print(&mut dump),
+            false => table::print(&mut dump, &self.path),
+        }
+    }
+}
+
+impl fmt::Display for AnnotatedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(Dump::new(f, &self.bytes))
+    }
+}
+
+impl fmt::Debug for AnnotatedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnnotatedFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,282 @@
+//! Tables. Blocks are found as a reader finds them, from the footer on; they are printed in the order of
+//! the file.
+//!
+//! ```text
+//! footer ──► metaindex ──► properties, filter, range deletions
+//!        └─► index ──► data blocks
+//! ```
+//!
+//! Bytes that no handle leads to are printed as such. Of blocks that overlap, as handles of a damaged
+//! file may say, the first is printed whole and the other is named.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::filter::FilterEncoding;
+use crate::table::filter::block::StoredFilter;
+use crate::table::format::compression::{Compressed, Failure};
+use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer};
+use crate::table::format::limits::most_metadata_bytes;
+use crate::table::format::properties::{IndexForm, TableProperties};
+use crate::table::index::IndexParser;
+
+use super::block::{self, Contents};
+use super::dump::{Dump, Stop};
+use super::filter;
+
+pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
+    let bytes = dump.bytes();
+    let footer_at = bytes.len().saturating_sub(FOOTER_BYTES);
+    let footer = match Footer::decode(&bytes[footer_at..], bytes.len() as u64, path) {
+        Ok(footer) => footer,
+        Err(error) => {
+            let reason = Stop::Unclear(error.to_string());
+            return dump.part("Neither a table nor a log", bytes.len(), |_| Err(reason));
+        }
+    };
+    let table = Stored { blocks: &bytes[..footer_at], footer };
+    for (handle, role) in table.parts() {
+        // Every handle here fits: offsets are within the file.
+        let (offset, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
+        if offset < dump.position() {
+            let text =
+                format!("{role} at {offset}, {} bytes, overlaps what is above", handle.bytes);
+            dump.remark(text)?;
+            continue;
+        }
+        unreferenced(dump, offset)?;
+        let heading = format!("{role} at {offset}, {} bytes", handle.bytes);
+        dump.part(heading, end + BLOCK_TRAILER_BYTES, |dump| {
+            let type_byte = dump.bytes()[end];
+            dump.section(end, |dump| table.print_payload(dump, role, type_byte))?;
+            dump.field(1, format_args!("compression type: {}", compression_name(type_byte)))?;
+            let computed = footer.block_checksum(&bytes[offset..=end], handle.offset);
+            dump.checksum(&format!("checksum ({})", footer.checksum.name()), computed)
+        })?;
+    }
+    unreferenced(dump, footer_at)?;
+    let heading = format!("Footer at {footer_at}, {FOOTER_BYTES} bytes");
+    dump.part(heading, bytes.len(), |dump| print_footer(dump, &footer, footer_at))
+}
+
+/// Prints what stands between two blocks.
+fn unreferenced(dump: &mut Dump<'_, '_>, end: usize) -> fmt::Result {
+    if dump.position() == end {
+        return Ok(());
+    }
+    let heading = format!("Bytes from {} on", dump.position());
+    dump.part(heading, end, |_| Err(Stop::Unclear("no handle leads to these bytes".into())))
+}
+
+fn print_footer(dump: &mut Dump<'_, '_>, footer: &Footer, footer_at: usize) -> Result<(), Stop> {
+    dump.field(1, format_args!("checksum type: {}", footer.checksum.name()))?;
+    let handles_end = footer_at + 41;
+    if footer.index.is_some() {
+        block::print_handle(dump, "metaindex")?;
+        block::print_handle(dump, "index")?;
+        let zeros = handles_end.saturating_sub(dump.position());
+        dump.field(zeros, "zeros")?;
+    } else {
+        dump.field(4, "mark of an extended footer")?;
+        dump.field(4, "checksum of the footer: right")?;
+        dump.field(4, "base of the checksum context")?;
+        dump.fixed32("metaindex bytes, which end where the footer begins")?;
+        dump.field(16, "reserved")?;
+        dump.field(8, "zeros: no feature unknown here is needed")?;
+    }
+    dump.fixed32("format_version")?;
+    Ok(dump.field(8, "magic of a table")?)
+}
+
+fn compression_name(type_byte: u8) -> &'static str {
+    match type_byte {
+        0 => "none",
+        1 => "Snappy",
+        2 => "Zlib",
+        3 => "BZip2",
+        4 => "LZ4",
+        5 => "LZ4HC",
+        6 => "Xpress",
+        7 => "ZSTD",
+        _ => "unknown",
+    }
+}
+
+/// What a block is for.
+#[derive(Clone, Copy)]
+enum Role {
+    Entries(&'static str, Contents),
+    Filter(FilterEncoding),
+    Unknown,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Entries(name, _) => name,
+            Role::Filter(_) => "Filter block",
+            Role::Unknown => "Unknown block",
+        })
+    }
+}
+
+/// The blocks of a file, and where they begin to be found.
+struct Stored<'a> {
+    /// The file without its footer.
+    blocks: &'a [u8],
+    footer: Footer,
+}
+
+impl<'a> Stored<'a> {
+    /// Every block that a handle leads to, in the order of the file.
+    fn parts(&self) -> Vec<(BlockHandle, Role)> {
+        let names = self.metaindex();
+        let handle_of =
+            |wanted: &str| names.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle);
+        let properties = handle_of("rocksdb.properties");
+        let form = properties.and_then(|handle| self.index_form(handle));
+        let mut parts =
+            vec![(self.footer.metaindex, Role::Entries("Metaindex", Contents::Metaindex))];
+        let (filter, index_name) = (StoredFilter::find(&names), "rocksdb.index");
+        for &(ref name, handle) in &names {
+            match name.as_str() {
+                "rocksdb.properties" => {
+                    parts.push((handle, Role::Entries("Properties", Contents::Properties)));
+                }
+                "rocksdb.range_del" => {
+                    let role = Role::Entries("Range deletions", Contents::RangeDeletions);
+                    parts.push((handle, role));
+                }
+                name if name == index_name && self.footer.index.is_none() => {}
+                _ if filter.is_some_and(|filter| filter.handle() == handle) => {}
+                _ => parts.push((handle, Role::Unknown)),
+            }
+        }
+        match (self.footer.index.or_else(|| handle_of(index_name)), form) {
+            (Some(handle), Some(form)) => self.index_parts(handle, form, &mut parts),
+            (Some(handle), None) => parts.push((handle, Role::Unknown)),
+            (None, _) => {}
+        }
+        match (filter, form) {
+            (Some(StoredFilter::Full(handle, encoding)), _) => {
+                parts.push((handle, Role::Filter(encoding)));
+            }
+            (Some(StoredFilter::Partitioned(handle)), Some(form)) => {
+                let form = IndexForm { first_keys: false, ..form };
+                parts.push((handle, Role::Entries("Index of filters", Contents::Index(form))));
+                let partitions = self.handles(handle, form);
+                let partition = |handle| (handle, Role::Filter(FilterEncoding::RocksDb));
+                parts.extend(partitions.into_iter().map(partition));
+            }
+            (Some(StoredFilter::Partitioned(handle)), None) => parts.push((handle, Role::Unknown)),
+            (None, _) => {}
+        }
+        parts.retain(|(handle, _)| handle.fits(self.blocks.len() as u64));
+        parts.sort_by_key(|(handle, _)| handle.offset);
+        parts
+    }
+
+    /// The index and the blocks that it leads to.
+    fn index_parts(
+        &self,
+        handle: BlockHandle,
+        form: IndexForm,
+        parts: &mut Vec<(BlockHandle, Role)>,
+    ) {
+        let data = |handle| (handle, Role::Entries("Data block", Contents::Data));
+        if !form.two_level {
+            parts.push((handle, Role::Entries("Index", Contents::Index(form))));
+            parts.extend(self.handles(handle, form).into_iter().map(data));
+            return;
+        }
+        let upper = IndexForm { first_keys: false, ..form };
+        parts.push((handle, Role::Entries("Upper index", Contents::Index(upper))));
+        for lower in self.handles(handle, upper) {
+            parts.push((lower, Role::Entries("Lower index", Contents::Index(form))));
+            parts.extend(self.handles(lower, form).into_iter().map(data));
+        }
+    }
+
+    /// Names and handles of the metaindex, as far as it is readable.
+    fn metaindex(&self) -> Vec<(String, BlockHandle)> {
+        let mut names = Vec::new();
+        let Some(block) = self.block(self.footer.metaindex) else { return names };
+        let mut scan = block.scan();
+        while let Ok(Some((name, value))) = scan.next() {
+            let mut decoder = crate::encoding::coding::Decoder::new(value);
+            if let Ok(handle) = BlockHandle::decode(&mut decoder) {
+                names.push((String::from_utf8_lossy(name).into_owned(), handle));
+            }
+        }
+        names
+    }
+
+    fn index_form(&self, properties: BlockHandle) -> Option<IndexForm> {
+        let block = self.block(properties)?;
+        TableProperties::decode(&block, self.blocks.len() as u64).ok()?.index_form().ok()
+    }
+
+    /// The handles in an index block, as far as it is readable.
+    fn handles(&self, handle: BlockHandle, form: IndexForm) -> Vec<BlockHandle> {
+        let Some(block) = self.block(handle) else { return Vec::new() };
+        let mut parser = IndexParser::new(form, self.blocks.len() as u64);
+        // After damage the handles before it are there.
+        let _ = parser.add(&block);
+        parser.handles().to_vec()
+    }
+
+    /// A block of entries, if its bytes can be read as one.
+    fn block(&self, handle: BlockHandle) -> Option<crate::table::block::Block> {
+        if !handle.fits(self.blocks.len() as u64) {
+            return None;
+        }
+        let stored = &self.blocks[handle.offset as usize..];
+        let (payload, trailer) = stored.split_at(handle.bytes as usize);
+        match self.uncompress(payload, trailer[0]).ok()? {
+            None => block::parse(payload).ok(),
+            Some(payload) => block::parse(&payload).ok(),
+        }
+    }
+
+    /// `None`: the payload is not compressed.
+    fn uncompress(&self, payload: &[u8], type_byte: u8) -> Result<Option<Vec<u8>>, Stop> {
+        let compressed = Compressed::open(payload, type_byte).map_err(|failure| match failure {
+            Failure::Damage(damage) => Stop::from(damage),
+            Failure::Unsupported(what) => Stop::Unclear(format!("not supported: {what}")),
+        })?;
+        let Some(compressed) = compressed else { return Ok(None) };
+        if compressed.uncompressed_bytes as u64 > most_metadata_bytes(self.blocks.len() as u64) {
+            let bytes = compressed.uncompressed_bytes;
+            return Err(Stop::Unclear(format!(
+                "{bytes} bytes when uncompressed: too many to show"
+            )));
+        }
+        let mut out = vec![0; compressed.uncompressed_bytes];
+        compressed.decompress_into(&mut out)?;
+        Ok(Some(out))
+    }
+
+    fn print_payload(
+        &self,
+        dump: &mut Dump<'_, '_>,
+        role: Role,
+        type_byte: u8,
+    ) -> Result<(), Stop> {
+        let payload = dump.rest();
+        let Some(payload) = self.uncompress(payload, type_byte)? else {
+            return print_contents(dump, role);
+        };
+        let (name, bytes) = (compression_name(type_byte), payload.len());
+        dump.field(dump.rest().len(), format_args!("{name}, {bytes} bytes when uncompressed:"))?;
+        let mut inner = dump.uncompressed(&payload);
+        Ok(inner.section(bytes, |dump| print_contents(dump, role))?)
+    }
+}
+
+fn print_contents(dump: &mut Dump<'_, '_>, role: Role) -> Result<(), Stop> {
+    match role {
+        Role::Entries(_, contents) => block::print(dump, contents),
+        Role::Filter(encoding) => filter::print(dump, encoding),
+        Role::Unknown => Err(Stop::Unclear("a block of an unknown kind".into())),
+    }
+}

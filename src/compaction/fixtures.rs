@@ -1,0 +1,37 @@
+//! Small trees for the tests of the pure functions.
+
+use super::plan::Unavailable;
+use super::targets::{Levels, TreeShape};
+use crate::encoding::key::internal_key;
+use crate::version::FileMeta;
+
+pub const SHAPE: TreeShape =
+    TreeShape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };
+
+/// A file of one entry whose range is from one key to another, each of one byte.
+pub fn file(number: u64, smallest: u8, largest: u8, file_bytes: u64) -> FileMeta {
+    FileMeta {
+        number,
+        file_bytes,
+        entries: 1,
+        least_sequence: 1,
+        largest_sequence: 1,
+        smallest: internal_key(&[smallest], 1, 1),
+        largest: internal_key(&[largest], 1, 1),
+        ..FileMeta::default()
+    }
+}
+
+/// The files by level, in the given order.
+pub fn levels(files: &[(usize, FileMeta)]) -> Levels<'_> {
+    let mut levels: Levels = Default::default();
+    for (level, file) in files {
+        levels[*level].push(file);
+    }
+    levels
+}
+
+/// Files that compactions are reading.
+pub fn busy(numbers: &[u64]) -> Unavailable {
+    Unavailable { busy: numbers.iter().copied().collect(), ..Unavailable::default() }
+}

@@ -1,0 +1,145 @@
+//! How large each level may be, and how far the tree is from that: pure functions.
+//!
+//! Leveled compaction with dynamic level targets, as RocksDB's
+//! `level_compaction_dynamic_level_bytes`. The last level is as large as its data. Every level
+//! above may hold a tenth of the next one. The *base level*, into which level 0 is compacted, is
+//! the first one whose target is at least `level_base_bytes`. Levels between 0 and the base stay
+//! empty. So at most about a ninth of the data is hidden by newer versions, however small the
+//! database is.
+//!
+//! Why the base must hold `level_base_bytes`: if its target is below what level 0 brings at once,
+//! the data only stops there on its way down. RocksDB opens a level as soon as the next one is
+//! larger than `level_base_bytes`, so its base may be ten times smaller.
+//!
+//! ```text
+//!   L0   newest first, ranges overlap         score = files / l0_trigger
+//!   L1   (empty)
+//!   …
+//!   L4   base: a hundredth of L6, at least     score = bytes / target
+//!        level_base_bytes
+//!   L5   up to a tenth of L6                   score = bytes / target
+//!   L6   the rest                              never scored
+//! ```
+
+use crate::version::{FileMeta, LEVELS};
+
+/// The level that holds the oldest versions.
+pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
+
+/// The sizes that compaction keeps the tree to.
+#[derive(Debug, Clone)]
+pub(crate) struct TreeShape {
+    /// Level 0 is compacted when it has this many files.
+    pub l0_trigger: usize,
+    /// The base level may hold at least this.
+    pub level_base_bytes: u64,
+    /// Each level may be so many times as large as the one above.
+    pub level_multiplier: u64,
+    /// A compaction ends a table at this size.
+    pub table_bytes: u64,
+}
+
+/// The files of each level. Level 0 newest first, the others by key.
+pub(crate) type Levels<'a> = [Vec<&'a FileMeta>; LEVELS];
+
+/// Bytes of each level.
+pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
+    std::array::from_fn(|level| levels[level].iter().map(|f| f.file_bytes).sum())
+}
+
+/// The base level, and the target of every level in bytes.
+pub(crate) fn level_targets(
+    level_bytes: &[u64; LEVELS],
+    shape: &TreeShape,
+) -> (usize, [u64; LEVELS]) {
+    let mut targets = [0; LEVELS];
+    let largest = level_bytes[1..].iter().copied().max().unwrap_or(0);
+    let mut base = LAST_LEVEL;
+    targets[base] = largest;
+    while base > 1 && targets[base] / shape.level_multiplier >= shape.level_base_bytes {
+        targets[base - 1] = targets[base] / shape.level_multiplier;
+        base -= 1;
+    }
+    (base, targets)
+}
+
+/// The level that `level` is compacted into: the base, or the next one below the base. A level
+/// above the base that still holds files comes first: newer files must not move past it.
+pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
+    let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
+    left_over.unwrap_or(base.max(level + 1))
+}
+
+/// How urgent level 0 is: from 1 on it is compacted.
+pub(super) fn l0_score(files: usize, shape: &TreeShape) -> f64 {
+    files as f64 / shape.l0_trigger as f64
+}
+
+/// An output table is cut before it overlaps more than this in the level after its own.
+pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
+    shape.table_bytes.saturating_mul(10)
+}
+
+/// How many bytes compaction must still rewrite until every level is within its target. Counts the
+/// files of level 0 and the base, then, level by level, the excess and what it overlaps in the next
+/// level if keys are spread evenly. RocksDB's estimate of pending compaction bytes.
+pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
+    let bytes = level_bytes(levels);
+    let (base, targets) = level_targets(&bytes, shape);
+    let mut debt: u64 = 0;
+    // Bytes that come into a level from above.
+    let mut moving = 0;
+    if l0_score(levels[0].len(), shape) >= 1.0 {
+        moving = bytes[0];
+        debt = moving.saturating_add(bytes[base]);
+    }
+    // Levels above the base are to be emptied.
+    moving = bytes[1..base].iter().fold(moving, |sum, &bytes| sum.saturating_add(bytes));
+    for level in base..LAST_LEVEL {
+        let size = bytes[level].saturating_add(moving);
+        moving = size.saturating_sub(targets[level]);
+        if moving > 0 {
+            let overlap = moving as f64 * (bytes[level + 1] as f64 / size as f64);
+            debt = debt.saturating_add(moving).saturating_add(overlap as u64);
+        }
+    }
+    debt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{SHAPE, file, levels};
+    use super::*;
+
+    #[test]
+    fn targets_grow_tenfold_toward_the_last_level() {
+        let mut bytes = [0; LEVELS];
+        bytes[6] = 50;
+        assert_eq!(level_targets(&bytes, &SHAPE).0, 6);
+        bytes[6] = 12_345;
+        let (base, targets) = level_targets(&bytes, &SHAPE);
+        assert_eq!(base, 4);
+        assert_eq!(targets, [0, 0, 0, 0, 123, 1234, 12_345]);
+    }
+
+    fn debt_of(files: &[(usize, FileMeta)]) -> u64 {
+        debt_bytes(&levels(files), &SHAPE)
+    }
+
+    #[test]
+    fn a_tree_that_asks_for_no_compaction_has_no_debt_and_each_level_adds_its_own() {
+        let last = (6, file(1, 0, 9, 10_000));
+        let l0 = |count: u64| (0..count).map(|i| (0, file(9 + i, 0, 9, 50)));
+        assert_eq!(debt_of(&[]), 0);
+        let balanced: Vec<_> = l0(3).chain([last.clone(), (5, file(2, 0, 9, 1000))]).collect();
+        assert_eq!(debt_of(&balanced), 0);
+        // The base is level 4, which may hold 100: 200 come in, of 250 then 150 go on to level 5,
+        // which may hold 1000 and has 900, so 50 go on to level 6.
+        let full: Vec<_> =
+            l0(4).chain([(4, file(3, 0, 9, 50)), (5, file(2, 0, 9, 900)), last]).collect();
+        let to_base = 200 + 50;
+        let to_5 = 150 + 150 * 900 / 250;
+        let to_6 = 50 + 50 * 10_000 / 1050;
+        assert_eq!(debt_of(&full), to_base + to_5 + to_6);
+    }
+}

@@ -1,0 +1,194 @@
+//! Tiny tables: a run of small neighbours becomes one table, in its own level.
+//!
+//! Files that overlap nothing are moved down as they are. So keys that ascend would leave one small
+//! file for every small flush. When no level asks for anything else, a run of neighbours in one
+//! level is merged if
+//!
+//! - each is smaller than a **sixteenth** of a table. The flush of a memtable of default size is
+//!   larger, so a fill in key order still writes everything once. At most sixteen times as many
+//!   files stay as there could be;
+//! - there are at least **eight** of them: one rewrite then saves at least seven files;
+//! - the largest holds at most **half** of their bytes. Each rewrite then at least doubles the
+//!   table that a byte is in, so a byte is rewritten log2 times at most (2.4 times, where tables of
+//!   3 bytes grow to 100). Otherwise every seven new tiny files would rewrite a large neighbour;
+//! - together they make at most one table.
+//!
+//! It ends: an output is no longer tiny, or stands alone where eight tables were.
+
+use super::damaged::DamagedFiles;
+use super::plan::{Plan, Unavailable, grandparent_bytes, plan_files};
+use super::targets::{Levels, TreeShape, max_grandparent_bytes};
+use crate::encoding::key::user_key;
+use crate::version::FileMeta;
+
+/// Tables smaller than this part of `table_bytes` are tiny.
+const TINY_FRACTION: u64 = 16;
+
+/// A run of tiny tables has at least so many.
+const TINY_RUN: usize = 8;
+
+/// The first run of tiny tables in the level, as long as it may be.
+pub(super) fn tiny_run(
+    levels: &Levels,
+    level: usize,
+    shape: &TreeShape,
+    unavailable: &Unavailable,
+    damaged: &DamagedFiles,
+) -> Option<Plan> {
+    let files = &levels[level];
+    let is_tiny = |file: &&FileMeta| {
+        file.file_bytes < shape.table_bytes / TINY_FRACTION
+            && !unavailable.busy.contains(&file.number)
+    };
+    (0..files.len()).find_map(|start| {
+        let (mut bytes, mut largest_bytes, mut run) = (0, 0, None);
+        for (count, file) in (1..).zip(files[start..].iter().take_while(|file| is_tiny(file))) {
+            bytes += file.file_bytes;
+            largest_bytes = file.file_bytes.max(largest_bytes);
+            if bytes > shape.table_bytes {
+                break;
+            }
+            if count >= TINY_RUN && largest_bytes * 2 <= bytes {
+                let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
+                // The output would be cut again, and be tiny again.
+                if grandparent_bytes(levels, level, smallest, largest)
+                    > max_grandparent_bytes(shape)
+                    || !damaged.fences(level, smallest, largest).is_empty()
+                    || damaged.is_reached_over(level, smallest, largest)
+                {
+                    break;
+                }
+                run = Some(start..start + count);
+            }
+        }
+        let numbers = files[run?].iter().map(|file| file.number).collect();
+        plan_files(levels, level, level, numbers, shape, unavailable)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{SHAPE, busy, file, levels};
+    use super::super::pick::pick;
+    use super::*;
+    use crate::encoding::key::internal_key;
+
+    /// `count` neighbours from the key `first` on, each of one key.
+    fn neighbours(level: usize, first: u8, count: u8, file_bytes: u64) -> Vec<(usize, FileMeta)> {
+        let files = (first..first + count).map(|i| (level, file(u64::from(i), i, i, file_bytes)));
+        files.collect()
+    }
+
+    const TIDY: TreeShape = TreeShape { table_bytes: 1600, ..SHAPE };
+
+    fn tidy_from(files: &[(usize, FileMeta)], unavailable: &Unavailable) -> Option<Plan> {
+        pick(&levels(files), &TIDY, unavailable)
+    }
+
+    #[test]
+    fn eight_tiny_neighbours_are_merged_in_their_place() {
+        let free = Unavailable::default();
+        let plan = tidy_from(&neighbours(6, 1, 8, 10), &free).unwrap();
+        assert_eq!((plan.level, plan.output_level, plan.trivial_move), (6, 6, false));
+        assert_eq!(plan.inputs, (1..9).collect::<Vec<_>>());
+        assert_eq!(tidy_from(&neighbours(6, 1, 7, 10), &free), None, "seven");
+        assert_eq!(tidy_from(&neighbours(6, 1, 8, 100), &free), None, "not tiny");
+        // As many as make a table.
+        assert_eq!(tidy_from(&neighbours(6, 1, 200, 99), &free).unwrap().inputs.len(), 16);
+        assert_eq!(tidy_from(&neighbours(6, 1, 200, 10), &free).unwrap().inputs.len(), 160);
+    }
+
+    #[test]
+    fn tiny_tables_are_merged_only_with_neighbours_that_nothing_holds() {
+        let mut files = neighbours(6, 1, 14, 10);
+        assert_eq!(tidy_from(&files, &busy(&[7])), None, "a busy file was passed over");
+        files.extend(neighbours(6, 15, 1, 10));
+        // Nothing urgent waits: what lies behind the busy file is merged.
+        assert_eq!(tidy_from(&files, &busy(&[7])).unwrap().inputs, (8..16).collect::<Vec<_>>());
+        files[6].1.file_bytes = 500;
+        let plan = tidy_from(&files, &Unavailable::default()).unwrap();
+        assert_eq!(plan.inputs, (8..16).collect::<Vec<_>>(), "a large file was passed over");
+    }
+
+    /// A large neighbour would be rewritten for every seven tiny files that come.
+    #[test]
+    fn a_merge_of_tiny_tables_at_least_doubles_each() {
+        let mut files = neighbours(6, 1, 8, 10);
+        files[0].1.file_bytes = 71;
+        assert_eq!(tidy_from(&files, &Unavailable::default()), None);
+        files[0].1.file_bytes = 70;
+        assert_eq!(tidy_from(&files, &Unavailable::default()).unwrap().inputs.len(), 8);
+        // The neighbour on either side is left alone, those beside it are not.
+        files[0].1.file_bytes = 99;
+        files.extend(neighbours(6, 9, 1, 10));
+        assert_eq!(
+            tidy_from(&files, &Unavailable::default()).unwrap().inputs,
+            (2..10).collect::<Vec<_>>()
+        );
+    }
+
+    /// The output would be cut where it overlaps too much of the next level, and be tiny again.
+    #[test]
+    fn tiny_tables_over_a_large_part_of_the_next_level_stay() {
+        let mut files = neighbours(5, 1, 8, 10);
+        files.push((6, file(90, 0, 4, 8_000)));
+        files.push((6, file(91, 5, 20, 8_000)));
+        let plan = tidy_from(&files, &Unavailable::default()).unwrap();
+        assert_eq!((plan.level, plan.output_level), (5, 5));
+        files[9].1.file_bytes = 8_001;
+        assert_eq!(tidy_from(&files, &Unavailable::default()), None);
+    }
+
+    /// Level 0 can go into a gap between two files: it shares none with the merge of both.
+    #[test]
+    fn a_merge_in_place_and_one_into_a_gap_exclude_each_other() {
+        let tiny: Vec<_> =
+            (0..8).map(|i| (6, file(i, 10 * i as u8, 10 * i as u8 + 1, 10))).collect();
+        let gap: Vec<_> = (0..4).map(|i| (0, file(90 + i, 15, 16, 10))).collect();
+        let all: Vec<_> = tiny.iter().chain(&gap).cloned().collect();
+        let mut unavailable = Unavailable::default();
+        let merge = tidy_from(&tiny, &unavailable).unwrap();
+        unavailable.reserve(&merge);
+        assert_eq!(tidy_from(&all, &unavailable), None, "level 0 went into the range of a merge");
+        unavailable.release(&merge);
+        assert!(unavailable.busy.is_empty() && unavailable.outputs.is_empty());
+        let into_gap = tidy_from(&all, &unavailable).unwrap();
+        assert_eq!((into_gap.level, into_gap.output_level), (0, 6));
+        unavailable.reserve(&into_gap);
+        unavailable.busy.clear();
+        assert_eq!(tidy_from(&tiny, &unavailable), None, "a merge covers a gap that is written to");
+    }
+
+    /// Each plan is carried out on paper: outputs as large as their inputs together.
+    #[test]
+    fn tiny_tables_come_to_an_end_with_few_rewrites() {
+        let mut files: Vec<(usize, FileMeta)> = Vec::new();
+        let (mut number, mut rewritten, mut written) = (0u64, 0, 0);
+        for round in 0..5000u64 {
+            number += 1;
+            let key = (round as u32).to_be_bytes();
+            let mut meta = file(number, 0, 0, 1 + round * 7919 % 5);
+            meta.smallest = internal_key(&key, 1, 1);
+            meta.largest = meta.smallest.clone();
+            written += meta.file_bytes;
+            files.push((6, meta));
+            let mut steps = 0;
+            while let Some(plan) = tidy_from(&files, &Unavailable::default()) {
+                steps += 1;
+                assert!(steps < 100, "endless");
+                let first = files.iter().position(|(_, f)| f.number == plan.inputs[0]).unwrap();
+                let merged: Vec<_> = files.drain(first..first + plan.inputs.len()).collect();
+                number += 1;
+                let mut meta = file(number, 0, 0, plan.input_bytes);
+                meta.smallest = merged[0].1.smallest.clone();
+                meta.largest = merged[merged.len() - 1].1.largest.clone();
+                rewritten += plan.input_bytes;
+                files.insert(first, (6, meta));
+            }
+        }
+        // 15,000 bytes in tables of 1,600: 100 is tiny no longer.
+        assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
+        // From 3 bytes to 100: each rewrite doubles at least, most do more.
+        assert!(rewritten <= 3 * written, "{rewritten} of {written}");
+    }
+}

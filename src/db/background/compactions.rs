@@ -1,0 +1,210 @@
+//! Compactions: which one is due, and its way from the plan to the new tree.
+//!
+//! Compactions that share no file run beside each other. A compaction of level 0 is the exception:
+//! until it ends, no other one could bring the tree nearer to its shape. A large one is split over
+//! the idle threads, as a manual one is.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::compaction::run::Job;
+use crate::compaction::{self, run, split};
+use crate::compaction::{Plan, TreeShape};
+use crate::db::stats::DamagedTable;
+use crate::db::{Inner, TreeState};
+use crate::error::{Error, Result};
+use crate::filter_policy::FilterContext;
+use crate::stats::Ticker;
+use crate::version::{Version, VersionEdit};
+
+impl Inner {
+    /// The job: runs `first`, then whatever else is due.
+    pub(super) fn compaction_job(&self, first: Compaction, mut is_retry: bool) {
+        let mut next = Some(first);
+        while let Some(compaction) = next {
+            let attempt = compaction.attempt;
+            let compacted = self.compact(compaction);
+            let mut state = self.lock_state();
+            match compacted {
+                Ok(()) => {
+                    state.work.compactions.succeeded();
+                    state.work.retry_now();
+                }
+                // The next compaction leaves the damaged file out.
+                Err(error) if self.is_set_aside(&state, &error) => {}
+                Err(error) if self.may_retry(&error) => {
+                    state.work.compactions.failed(attempt, error);
+                }
+                Err(error) => {
+                    drop(state);
+                    self.latch(error);
+                    return;
+                }
+            }
+            state.work.retrying_compaction &= !is_retry;
+            is_retry = false;
+            next = match state.work.compactions.last_error() {
+                None => self.next_compaction(&mut state),
+                Some(_) => None,
+            };
+            self.schedule(&mut state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The job that tries one compaction after others found no space.
+    pub(super) fn retry_job(&self) {
+        self.wait_for_space(|work| &mut work.compactions);
+        let mut state = self.lock_state();
+        match self.next_compaction(&mut state) {
+            Some(compaction) => {
+                drop(state);
+                self.compaction_job(compaction, true);
+            }
+            None => {
+                state.work.retrying_compaction = false;
+                // The tree has changed: nothing is due any more. While the tree is reserved,
+                // something may still be due.
+                if !state.tree_reserved {
+                    state.work.compactions.succeeded();
+                }
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// Starts the compaction that is due, if one of the database's threads is idle.
+    pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
+        if self.is_stopping() || state.tree_reserved || state.idle_threads == 0 {
+            return None;
+        }
+        let plan = self.next_plan(state)?;
+        // A compaction of level 0 has no other one beside it, and writers may be waiting for it.
+        let may_split = plan.level == 0;
+        Some(state.start(plan, &self.shape, may_split))
+    }
+
+    /// The next compaction: what the shape of the tree asks for, or else the filter policy.
+    pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
+        let (metas, held) = (state.version.metas(), &state.held);
+        compaction::pick(&metas, &self.shape, held).or_else(|| {
+            let is_held = |number| held.busy.contains(&number) || held.damaged.contains(&number);
+            let (level, number) = self.policy.overspent(&state.version, is_held)?;
+            compaction::plan_files(&metas, level, level, vec![number], &self.shape, held)
+        })
+    }
+
+    /// Runs a compaction that [`TreeState::start`] has started.
+    pub(super) fn compact(&self, compaction: Compaction) -> Result<()> {
+        let Compaction { plan, version, threads, .. } = compaction;
+        let compacted = self.run_compaction(&plan, &version, threads);
+        let damaged = match &compacted {
+            Err(error) => damaged_input(&plan, &version, error),
+            Ok(()) => None,
+        };
+        // Before anybody is told: an obsolete file leaves the disk with its last version.
+        drop(version);
+        let mut state = self.lock_state();
+        state.release(&plan, threads);
+        if let Some(damaged) = damaged {
+            state.held.damaged.insert(damaged.number);
+            state.work.damaged.push(damaged);
+            self.publish(&mut state);
+        }
+        self.changed.notify_all();
+        compacted
+    }
+
+    /// Whether the error is the damage of a file that was set aside.
+    pub(super) fn is_set_aside(&self, state: &TreeState, error: &Error) -> bool {
+        let Error::Corruption { file, .. } = error else { return false };
+        let is_this = |damaged: &DamagedTable| matches!(&damaged.error, Error::Corruption { file: other, .. } if other == file);
+        state.work.damaged.iter().any(is_this)
+    }
+
+    fn run_compaction(&self, plan: &Plan, version: &Version, threads: usize) -> Result<()> {
+        let mut edit = VersionEdit::default();
+        edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
+        edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
+        // Files with range deletions are merged rather than moved: the merge may find that all they
+        // hide is gone, and drop them.
+        let deletes_ranges = version.files().any(|(_, file)| {
+            plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
+        });
+        if plan.trivial_move && !deletes_ranges {
+            let moved = version.levels[plan.level].iter();
+            let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
+            edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
+            return self.install(edit, Vec::new(), |_| {});
+        }
+        // The filter is chosen for the tree without the inputs.
+        let inputs: HashSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
+        let mut stay = version.metas();
+        let mut input_entries = 0;
+        for level in &mut stay {
+            level.retain(|meta| {
+                let replaced = inputs.contains(&meta.number);
+                input_entries += if replaced { meta.entries } else { 0 };
+                !replaced
+            });
+        }
+        let context = FilterContext::new(&stay, plan.output_level, input_entries);
+        let job = Job {
+            store: &self.store,
+            version,
+            shape: &self.shape,
+            snapshots: self.snapshots.sequences(),
+            filter: self.policy.spec_for(&context),
+            cancelled: &self.closing,
+            parts: threads,
+        };
+        let outcome = run::run(&job, plan)?;
+        self.counters.add(Ticker::CompactionCount, 1);
+        if outcome.parts > 1 {
+            self.counters.add(Ticker::CompactionParts, outcome.parts as u64);
+        }
+        self.counters.add(Ticker::CompactReadBytes, plan.input_bytes);
+        self.counters.add(Ticker::CompactWriteBytes, outcome.bytes_written);
+        edit.added
+            .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
+        self.install_outputs(plan.output_level, edit, outcome.outputs, |_| {})
+    }
+}
+
+/// A compaction that was started.
+pub(crate) struct Compaction {
+    pub(super) plan: Plan,
+    version: Arc<Version>,
+    /// Threads that it may use. They are idle again when it ends.
+    pub(super) threads: usize,
+    attempt: u64,
+}
+
+impl TreeState {
+    /// Marks the plan's files as busy, and takes idle threads: the more, the larger the input.
+    pub(super) fn start(&mut self, plan: Plan, shape: &TreeShape, may_split: bool) -> Compaction {
+        self.held.reserve(&plan);
+        self.compactions += 1;
+        let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
+        let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
+        self.idle_threads -= threads;
+        let attempt = self.work.compactions.start();
+        Compaction { plan, version: Arc::clone(&self.version), threads, attempt }
+    }
+
+    /// Undoes [`TreeState::start`].
+    pub(super) fn release(&mut self, plan: &Plan, threads: usize) {
+        self.compactions -= 1;
+        self.idle_threads += threads;
+        self.held.release(plan);
+    }
+}
+
+/// The input file that the error names.
+fn damaged_input(plan: &Plan, version: &Version, error: &Error) -> Option<DamagedTable> {
+    let Error::Corruption { file: path, .. } = error else { return None };
+    let (level, file) = version.files().find(|(_, file)| file.path() == path)?;
+    let number = file.meta.number;
+    let is_input = plan.inputs.contains(&number) || plan.output_inputs.contains(&number);
+    is_input.then(|| DamagedTable { level, number, error: error.clone() })
+}

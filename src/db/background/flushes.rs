@@ -1,0 +1,110 @@
+//! Flushes: the oldest frozen memtable becomes a table of level 0, one at a time.
+
+use std::sync::Arc;
+
+use super::jobs::Awaited;
+use crate::db::{Inner, flush};
+use crate::error::Result;
+use crate::filter_policy::FilterContext;
+use crate::stats::Ticker;
+use crate::sync::lock;
+use crate::version::{VersionEdit, names};
+
+impl Inner {
+    /// Flushes everything that was written before, and waits for it.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        let memtable = {
+            let mut writer = lock(&self.writer);
+            self.ensure_taken_over(&mut writer)?;
+            if writer.memtable.is_empty() {
+                None
+            } else {
+                self.rotate(&mut writer)?;
+                self.lock_state().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
+            }
+        };
+        // Also without a memtable to rotate: older writes may still be frozen.
+        drop(self.wait_until(Awaited::Flushes, |state| match &memtable {
+            Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
+            None => state.frozen.is_empty(),
+        })?);
+        Ok(())
+    }
+
+    /// The job: flushes until nothing is frozen.
+    pub(super) fn flush_job(&self) {
+        loop {
+            let attempt = {
+                let mut state = self.lock_state();
+                if state.frozen.is_empty() || self.is_stopping() {
+                    state.flushing = false;
+                    state.work.flushes.succeeded();
+                    self.changed.notify_all();
+                    return;
+                }
+                state.work.flushes.start()
+            };
+            let flushed = self.flush_oldest();
+            let mut state = self.lock_state();
+            match flushed {
+                Ok(()) => {
+                    state.work.flushes.succeeded();
+                    state.work.retry_now();
+                    self.changed.notify_all();
+                }
+                Err(error) if self.may_retry(&error) => {
+                    state.work.flushes.failed(attempt, error);
+                    self.changed.notify_all();
+                    drop(state);
+                    self.wait_for_space(|work| &mut work.flushes);
+                }
+                Err(error) => {
+                    state.flushing = false;
+                    drop(state);
+                    self.latch(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes the oldest frozen memtable to a table of level 0.
+    fn flush_oldest(&self) -> Result<()> {
+        let (memtable, next_wal, filter) = {
+            let state = self.lock_state();
+            let Some(frozen) = state.frozen.front() else { return Ok(()) };
+            let entries = frozen.memtable.len() as u64;
+            let context = FilterContext::new(&state.version.metas(), 0, entries);
+            (Arc::clone(&frozen.memtable), frozen.next_wal, self.policy.spec_for(&context))
+        };
+        let file = flush::flush(&self.store, &memtable, filter)?;
+        let mut edit = VersionEdit {
+            flushed_sequence: Some(memtable.largest_sequence()),
+            oldest_wal: Some(next_wal),
+            ..VersionEdit::default()
+        };
+        if let Some(file) = &file {
+            edit.added.push((0, file.meta.clone()));
+            self.counters.add(Ticker::FlushCount, 1);
+            self.counters.add(Ticker::FlushWriteBytes, file.meta.file_bytes);
+        }
+        self.install_outputs(0, edit, file.into_iter().collect(), |state| {
+            state.frozen.pop_front();
+        })?;
+        self.drop_sealed_wals(next_wal);
+        self.remove_wals_before(next_wal)
+    }
+
+    /// Deletes the WALs whose writes are all in tables.
+    pub(crate) fn remove_wals_before(&self, oldest_wal: u64) -> Result<()> {
+        for name in self.store.fs.list(&self.store.dir)? {
+            if let Some(names::FileKind::Wal(number)) = names::parse(&name)
+                && number < oldest_wal
+            {
+                self.store.fs.remove(&self.store.dir.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}

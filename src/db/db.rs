@@ -1,0 +1,630 @@
+//! [`Db`]: the handle of an open database, its public API.
+//!
+//! The file is long since each method shows an example. It holds no logic: what a method does is in
+//! the file of its name.
+
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::iter::bounds::Bounds;
+use super::{
+    Builder, DbCursor, DbIterator, Durability, Inner, RepairReport, Snapshot, Stats, VerifyReport,
+    WriteBatch, background, open,
+};
+use crate::error::Result;
+use crate::slice::Slice;
+
+/// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
+/// it.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// let db = maypole::Db::open(dir.path())?;
+/// db.put("tree", "maypole")?;
+/// assert_eq!(db.get("tree")?.unwrap(), b"maypole");
+/// db.delete("tree")?;
+/// assert_eq!(db.get("tree")?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What is absent on purpose
+///
+/// - **Transactions.** A [`WriteBatch`] is atomic and a [`Snapshot`] is consistent. Nothing detects
+///   that two writers changed the same key.
+/// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
+///   give each kind of key a prefix.
+/// - **Merge operators.** Read, change and write the value.
+/// - **Comparators of the user.** Keys are in the order of their bytes: encode numbers big-endian.
+/// - **Time to live, and compaction filters.** Delete what is old, with [`Db::delete_range`] where
+///   it lies together.
+/// - **Replication, and a server.** [`Db::checkpoint`] copies the whole database.
+///
+/// # Errors
+///
+/// Any method may fail with one of these; its own page lists only what else it answers.
+///
+/// - [`Error::Io`](crate::Error::Io): the operating system refused something. After a failed write
+///   or sync the database is read-only, unless only
+///   [space was missing](crate::Error::is_out_of_space).
+/// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
+///   the file and the offset. Other files stay readable.
+/// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
+/// - Methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure, and
+///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+    handle: Arc<Handle>,
+}
+
+/// Closes the database when the last [`Db`] is dropped.
+struct Handle {
+    inner: Arc<Inner>,
+}
+
+impl Handle {
+    fn close(&self) -> Result<()> {
+        match self.inner.closing.swap(true, Ordering::AcqRel) {
+            true => Ok(()),
+            false => self.inner.close(),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("path", &self.inner.store.dir).finish_non_exhaustive()
+    }
+}
+
+/// Opening and closing.
+impl Db {
+    /// Opens the database in the directory `path` with default options. Creates it when there is
+    /// none.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = maypole::Db::open(dir.path().join("new"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+        Db::builder(path).open()
+    }
+
+    /// Options for opening the database in the directory `path`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = maypole::Db::builder(dir.path()).memtable_bytes(4 << 20).open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "Options")]
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    /// Opens the database in the directory `path` with default options, to read it only. See
+    /// [`Builder::open_read_only`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let writer = maypole::Db::open(dir.path())?;
+    /// # writer.put("key", "value")?;
+    /// let reader = maypole::Db::open_read_only(dir.path())?;
+    /// assert!(reader.contains_key("key")?);
+    /// assert!(matches!(reader.put("key", "other"), Err(maypole::Error::OpenedReadOnly)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open_read_only`].
+    #[doc(alias = "OpenForReadOnly")]
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Db> {
+        Db::builder(path).open_read_only()
+    }
+
+    /// Repairs the database in the directory `path`, which does not open any more. See
+    /// [`Builder::repair`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # maypole::Db::open(dir.path())?.put("key", "value")?;
+    /// let report = maypole::Db::repair(dir.path())?;
+    /// println!("{report}");
+    /// assert!(report.losses.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::repair`].
+    pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
+        Db::builder(path).repair()
+    }
+
+    pub(crate) fn open_with(options: Builder) -> Result<Db> {
+        let inner = Arc::new(open::take_over::open(options)?);
+        background::start(&inner);
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
+    }
+
+    pub(crate) fn read_with(options: Builder) -> Result<Db> {
+        let inner = Arc::new(open::read_only::open(options)?);
+        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
+    }
+
+    /// Waits for the flush and the compactions that run, syncs the log and releases the directory.
+    /// Every acknowledged write is durable then.
+    ///
+    /// From now on other clones and every [`Snapshot`] answer
+    /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before go on: they keep
+    /// their tables and memtables.
+    ///
+    /// Dropping the last clone does the same, but cannot report an error.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = maypole::Db::open(dir.path())?;
+    /// db.put("key", "value")?;
+    /// db.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The failure that made the database read-only, if there was one; or that of the last sync.
+    /// The directory is released all the same.
+    pub fn close(self) -> Result<()> {
+        self.handle.close()
+    }
+}
+
+/// Reading.
+impl Db {
+    /// The value of `key`, or `None`. The value may share the cached block it was found in: see
+    /// [`Slice`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.get("key")?.unwrap(), b"value");
+    /// assert_eq!(db.get("absent")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.inner.get(key.as_ref(), None)
+    }
+
+    /// Calls `read` with the value of `key`. Faster than [`Db::get`]: nothing is copied, and no
+    /// reference is counted.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.get_with("key", |value| value.len())?, Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "get_pinned")]
+    pub fn get_with<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        self.inner.get_with(key.as_ref(), None, read)
+    }
+
+    /// Whether `key` has a value.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// assert!(!db.contains_key("key")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "exists")]
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// The values of many keys, in the order asked, all of the same state of the database. Faster
+    /// than one [`Db::get`] each: the accesses of different keys to memory overlap.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("b", "2")?;
+    /// let values = db.multi_get(&["a", "b"])?;
+    /// assert_eq!(values[0], None);
+    /// assert_eq!(values[1].as_ref().unwrap(), b"2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`]. One key that cannot be read fails the whole call.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.inner.multi_get(keys, None)
+    }
+
+    /// The database as it is now, for as long as the snapshot lives.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let snapshot = db.snapshot();
+    /// db.put("key", "value")?;
+    /// assert!(!snapshot.contains_key("key")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(&self.inner)
+    }
+
+    /// All entries as of now, in key order, from either end.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// for entry in db.iter().rev() {
+    ///     let (key, value) = entry?;
+    ///     println!("{key:?} = {value:?}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn iter(&self) -> DbIterator {
+        self.range::<&[u8]>(..)
+    }
+
+    /// The entries as of now whose keys lie in `range`, in key order, from either end.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// assert_eq!(db.range("b"..="cat").count(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> DbIterator {
+        DbIterator::over_range(&self.inner, None, range)
+    }
+
+    /// The entries as of now whose keys start with `prefix`, in key order, from either end.
+    /// [`Builder::filter_keys`] lets it skip tables.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("user/7/name", "Ada")?;
+    /// assert_eq!(db.prefix("user/7/").count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "prefix_iterator")]
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
+        DbIterator::over_prefix(&self.inner, None, prefix.as_ref())
+    }
+
+    /// A cursor over all entries as of now. It lends keys and values, so it copies nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("bee", "buzz")?;
+    /// let mut cursor = db.cursor();
+    /// cursor.seek("b")?;
+    /// assert_eq!((cursor.key(), cursor.value()), (&b"bee"[..], &b"buzz"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cursor(&self) -> DbCursor {
+        DbCursor::new(&self.inner, None)
+    }
+}
+
+/// Writing.
+impl Db {
+    /// Sets `key` to `value`. The write survives a killed process when this returns. For a write
+    /// that survives a power loss see [`Db::write_opt`] and [`Db::persist`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("key", "value")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::write_opt`].
+    #[doc(alias = "insert")]
+    #[doc(alias = "set")]
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put(key, value);
+        self.write(batch)
+    }
+
+    /// Removes `key`, whether it has a value or not.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// db.delete("key")?;
+    /// assert_eq!(db.get("key")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::write_opt`].
+    #[doc(alias = "remove")]
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete(key);
+        self.write(batch)
+    }
+
+    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. It costs one
+    /// entry, however many keys there are. Compaction frees their space.
+    ///
+    /// An empty range, where `end` is `start`, removes nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for key in ["log/1", "log/2", "log/3"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete_range("log/1", "log/3")?;
+    /// assert_eq!(db.prefix("log/").count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `end` is before `start`;
+    /// else as [`Db::write_opt`].
+    pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_range(start, end);
+        self.write(batch)
+    }
+
+    /// Writes all of `batch` or nothing. Survives a killed process, as [`Db::put`] does.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let mut batch = maypole::WriteBatch::new();
+    /// batch.put("new", "value");
+    /// batch.delete("old");
+    /// db.write(batch)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::write_opt`].
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_opt(batch, Durability::Buffered)
+    }
+
+    /// Writes all of `batch` or nothing, as durably as asked. Waits while writers are
+    /// [stalled](crate::WriteStall).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let mut batch = maypole::WriteBatch::new();
+    /// batch.put("account/7", "100");
+    /// db.write_opt(batch, maypole::Durability::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a batch
+    /// that is too large or holds a write that cannot be stored.
+    #[doc(alias = "WriteOptions")]
+    pub fn write_opt(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
+        self.inner.commit(batch, durability)
+    }
+
+    /// Makes every acknowledged write survive a power loss.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for i in 0..100u32 {
+    ///     db.put(i.to_be_bytes(), "")?;
+    /// }
+    /// db.persist()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "flush_wal")]
+    #[doc(alias = "sync")]
+    pub fn persist(&self) -> Result<()> {
+        self.inner.check_writable()?;
+        self.inner.sync_wals()
+    }
+}
+
+/// Maintenance. A database does all of it by itself; these calls are for tests, tools and backups.
+impl Db {
+    /// Writes the memtable to a table and waits for it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("key", "value")?;
+    /// db.flush()?;
+    /// assert_eq!(db.stats().files.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`]. Where there is no space the flush is tried again later.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Compacts all tables that meet `range` down to the last level that holds data, and waits for
+    /// it. Drops old versions and tombstones that no snapshot needs.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// db.compact_range::<&str>(..)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`]. The damage of a table that was set aside is reported after everything else
+    /// was compacted.
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.inner.compact_range(Bounds::of(range))
+    }
+
+    /// Waits until no flush and no compaction runs or is due.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.wait_for_compaction()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "WaitForCompact")]
+    pub fn wait_for_compaction(&self) -> Result<()> {
+        self.inner.wait_for_compaction()
+    }
+
+    /// What the database holds, and what its filters, cache and files have done so far. `Display`
+    /// prints it as a report.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// println!("{}", db.stats());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "statistics")]
+    #[doc(alias = "tablestats")]
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    /// Reads every table whole. Checks checksums, key order, and that no filter denies a key of its
+    /// table.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// db.flush()?;
+    /// let report = db.verify()?;
+    /// assert_eq!((report.tables, report.filter_misses), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`]. The first damage ends the reading.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.inner.verify()
+    }
+
+    /// Copies table files into the database, as one write that is newer than all before. They come
+    /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own
+    /// sequence numbers must be 0, and no two of them may overlap.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path().join("db"))?;
+    /// use maypole::table::{SstWriter, TableOptions};
+    ///
+    /// let path = dir.path().join("sorted.sst");
+    /// let mut writer = SstWriter::create(&path, TableOptions::default())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     writer.put(key.as_bytes(), b"")?;
+    /// }
+    /// writer.finish()?;
+    /// db.ingest(&[path])?;
+    /// assert!(db.contains_key("bee")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files
+    /// that overlap each other, are empty, or were not made for ingestion.
+    #[doc(alias = "IngestExternalFile")]
+    pub fn ingest<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
+        let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
+        self.inner.ingest(&files)
+    }
+
+    /// Makes a copy of the database in the new directory `dir`. It is a database by itself. Tables
+    /// are hard-linked where the file system can: then the copy takes no space, until compaction
+    /// replaces the tables here.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path().join("db"))?;
+    /// # db.put("key", "value")?;
+    /// let copy = dir.path().join("monday");
+    /// db.checkpoint(&copy)?;
+    /// assert!(maypole::Db::open(&copy)?.contains_key("key")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir`
+    /// exists.
+    #[doc(alias = "backup")]
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.inner.checkpoint(dir.as_ref())
+    }
+}

@@ -1,0 +1,224 @@
+//! [`Inner`]: what all handles and jobs of one database share.
+//!
+//! ```text
+//!   field        lock            who changes it
+//!   writer       mutex           the writer that leads a group      write/mod.rs
+//!   manifest     mutex           a change of the tree               background/install.rs
+//!   state        mutex           both of them, and the jobs         background/
+//!   read_state   none: ArcCell   whoever has changed `state`        publish, below
+//! ```
+//!
+//! Locks are taken in the order writer, manifest, state. While somebody waits for a device, only
+//! the writer's and the manifest's may be held.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
+
+use super::background::install::READERS_PATIENCE;
+use super::background::jobs::Work;
+use super::open::take_over::PendingTakeOver;
+use super::read_state::ReadState;
+use super::snapshot::SnapshotList;
+use super::write::write_stall::{Pressure, WriteStall, write_stall_for};
+use super::write::{QueuedWrite, SealedWals, Writer};
+use crate::compaction::{TreeShape, Unavailable};
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
+use crate::error::{Error, Result};
+use crate::filter_policy::FilterPolicy;
+use crate::fs::FileLock;
+use crate::memtable::Memtable;
+use crate::stats::Counters;
+use crate::sync::{ArcCell, drain, lock, pin};
+use crate::version::{Manifest, TableStore, Version};
+
+/// What the handles ([`Db`](super::Db), [`Snapshot`](super::Snapshot)) and the jobs of one database
+/// share.
+pub(crate) struct Inner {
+    /// Itself, for the jobs it starts.
+    pub(super) this: OnceLock<Weak<Inner>>,
+    /// Unavailable once more by each job that holds this.
+    pub(super) holds: Arc<()>,
+    pub(super) store: TableStore,
+    pub(super) policy: FilterPolicy,
+    pub(super) shape: TreeShape,
+    pub(super) memtable_bytes: usize,
+    pub(super) manifest_roll_bytes: u64,
+    pub(super) counters: Arc<Counters>,
+
+    /// What readers see.
+    pub(super) read_state: ArcCell<ReadState>,
+    /// Every read state that a reader may still hold. Closing needs them.
+    pub(super) read_states: Mutex<Vec<Weak<ReadState>>>,
+    /// The last sequence number that readers may see.
+    pub(super) visible: AtomicU64,
+    pub(super) snapshots: SnapshotList,
+
+    pub(super) writer: Mutex<Writer>,
+    pub(super) queue: Mutex<VecDeque<Arc<QueuedWrite>>>,
+    pub(super) sealed_wals: Mutex<SealedWals>,
+    /// `None`: the directory is not taken over.
+    pub(super) manifest: Mutex<Option<Manifest>>,
+    /// Locked only while the manifest is.
+    pub(super) progress: Mutex<Progress>,
+    /// The take-over of the directory that waits for space.
+    pub(super) pending: Mutex<Option<PendingTakeOver>>,
+    pub(super) state: Mutex<TreeState>,
+    /// Signalled whenever `state` changes, or `closing` or `latched` is set.
+    pub(super) changed: Condvar,
+    /// Whether the tree alone stalls writers. If not, a writer need not lock `state`.
+    pub(super) tree_stalls_writers: AtomicBool,
+
+    /// The failure that made the database read-only.
+    pub(super) latched: OnceLock<Error>,
+    pub(super) closing: AtomicBool,
+    pub(super) lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// What changes when the tree does.
+pub(crate) struct TreeState {
+    pub(super) memtable: Arc<Memtable>,
+    /// Oldest first.
+    pub(super) frozen: VecDeque<Frozen>,
+    pub(super) version: Arc<Version>,
+    /// What of `version` stalls writers.
+    pub(super) pressure: Pressure,
+    /// What compactions must leave alone.
+    pub(super) held: Unavailable,
+    pub(super) flushing: bool,
+    /// Compactions that run.
+    pub(super) compactions: usize,
+    /// Threads of the database's share that no compaction uses.
+    pub(super) idle_threads: usize,
+    /// Somebody works on the whole tree: no flush and no compaction may start.
+    pub(super) tree_reserved: bool,
+    /// The directory is not taken over yet: nothing may be flushed.
+    pub(super) waits_for_space: bool,
+    pub(super) work: Work,
+}
+
+/// A memtable that waits for its flush.
+pub(crate) struct Frozen {
+    pub(super) memtable: Arc<Memtable>,
+    /// The WAL that took the writes after this memtable. Once it is flushed, older WALs can go.
+    pub(super) next_wal: u64,
+}
+
+/// Which writes are in tables, and which WALs hold the others. A new MANIFEST starts with it.
+#[derive(Default)]
+pub(crate) struct Progress {
+    pub(super) flushed_sequence: SequenceNumber,
+    pub(super) oldest_wal: u64,
+    /// WALs that are synced up to some length, and that length in bytes.
+    pub(super) durable_wals: BTreeMap<u64, u64>,
+}
+
+impl TreeState {
+    /// What readers see from now on.
+    pub(super) fn read_state(&self, counters: &Arc<Counters>) -> ReadState {
+        ReadState {
+            memtable: Arc::clone(&self.memtable),
+            frozen: self.frozen.iter().rev().map(|f| Arc::clone(&f.memtable)).collect(),
+            version: Arc::clone(&self.version),
+            counters: Arc::clone(counters),
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, TreeState> {
+        lock(&self.state)
+    }
+
+    /// Shows readers and writers what `state` holds now, and starts the jobs that it asks for.
+    pub(super) fn publish(&self, state: &mut TreeState) {
+        let read_state = Arc::new(state.read_state(&self.counters));
+        let mut read_states = lock(&self.read_states);
+        read_states.retain(|read_state| read_state.strong_count() > 0);
+        read_states.push(Arc::downgrade(&read_state));
+        drop(read_states);
+        self.read_state.replace(read_state);
+        state.pressure = Pressure::of_tree(&state.version, &self.shape, &state.held);
+        self.tree_stalls_writers
+            .store(write_stall_for(state.pressure) != WriteStall::None, Ordering::Release);
+        self.changed.notify_all();
+        self.schedule(state);
+    }
+
+    /// Makes the database read-only: after a failed write or sync nothing is known about what
+    /// reached the disk, so nothing more may be built on it. Answers the error.
+    pub(super) fn latch(&self, error: Error) -> Error {
+        if !matches!(error, Error::Closed) {
+            let _ = self.latched.set(error.clone());
+            // Under the lock: whoever just checked and goes to sleep must not miss it.
+            let _state = self.lock_state();
+            self.changed.notify_all();
+        }
+        error
+    }
+
+    pub(super) fn check_open(&self) -> Result<()> {
+        match self.closing.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::Closed),
+        }
+    }
+
+    pub(super) fn check_writable(&self) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        match self.latched.get() {
+            None => Ok(()),
+            Some(Error::OpenedReadOnly) => Err(Error::OpenedReadOnly),
+            Some(error) => Err(Error::ReadOnly(Arc::new(error.clone()))),
+        }
+    }
+
+    /// The last step of closing, once no job is left.
+    pub(super) fn finish_closing(&self) -> Result<()> {
+        // Deletes obsolete tables now rather than after the next opening.
+        drain(READERS_PATIENCE);
+        let synced = match self.latched.get() {
+            Some(Error::OpenedReadOnly) => Ok(()),
+            // Nothing was written.
+            None if self.missing_space().is_some() => Ok(()),
+            None => self.sync_wals(),
+            Some(error) => Err(error.clone()),
+        };
+        // Dropping a log that is written through memory cuts its file to length. A snapshot may
+        // live on and drop it later, when another opening already reads that file. So it happens
+        // here.
+        lock(&self.writer).wal = None;
+        *lock(&self.sealed_wals) = SealedWals::default();
+        self.store.obsolete.close();
+        self.keep_tables_of_readers_open();
+        lock(&self.lock).take();
+        synced
+    }
+
+    /// Tables that a reader still holds keep their descriptors from now on: the next owner of the
+    /// directory may delete their names.
+    fn keep_tables_of_readers_open(&self) {
+        let current = self.read_state.load_arc(&pin());
+        for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
+            // The cell holds the current one too; `current` and `read_state` are two more counts.
+            let has_reader =
+                !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
+            if has_reader {
+                for (_, file) in read_state.version.files() {
+                    // A table that cannot be kept open is opened when it is read, and fails then.
+                    let _ = file.table.block_file().file().keep_open();
+                }
+            }
+        }
+    }
+}
+
+/// The sequence number of the last of `count` writes after `last`. They must not run out; 2^56
+/// writes are 2,000 years at a million a second.
+pub(super) fn sequence_after(last: SequenceNumber, count: u64) -> Result<SequenceNumber> {
+    last.checked_add(count).filter(|&sequence| sequence < MAX_SEQUENCE).ok_or_else(|| {
+        Error::InvalidArgument("the sequence numbers of this database are used up".into())
+    })
+}

@@ -1,0 +1,134 @@
+//! The end of a repair: the new tree replaces the old one, and nothing is lost if that is cut
+//! short.
+//!
+//! ```text
+//!   new tables get their names                          they repeat what old ones hold
+//!   replaced files get second names in lost/            durable before the next step
+//!   new MANIFEST; CURRENT names it                      ◄── the repair happens here, as a whole
+//!   the first names of replaced files go
+//! ```
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use super::{FileLocation, LOST, Repair, RepairReport};
+use crate::error::{Error, Result};
+use crate::version::names::FileKind;
+use crate::version::{Manifest, VersionEdit, names};
+
+/// A replaced file.
+struct Replaced {
+    name: String,
+    /// Its path in `lost/`.
+    lost: PathBuf,
+    /// Whether it has that name already. Where the file system has no links it gets it at the end.
+    is_linked: bool,
+}
+
+impl Repair<'_> {
+    /// Replaces the old tree by the new one.
+    pub(super) fn install(mut self) -> Result<RepairReport> {
+        self.name_new_tables()?;
+        let oldest_wal = self.store.new_number();
+        let manifest_number = self.store.new_number();
+        // Durable before the new MANIFEST: from then on an opening may delete what that does not
+        // list.
+        let replaced = self.link_replaced_files()?;
+
+        let edit = VersionEdit {
+            next_file: Some(manifest_number + 1),
+            flushed_sequence: Some(self.last_sequence),
+            oldest_wal: Some(oldest_wal),
+            added: self.added(),
+            db_identity: Some(self.whole.creator.db.clone()),
+            ..VersionEdit::default()
+        };
+        let roll_after = self.options.manifest_roll_bytes;
+        Manifest::create(&self.fs, &self.dir, manifest_number, &edit, roll_after)?;
+        self.is_done = true;
+
+        let mut report = std::mem::take(&mut self.report);
+        report.moved = self.remove_first_names(replaced)?;
+        report.tables = self.tree.len();
+        report.entries = self.tree.iter().map(|(_, file, _)| file.meta.entries).sum();
+        Ok(report)
+    }
+
+    fn name_new_tables(&self) -> Result<()> {
+        for (_, file, location) in &self.tree {
+            let path = names::table_path(&self.dir, file.meta.number);
+            match location {
+                FileLocation::InPlace => {}
+                FileLocation::New => self.fs.rename(file.path(), &path)?,
+                FileLocation::NamedAs(from) => self.fs.hard_link(from, &path)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every file that the new tree does not use a second name in `lost/`.
+    fn link_replaced_files(&self) -> Result<Vec<Replaced>> {
+        let (fs, lost_dir) = (&self.fs, self.dir.join(LOST));
+        let stays: HashSet<u64> = self.tree.iter().map(|(_, file, _)| file.meta.number).collect();
+        let most = self.store.next_file.load(Ordering::Relaxed);
+        let mut names: Vec<String> = fs.list(&self.dir)?;
+        names.retain(|name| match names::parse(name) {
+            Some(FileKind::Table(number)) if stays.contains(&number) => false,
+            // Worth nothing, and the new CURRENT is written under this name.
+            Some(FileKind::Temporary) => false,
+            Some(kind) => kind.number() < Some(most),
+            None => name == "CURRENT",
+        });
+        names.sort();
+        let mut replaced = Vec::new();
+        for name in names {
+            let mut lost = lost_dir.join(&name);
+            for n in 1.. {
+                if !fs.exists(&lost)? {
+                    break;
+                }
+                lost = lost_dir.join(format!("{name}.{n}"));
+            }
+            let is_linked = match fs.hard_link(&self.dir.join(&name), &lost) {
+                Ok(()) => true,
+                Err(error) if has_no_links(&error) => false,
+                Err(error) => return Err(error),
+            };
+            replaced.push(Replaced { name, lost, is_linked });
+        }
+        fs.sync_dir(&lost_dir)?;
+        Ok(replaced)
+    }
+
+    /// Removes the first names of the replaced files. Answers their paths in `lost/`.
+    fn remove_first_names(&self, replaced: Vec<Replaced>) -> Result<Vec<PathBuf>> {
+        let mut moved = Vec::new();
+        for Replaced { name, lost, is_linked } in replaced {
+            let first = self.dir.join(&name);
+            match (name == "CURRENT", is_linked) {
+                (false, true) => self.fs.remove(&first)?,
+                (false, false) => self.fs.rename(&first, &lost)?,
+                // The name is the new CURRENT's by now.
+                (true, true) => {}
+                // Overwritten. It held no more than the name of a MANIFEST.
+                (true, false) => continue,
+            }
+            moved.push(lost);
+        }
+        self.fs.sync_dir(&self.dir)?;
+        self.fs.sync_dir(&self.dir.join(LOST))?;
+        Ok(moved)
+    }
+}
+
+/// Whether the file system cannot give a file a second name.
+fn has_no_links(error: &Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, TooManyLinks, Unsupported};
+    match error {
+        Error::Io { source, .. } => {
+            matches!(source.kind(), PermissionDenied | TooManyLinks | Unsupported)
+        }
+        _ => false,
+    }
+}

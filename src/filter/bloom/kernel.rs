@@ -1,0 +1,108 @@
+//! The hot loops of the Bloom filter, and how they run on every processor.
+//!
+//! No kernel branches on the bits it finds: a branch would be mispredicted for half of all absent
+//! keys.
+//!
+//! Measured (AMD Zen 4), AVX2 against the portable loop unrolled by `k`: in a chain of queries with
+//! nothing between them the portable loop answers 1.5 ns sooner. But its shifts and multiplications
+//! fill two of the integer units, so among other work, as in a lookup, it takes 9.3 ns against 5.4.
+//! That is why vectors serve single queries too.
+
+use super::layout::Line;
+use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
+use crate::filter::cpu::Portable;
+use crate::filter::family::KeyHash;
+use crate::memory::prefetch;
+
+/// The kernels of one instruction set. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
+pub trait Kernels: Copy {
+    /// Adds `hashes`.
+    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8);
+
+    /// Whether the first `probes` bits of a key are all set in its line.
+    fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
+
+    /// Answers for `hashes`, whose lines `line_numbers` are known and on their way.
+    fn finish_many(
+        self,
+        lines: &[Line],
+        hashes: &[KeyHash],
+        line_numbers: &[u32],
+        answers: &mut [bool],
+        probes: u8,
+    );
+}
+
+impl Kernels for Portable {
+    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+        add_portable(lines, hashes, probes);
+    }
+
+    /// Unrolled where filters are common.
+    #[inline(never)]
+    fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
+        match probes {
+            1 => has_bits::<1>(line, seed),
+            2 => has_bits::<2>(line, seed),
+            3 => has_bits::<3>(line, seed),
+            4 => has_bits::<4>(line, seed),
+            5 => has_bits::<5>(line, seed),
+            6 => has_bits::<6>(line, seed),
+            7 => has_bits::<7>(line, seed),
+            8 => has_bits::<8>(line, seed),
+            9 => has_bits::<9>(line, seed),
+            10 => has_bits::<10>(line, seed),
+            _ => GOLDEN_POWERS[..usize::from(probes)].iter().all(|power| {
+                let x = seed.wrapping_mul(*power);
+                line[(x >> 26) as usize] >> ((x >> 23) & 7) & 1 != 0
+            }),
+        }
+    }
+
+    fn finish_many(
+        self,
+        lines: &[Line],
+        hashes: &[KeyHash],
+        line_numbers: &[u32],
+        answers: &mut [bool],
+        probes: u8,
+    ) {
+        for ((answer, &hash), &number) in answers.iter_mut().zip(hashes).zip(line_numbers) {
+            *answer = self.has_all_bits(&lines[number as usize], bit_seed(hash), probes);
+        }
+    }
+}
+
+/// Whether the first `K` bits are all set. No branch depends on the data.
+#[inline(always)]
+fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
+    let mut all = 1;
+    for power in &GOLDEN_POWERS[..K] {
+        let x = seed.wrapping_mul(*power);
+        all &= line[(x >> 26) as usize] >> ((x >> 23) & 7);
+    }
+    all & 1 != 0
+}
+
+/// Keys between fetching a line and writing it.
+const FETCH_AHEAD: usize = 16;
+
+/// Adds `hashes`. Vector kernels use it for the few keys that fill no register.
+pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+    let count = lines.len() as u32;
+    for (i, &hash) in hashes.iter().enumerate() {
+        if let Some(&ahead) = hashes.get(i + FETCH_AHEAD) {
+            prefetch(&lines[line_of(ahead, count) as usize]);
+        }
+        set_bits(&mut lines[line_of(hash, count) as usize], bit_seed(hash), probes);
+    }
+}
+
+/// Sets the first `probes` bits.
+#[inline(always)]
+fn set_bits(line: &mut Line, seed: u32, probes: u8) {
+    for power in &GOLDEN_POWERS[..usize::from(probes)] {
+        let x = seed.wrapping_mul(*power);
+        line[(x >> 26) as usize] |= 1 << ((x >> 23) & 7);
+    }
+}

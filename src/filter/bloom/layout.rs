@@ -1,0 +1,57 @@
+//! The stored form of a Bloom filter.
+//!
+//! ```text
+//! OFFSET    SIZE  MEANING
+//! 0         len   lines of 64 bytes; bit b of a line is bit b & 7 of its byte b >> 3
+//! len       1     0xff: not a legacy filter
+//! len + 1   1     0: the kind described here
+//! len + 2   1     bits 5..7: log2(line bytes) - 6, must be 0; bits 0..4: k, 1 to 30
+//! len + 3   2     0, reserved
+//! ```
+
+use crate::memory::LINE_BYTES;
+
+/// Marks the filters that are not legacy.
+pub const MARKER: u8 = 0xff;
+
+/// Bytes after the lines, in every filter of RocksDB's.
+pub const TRAILER_BYTES: usize = 5;
+
+/// The most probes the format has room for.
+pub(super) const MAX_PROBES: usize = 30;
+
+/// One cache line of the filter.
+pub(super) type Line = [u8; LINE_BYTES];
+
+/// The last bytes of a filter whose keys set `probes` bits each.
+pub(super) fn trailer(probes: u8) -> [u8; TRAILER_BYTES] {
+    [MARKER, 0, probes, 0, 0]
+}
+
+/// The number of lines of a stored filter, at least 1, and of probes, 1 to [`MAX_PROBES`]; or why the
+/// bytes are no filter.
+pub(super) fn parse(block: &[u8]) -> Result<(u32, u8), &'static str> {
+    let (lines, &[_, kind, packed, reserved_0, reserved_1]) = block.as_chunks::<LINE_BYTES>()
+    else {
+        return Err("a Bloom filter whose length is not a number of lines");
+    };
+    let probes = packed & 0x1f;
+    if kind != 0 {
+        return Err("a Bloom filter of an unknown kind");
+    }
+    if packed >> 5 != 0 {
+        return Err("a Bloom filter whose lines are not 64 bytes");
+    }
+    if !(1..=MAX_PROBES as u8).contains(&probes) {
+        return Err("a Bloom filter with an impossible number of probes");
+    }
+    if reserved_0 != 0 || reserved_1 != 0 {
+        return Err("a Bloom filter with unknown extensions");
+    }
+    if lines.is_empty() {
+        return Err("a Bloom filter without lines");
+    }
+    let lines =
+        u32::try_from(lines.len()).map_err(|_| "a Bloom filter larger than its format allows")?;
+    Ok((lines, probes))
+}

@@ -1,0 +1,38 @@
+//! From a key's hash to its line and the bits it probes.
+//!
+//! ```text
+//! line  = (low half of the hash × lines) >> 32         Lemire's multiply-shift
+//! bit i = (high half of the hash × golden^i) >> 23     modulo 2^32: the top 9 bits, 0 to 511
+//! ```
+//!
+//! The definition multiplies again and again. The powers are constants, so that the probes of a key
+//! need not wait for each other.
+
+use super::layout::MAX_PROBES;
+use crate::filter::family::KeyHash;
+
+/// The golden ratio as a fraction of 2^32.
+pub const GOLDEN: u32 = 0x9e37_79b9;
+
+/// `GOLDEN_POWERS[i]` is [`GOLDEN`] to the power i.
+pub const GOLDEN_POWERS: [u32; MAX_PROBES] = {
+    let mut powers = [1u32; MAX_PROBES];
+    let mut i = 1;
+    while i < MAX_PROBES {
+        powers[i] = powers[i - 1].wrapping_mul(GOLDEN);
+        i += 1;
+    }
+    powers
+};
+
+/// The line of a key.
+#[inline(always)]
+pub fn line_of(hash: KeyHash, lines: u32) -> u32 {
+    ((u64::from(hash as u32) * u64::from(lines)) >> 32) as u32
+}
+
+/// What the bits of a key are drawn from: bit i is `(seed * GOLDEN_POWERS[i]) >> 23`.
+#[inline(always)]
+pub fn bit_seed(hash: KeyHash) -> u32 {
+    (hash >> 32) as u32
+}

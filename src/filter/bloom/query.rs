@@ -1,0 +1,81 @@
+//! The reader of a Bloom filter: one line, `k` bits.
+
+use super::kernel::Kernels;
+use super::layout::{self, Line};
+use super::probes::{bit_seed, line_of};
+use super::sizing;
+use crate::filter::cpu::{Isa, dispatch};
+use crate::filter::family::KeyHash;
+use crate::filter::geometry::{BATCH, Geometry};
+use crate::memory::{LINE_BYTES, LineBuf};
+
+/// The numbers of a stored Bloom filter. Invariants: the block starts with `lines` lines, at least
+/// one; `probes` is 1 to [`MAX_PROBES`](layout::MAX_PROBES).
+#[derive(Clone, Copy)]
+pub struct BloomGeometry {
+    lines: u32,
+    probes: u8,
+    isa: Isa,
+}
+
+impl BloomGeometry {
+    pub fn probes(&self) -> u32 {
+        u32::from(self.probes)
+    }
+
+    /// The part of all bits that is set.
+    pub fn fill(&self, block: &LineBuf) -> f64 {
+        let lines = lines_of(block);
+        let ones: u64 = lines.as_flattened().iter().map(|byte| u64::from(byte.count_ones())).sum();
+        ones as f64 / (lines.len() * LINE_BYTES * 8) as f64
+    }
+}
+
+/// The lines of a block that `parse` has accepted.
+#[inline(always)]
+fn lines_of(block: &LineBuf) -> &[Line] {
+    block.as_chunks().0
+}
+
+impl Geometry for BloomGeometry {
+    fn parse(block: &LineBuf) -> Result<BloomGeometry, &'static str> {
+        let (lines, probes) = layout::parse(block)?;
+        Ok(BloomGeometry { lines, probes, isa: Isa::detect() })
+    }
+
+    #[inline]
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        let line = line_of(hash, self.lines);
+        block.prefetch(line as usize * LINE_BYTES);
+        line
+    }
+
+    #[inline]
+    fn finish(&self, block: &LineBuf, hash: KeyHash, line: u32) -> bool {
+        let Some(line) = lines_of(block).get(line as usize) else { return true };
+        dispatch!(self.isa, kernels => kernels.has_all_bits(line, bit_seed(hash), self.probes))
+    }
+
+    #[inline]
+    fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
+        self.finish(block, hash, line_of(hash, self.lines))
+    }
+
+    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
+        let lines = lines_of(block);
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            let mut numbers = [0; BATCH];
+            for (number, &hash) in numbers.iter_mut().zip(hashes) {
+                *number = self.prepare(block, hash);
+            }
+            dispatch!(
+                self.isa,
+                kernels => kernels.finish_many(lines, hashes, &numbers, answers, self.probes)
+            );
+        }
+    }
+
+    fn predicted_fpr(&self, _block: &LineBuf, keys: u64) -> f64 {
+        sizing::cache_line_bloom_fpr(keys as f64 / f64::from(self.lines), self.probes())
+    }
+}

@@ -1,0 +1,280 @@
+//! The reader: [`BurrGeometry`].
+//!
+//! ```text
+//! hash -> start s in layer 0 -> bucket -> threshold: is the key's class kept?
+//!    kept      the parities of two neighbouring blocks are the fingerprint: maybe, else no
+//!    bumped    the same with the next layer's hash in the next layer (1 key of 20);
+//!              after the last layer: is its tag among the tags? (1 of 10,000)
+//! ```
+//!
+//! The threshold byte and the segments are fetched together: their addresses follow from the hash
+//! alone. The trailer is read only when a query reaches a deeper layer. The number of start positions
+//! of layer 1 is kept in the geometry, which spares 1 query of 20 that trip.
+
+use super::kernel::{Ask, Kernels, Lanes, Segments};
+use super::layout::{Layer, Layout, has_tag, stored_slots};
+use super::row::{equation, next_hash, start};
+use super::shape::Shape;
+use super::solve::block_segments;
+use crate::filter::cpu::{Isa, dispatch};
+use crate::filter::family::KeyHash;
+use crate::filter::geometry::{BATCH, Geometry};
+use crate::memory::LineBuf;
+
+/// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the block
+/// it is used with.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::filter) struct BurrGeometry {
+    starts: u32,
+    low_blocks: u32,
+    thresholds_at: u32,
+    /// Start positions of layer 1; 0 if there is none.
+    next_starts: u32,
+    columns: u8,
+    /// w: 32 or 64.
+    width: u8,
+    isa: Isa,
+}
+
+/// How a layer answers.
+enum Answer {
+    /// The key would be here: it may be, or is not.
+    Here(bool),
+    /// The key would be in the next layer.
+    Bumped,
+}
+
+/// Bytes of the thresholds of a layer.
+#[inline(always)]
+fn threshold_bytes<W: Lanes>(starts: u32) -> u32 {
+    starts.div_ceil(W::SHAPE.bucket()).div_ceil(4)
+}
+
+#[cfg(test)]
+impl BurrGeometry {
+    pub(super) fn with_isa(self, isa: Isa) -> BurrGeometry {
+        BurrGeometry { isa, ..self }
+    }
+}
+
+impl BurrGeometry {
+    fn first_layer(&self) -> Layer {
+        Layer {
+            starts: self.starts,
+            low_blocks: self.low_blocks,
+            segments_at: 0,
+            thresholds_at: self.thresholds_at,
+        }
+    }
+
+    /// The layer of `starts` start positions behind `layer`.
+    #[inline(always)]
+    fn layer_behind<W: Lanes>(&self, layer: Layer, starts: u32) -> Layer {
+        let blocks = layer.starts / W::BITS + 1;
+        let (bytes, _) = block_segments::<W>(blocks, u32::from(self.columns), layer.low_blocks);
+        Layer {
+            starts,
+            low_blocks: 0,
+            segments_at: layer.segments_at + bytes as u32,
+            thresholds_at: layer.thresholds_at + threshold_bytes::<W>(layer.starts),
+        }
+    }
+
+    /// The segments of the block of `start` and the one behind it.
+    #[inline(always)]
+    fn segments<W: Lanes>(&self, layer: Layer, start: u32) -> Segments {
+        let (offset, columns) =
+            block_segments::<W>(start / W::BITS, u32::from(self.columns), layer.low_blocks);
+        Segments { at: layer.segments_at as usize + offset, columns }
+    }
+
+    /// Starts to fetch what [`BurrGeometry::ask`] reads.
+    #[inline(always)]
+    fn fetch<W: Lanes>(&self, block: &LineBuf, layer: Layer, start: u32) {
+        let Segments { at, columns } = self.segments::<W>(layer, start);
+        block.prefetch(at);
+        block.prefetch((at + 2 * columns as usize * W::BYTES).wrapping_sub(1));
+        block.prefetch((layer.thresholds_at + (start >> W::SHAPE.bucket_shift()) / 4) as usize);
+    }
+
+    /// Asks one layer, where `start` is the start position of `hash`; answers "maybe" if it is none.
+    #[inline(always)]
+    fn ask<W: Lanes, K: Kernels>(
+        &self,
+        kernels: K,
+        block: &[u8],
+        layer: Layer,
+        hash: KeyHash,
+        start: u32,
+    ) -> Answer {
+        let shape = W::SHAPE;
+        let bucket = start >> shape.bucket_shift();
+        let thresholds = match block.get(layer.thresholds_at as usize + bucket as usize / 4) {
+            Some(thresholds) if start < layer.starts => u32::from(*thresholds),
+            _ => return Answer::Here(true),
+        };
+        let threshold = thresholds >> (2 * (bucket % 4)) & 3;
+        let from_right = !start & (shape.bucket() - 1);
+        if from_right >= shape.limits() >> (8 * threshold) & 0xff {
+            return Answer::Bumped;
+        }
+        let (coefficients, fingerprint) = equation::<W>(hash);
+        let (left, right) = coefficients.split(start % W::BITS);
+        let segments = self.segments::<W>(layer, start);
+        Answer::Here(kernels.matches(block, segments, left, right, fingerprint))
+    }
+
+    #[inline(always)]
+    fn ask_all<W: Lanes, K: Kernels>(
+        &self,
+        kernels: K,
+        block: &[u8],
+        hash: KeyHash,
+        start: u32,
+    ) -> bool {
+        match self.ask::<W, K>(kernels, block, self.first_layer(), hash, start) {
+            Answer::Here(answer) => answer,
+            Answer::Bumped => self.ask_deeper::<W, K>(kernels, block, next_hash(hash)),
+        }
+    }
+
+    /// Asks the layers from layer 1 on, with the hash for layer 1.
+    #[inline(never)]
+    fn ask_deeper<W: Lanes, K: Kernels>(
+        &self,
+        kernels: K,
+        block: &[u8],
+        mut hash: KeyHash,
+    ) -> bool {
+        let mut layer = self.first_layer();
+        let mut starts = self.next_starts;
+        let mut index = 1;
+        while starts != 0 {
+            layer = self.layer_behind::<W>(layer, starts);
+            match self.ask::<W, K>(kernels, block, layer, hash, start(hash, starts)) {
+                Answer::Here(answer) => return answer,
+                Answer::Bumped => hash = next_hash(hash),
+            }
+            index += 1;
+            starts = stored_slots(block, index).map_or(0, |slots| slots - W::BITS);
+        }
+        let tags_at = layer.thresholds_at + threshold_bytes::<W>(layer.starts);
+        has_tag(block, tags_at as usize, hash)
+    }
+
+    fn ask_many<W: Lanes, K: Kernels>(
+        &self,
+        kernels: K,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        let first = self.first_layer();
+        let next = self.layer_behind::<W>(first, self.next_starts);
+        let (mut starts, mut bumped) = ([0; BATCH], [0; BATCH]);
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            for (to, &hash) in starts.iter_mut().zip(hashes) {
+                *to = start(hash, first.starts);
+                self.fetch::<W>(block, first, *to);
+            }
+            let mut bumped_keys = 0;
+            for (i, &hash) in hashes.iter().enumerate() {
+                match self.ask::<W, K>(kernels, block, first, hash, starts[i]) {
+                    Answer::Here(answer) => answers[i] = answer,
+                    Answer::Bumped => {
+                        let hash = next_hash(hash);
+                        self.fetch::<W>(block, next, start(hash, next.starts));
+                        bumped[bumped_keys] = i;
+                        bumped_keys += 1;
+                    }
+                }
+            }
+            for &i in &bumped[..bumped_keys] {
+                answers[i] = self.ask_deeper::<W, K>(kernels, block, next_hash(hashes[i]));
+            }
+        }
+    }
+}
+
+impl Ask for BurrGeometry {
+    #[inline(always)]
+    fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        match self.width {
+            32 => self.ask_all::<u32, K>(kernels, block, hash, start),
+            _ => self.ask_all::<u64, K>(kernels, block, hash, start),
+        }
+    }
+
+    #[inline(always)]
+    fn finish_many_with<K: Kernels>(
+        &self,
+        kernels: K,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        match self.width {
+            32 => self.ask_many::<u32, K>(kernels, block, hashes, answers),
+            _ => self.ask_many::<u64, K>(kernels, block, hashes, answers),
+        }
+    }
+}
+
+impl Geometry for BurrGeometry {
+    fn parse(block: &LineBuf) -> Result<BurrGeometry, &'static str> {
+        let layout = Layout::decode(block)?;
+        let [first, rest @ ..] = layout.slots() else { return Err("no layers") };
+        let width = layout.shape.width;
+        Ok(BurrGeometry {
+            starts: first - width,
+            low_blocks: layout.low_blocks,
+            thresholds_at: layout.thresholds_at() as u32,
+            next_starts: rest.first().map_or(0, |slots| slots - width),
+            columns: layout.columns as u8,
+            width: width as u8,
+            isa: Isa::detect(),
+        })
+    }
+
+    #[inline]
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        let start = start(hash, self.starts);
+        match self.width {
+            32 => self.fetch::<u32>(block, self.first_layer(), start),
+            _ => self.fetch::<u64>(block, self.first_layer(), start),
+        }
+        start
+    }
+
+    #[inline]
+    fn finish(&self, block: &LineBuf, hash: KeyHash, start: u32) -> bool {
+        dispatch!(self.isa, kernels => kernels.finish(self, block, hash, start))
+    }
+
+    #[inline]
+    fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
+        self.finish(block, hash, start(hash, self.starts))
+    }
+
+    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
+        dispatch!(self.isa, kernels => kernels.finish_many(self, block, hashes, answers));
+    }
+
+    /// From the stored thresholds and low blocks; the number of keys does not matter.
+    fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
+        let shape = Shape::of_width(u32::from(self.width));
+        let rate = 0.5f64.powi(i32::from(self.columns));
+        // Start positions whose keys are kept by a block with one column fewer.
+        let mut low_starts = 0;
+        for bucket in 0..self.starts.div_ceil(shape.bucket()) {
+            let first = bucket << shape.bucket_shift();
+            if first / shape.width >= self.low_blocks {
+                break;
+            }
+            let thresholds = u32::from(block[(self.thresholds_at + bucket / 4) as usize]);
+            let threshold = thresholds >> (2 * (bucket % 4)) & 3;
+            low_starts += shape.limits() >> (8 * threshold) & 0xff;
+        }
+        rate * (1.0 + f64::from(low_starts) / f64::from(self.starts)).min(2.0)
+    }
+}

@@ -1,0 +1,50 @@
+//! The sizes that follow from the width w of a ribbon: part of the format, and below all else here.
+//!
+//! ```text
+//! start positions of a layer   | bucket 0          | bucket 1          | ...     2w each
+//! of a bucket                  | class 2 | 1 |   0 |                             the right end is class 0
+//!                                        up  lo    0   counted from the right end
+//! ```
+//!
+//! Building keeps or bumps whole classes. A bucket's *threshold* says how many it kept: 0 to 3, the
+//! classes below the threshold.
+
+/// Classes of a bucket.
+pub(super) const CLASSES: usize = 3;
+
+/// The most columns a filter has; also the bits of a fingerprint before it is cut.
+pub(super) const MAX_COLUMNS: u32 = 32;
+
+/// How the start positions of a layer are cut into buckets and classes. It follows from the width.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    /// w: coefficients of a row, slots of a block. 32 or 64.
+    pub width: u32,
+    /// Start positions of a bucket in class 0, counted from its right end.
+    pub lo: u32,
+    /// Start positions in classes 0 and 1.
+    pub up: u32,
+}
+
+impl Shape {
+    /// The class limits are part of the format. Measured: the optimum is flat, and these are in it.
+    pub const fn of_width(width: u32) -> Shape {
+        if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
+    }
+
+    /// Start positions of a bucket.
+    pub const fn bucket(self) -> u32 {
+        1 << self.bucket_shift()
+    }
+
+    /// The binary logarithm of [`Shape::bucket`].
+    pub const fn bucket_shift(self) -> u32 {
+        self.width.trailing_zeros() + 1
+    }
+
+    /// How many start positions, from the right, a bucket keeps with threshold 0, 1, 2, 3: a byte
+    /// each.
+    pub const fn limits(self) -> u32 {
+        self.lo << 8 | self.up << 16 | self.bucket() << 24
+    }
+}

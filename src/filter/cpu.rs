@@ -1,0 +1,136 @@
+//! Which vector instructions the processor has: one detection and one dispatch for all families.
+//!
+//! A *kernel* is a hot loop. Each family lists its kernels in a trait `Kernels` (`kernel.rs`), and
+//! three types implement it:
+//!
+//! ```text
+//! Portable   plain Rust, for every processor; the tests compare the others with it
+//! Avx2       registers of 256 bits              Intel since Haswell, AMD since Excavator
+//! Avx512     and the AVX-512 of Ice Lake        Intel since Ice Lake, AMD since Zen 4
+//! ```
+//!
+//! The choice is made at run time: a reader keeps an [`Isa`], and [`dispatch!`] turns it into one of
+//! the three types. So the library can be built for any x86-64 processor.
+//!
+//! **Why calling a kernel is sound.** A function compiled for AVX2 must not run where AVX2 is
+//! missing, so a call is `unsafe`. [`Avx2`] and [`Avx512`] are the proof: their field is private,
+//! and only `detect`, which asks the processor, makes a value. Whoever holds one may call.
+//!
+//! The families share one list of features for each type. Each needs only a part of the AVX-512
+//! list, but every processor that has one family's part has the others' too.
+
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Needs nothing of the processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Portable;
+
+/// Proof that the processor has AVX2, BMI2 and POPCNT.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx2(());
+
+/// Proof that the processor has what [`Avx2`] proves, GFNI, and of AVX-512 F, VL, BW, CD, VBMI,
+/// VBMI2 and VPOPCNTDQ.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx512(Avx2);
+
+/// An instruction set. A value exists only where the processor has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+/// Evaluates `$answer` with `$kernels` bound to the [`Portable`], [`Avx2`] or [`Avx512`] of an
+/// [`Isa`]: the only place where code chooses between instruction sets.
+macro_rules! dispatch {
+    ($isa:expr, $kernels:ident => $answer:expr) => {
+        match $isa {
+            $crate::filter::cpu::Isa::Portable => {
+                let $kernels = $crate::filter::cpu::Portable;
+                $answer
+            }
+            #[cfg(target_arch = "x86_64")]
+            $crate::filter::cpu::Isa::Avx2($kernels) => $answer,
+            #[cfg(target_arch = "x86_64")]
+            $crate::filter::cpu::Isa::Avx512($kernels) => $answer,
+        }
+    };
+}
+pub(super) use dispatch;
+
+impl Isa {
+    /// The best this processor has.
+    pub fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(avx2) = Avx2::detect() {
+            return Avx512::detect(avx2).map_or(Isa::Avx2(avx2), Isa::Avx512);
+        }
+        Isa::Portable
+    }
+
+    /// All that this processor has, the best last: tests run every kernel, not only the fastest.
+    #[cfg(test)]
+    pub fn available() -> Vec<Isa> {
+        #[cfg(not(target_arch = "x86_64"))]
+        let vector: [Option<Isa>; 0] = [];
+        #[cfg(target_arch = "x86_64")]
+        let vector = [
+            Avx2::detect().map(Isa::Avx2),
+            Avx2::detect().and_then(Avx512::detect).map(Isa::Avx512),
+        ];
+        std::iter::once(Isa::Portable).chain(vector.into_iter().flatten()).collect()
+    }
+}
+
+// The standard library asks the processor once and remembers the answers.
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    fn detect() -> Option<Avx2> {
+        (is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt"))
+        .then_some(Avx2(()))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    fn detect(avx2: Avx2) -> Option<Avx512> {
+        (!AVX512_FORBIDDEN.load(Ordering::Relaxed)
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512vbmi2")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("gfni"))
+        .then_some(Avx512(avx2))
+    }
+
+    /// For kernels that gain nothing from wider registers.
+    #[inline(always)]
+    pub fn avx2(self) -> Avx2 {
+        self.0
+    }
+}
+
+/// Set by [`forbid_avx512`].
+#[cfg(target_arch = "x86_64")]
+static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Builders and readers made from now on use AVX2 at most: to measure what a processor without
+/// AVX-512 would do.
+#[doc(hidden)]
+pub fn forbid_avx512() {
+    #[cfg(target_arch = "x86_64")]
+    AVX512_FORBIDDEN.store(true, Ordering::Relaxed);
+}

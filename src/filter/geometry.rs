@@ -1,0 +1,50 @@
+//! [`Geometry`]: the contract of a family's reader.
+
+use super::family::KeyHash;
+use crate::memory::LineBuf;
+
+/// The few numbers of a stored filter. They are read from the end of its block and checked against
+/// its length. The block itself is passed to every call, so that a geometry stays small: at most 20
+/// bytes, so that a reader's hot part fits half a cache line.
+///
+/// A `parse` that succeeds has checked everything that the other calls rely on.
+pub(super) trait Geometry: Copy {
+    /// Reads the geometry of the filter in `block`, or says in a few words why it cannot be trusted.
+    /// `block` may be any bytes. Nothing is allocated, nothing panics.
+    fn parse(block: &LineBuf) -> Result<Self, &'static str>;
+
+    /// Starts to fetch every line that [`Geometry::finish`] will need. Returns the key's position:
+    /// a line or a slot, as the family likes.
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32;
+
+    /// The answer: `false` only when no key with this hash was added. `position` should be what
+    /// `prepare` returned for the same block and hash. With any other it stays memory-safe, does not
+    /// panic, and may answer anything.
+    fn finish(&self, block: &LineBuf, hash: KeyHash, position: u32) -> bool;
+
+    /// Both steps at once: the latency of one query.
+    #[inline]
+    fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
+        self.finish(block, hash, self.prepare(block, hash))
+    }
+
+    /// Answers for many hashes and keeps many trips to memory under way. Both slices have the same
+    /// length.
+    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            let mut positions = [0; BATCH];
+            for (position, &hash) in positions.iter_mut().zip(hashes) {
+                *position = self.prepare(block, hash);
+            }
+            for ((answer, &hash), &position) in answers.iter_mut().zip(hashes).zip(&positions) {
+                *answer = self.finish(block, hash, position);
+            }
+        }
+    }
+
+    /// The false-positive rate to expect when the filter holds `keys` keys.
+    fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64;
+}
+
+/// Queries prepared before the first is finished: more than the misses a core keeps in flight.
+pub(super) const BATCH: usize = 32;

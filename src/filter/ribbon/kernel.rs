@@ -1,0 +1,99 @@
+//! The hot loops of the Ribbon filter, and how they run on every processor: does a key's row match,
+//! and back substitution.
+//!
+//! All columns are added up before the answer is looked at. Leaving at the first column that fails,
+//! as one would, costs a mispredicted branch for nearly every absent key.
+
+use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
+use super::row::Row;
+use super::solve::{parity, solve};
+use crate::filter::cpu::Portable;
+use crate::filter::family::KeyHash;
+use crate::memory::LineBuf;
+
+/// What a key asks of the segments.
+pub struct Query<'a> {
+    /// The columns of the block in which the key starts, none to 32 segments.
+    pub near: &'a [u8],
+    /// The same columns of the next block; the same length.
+    pub far: &'a [u8],
+    /// Bit i picks slot `bit + i`, counted from the first slot of `near`.
+    pub coefficients: u128,
+    /// 0 to 127.
+    pub bit: u32,
+    /// Bit j is what the picks of column j must add up to; 0 where there is no column.
+    pub fingerprint: u32,
+}
+
+/// The kernels of one instruction set.
+pub trait Kernels: Copy {
+    /// Whether every column adds up to its bit of the fingerprint.
+    fn matches(self, query: &Query) -> bool;
+
+    /// Back substitution: see [`solve`].
+    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]);
+
+    /// [`Ask::finish_with`], compiled for these instructions.
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool;
+
+    /// [`Ask::finish_many_with`], compiled for these instructions.
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    );
+}
+
+/// A reader, whose queries are compiled once for each instruction set: whole, so that nothing around
+/// the kernel is a call. Both functions should be `#[inline(always)]`.
+pub trait Ask {
+    /// One query.
+    fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;
+
+    /// Many queries.
+    fn finish_many_with<K: Kernels>(
+        &self,
+        kernels: K,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    );
+}
+
+impl Kernels for Portable {
+    #[inline(always)]
+    fn matches(self, query: &Query) -> bool {
+        let near_picks = query.coefficients << query.bit;
+        // Two shifts, because one by 128 is none.
+        let far_picks = query.coefficients >> 1 >> (BLOCK_SLOTS - 1 - query.bit);
+        let columns = query.near.as_chunks::<SEGMENT_BYTES>().0.iter();
+        let pairs = columns.zip(query.far.as_chunks::<SEGMENT_BYTES>().0);
+        let sum = pairs.enumerate().fold(0, |sum, (column, (&near, &far))| {
+            let near = u128::from_le_bytes(near) & near_picks;
+            let far = u128::from_le_bytes(far) & far_picks;
+            sum | parity(near ^ far) << column
+        });
+        sum == query.fingerprint
+    }
+
+    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]) {
+        solve(rows, layout, segments);
+    }
+
+    #[inline]
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        reader.finish_with(self, block, hash, start)
+    }
+
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        reader.finish_many_with(self, block, hashes, answers);
+    }
+}

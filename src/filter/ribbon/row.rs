@@ -1,0 +1,76 @@
+//! From a key's hash to its row of the linear system: which slots it reads, and what they must add up
+//! to.
+//!
+//! ```text
+//! slots          0 … start … start + 127 … slots - 1
+//! coefficients       1?????…????             128 bits, the lowest one is always 1
+//! fingerprint                                up to 32 bits, one a column
+//! ```
+//!
+//! A row is one equation over GF(2) in each column j: the XOR of the slots' bits of column j, taken
+//! where a coefficient is 1, must be bit j of the fingerprint. An absent key's sum is right by
+//! chance, in one of two cases for each column.
+//!
+//! Everything comes from the key's 64-bit hash and a seed by multiplications. The constants are
+//! RocksDB's (`util/ribbon_impl.h`, `StandardHasher`, `StandardRehasherAdapter`).
+
+/// Scrambles the stored seed number, so that seeds differ in all their bits.
+pub fn raw_seed(ordinal: u8) -> u32 {
+    let t = u64::from(ordinal).wrapping_mul(0xc782_19a2_3eea_dd03);
+    (t ^ ((t & 0xf0f0_f0f0_f0f0_f0f0) >> 4)) as u32
+}
+
+/// One key's equation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Equation {
+    /// First slot of the 128.
+    pub start: u32,
+    /// Bit i belongs to slot `start + i`; bit 0 is set.
+    pub coefficients: u128,
+    /// Bit j is what column j must add up to.
+    pub fingerprint: u32,
+}
+
+/// The seeded hash from which an [`Equation`] is made. A bijection of the key's hash.
+#[inline(always)]
+pub fn rehash(hash: u64, raw_seed: u32) -> u64 {
+    (hash ^ u64::from(raw_seed)).wrapping_mul(0x6193_d459_236a_3a0d)
+}
+
+/// First slot of a seeded hash. Monotone in the hash, so that sorting by its top bits sorts by
+/// slot.
+#[inline(always)]
+pub fn start_of(rehashed: u64, starts: u32) -> u32 {
+    ((u128::from(rehashed) * u128::from(starts)) >> 64) as u32
+}
+
+impl Equation {
+    #[inline(always)]
+    pub fn new(rehashed: u64, starts: u32) -> Equation {
+        let a = rehashed.wrapping_mul(0xc28f_8282_2b65_0bed);
+        let low = (a ^ 0xc367_844a_6e52_731d) | 1;
+        Equation {
+            start: start_of(rehashed, starts),
+            coefficients: u128::from(a) << 64 | u128::from(low),
+            fingerprint: a.swap_bytes() as u32,
+        }
+    }
+}
+
+/// What a slot holds after banding: the coefficients of the slots from its own one on, and the
+/// fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Row {
+    pub coefficients_low: u64,
+    pub coefficients_high: u64,
+    pub fingerprint: u32,
+}
+
+impl Row {
+    pub const EMPTY: Row = Row { coefficients_low: 0, coefficients_high: 0, fingerprint: 0 };
+
+    /// Bit i belongs to the i-th slot from the row's own on.
+    pub fn coefficients(&self) -> u128 {
+        u128::from(self.coefficients_high) << 64 | u128::from(self.coefficients_low)
+    }
+}

@@ -1,0 +1,105 @@
+//! A budget divided among sorted runs, so that absent lookups read least.
+//!
+//! A lookup of an absent key asks every sorted run. Run *i* lets it through with probability ε_i, so
+//! it reads Σ ε_i blocks in vain. Bits are worth most in small runs: one bit a key less in the last
+//! level pays for several bits in all the others. Minimising Σ ε_i for a given memory
+//! Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of a run is proportional to its size
+//! (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
+//!
+//! ```text
+//! run         1        2        3         4
+//! keys        n        10 n     100 n     1000 n       each ten times the run before
+//! ε           λ n      10 λ n   100 λ n   1000 λ n
+//! bits a key  b + 3 d  b + 2 d  b + d     b            d: what a tenth of the rate costs
+//! ```
+//!
+//! The sizes are those of the tree with the new table in it. λ is found by bisection on what the
+//! family really stores. A tree with fewer than four runs, such as one just loaded, keeps the share
+//! of the small runs free that later writes will bring.
+//!
+//! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So when
+//! all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share are
+//! rewritten as soon as no other compaction is due.
+
+use super::context::FilterContext;
+use crate::filter::{Family, sizing};
+
+/// Memory for all filters of a tree together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Budget {
+    Bytes(u64),
+    BitsPerKey(f64),
+}
+
+/// Filters that let more than this through are not worth their look-up.
+pub const WORST_FPR: f64 = 0.6;
+
+/// No run gets a lower rate than this: beyond it bits buy nothing that could be measured.
+const BEST_FPR: f64 = 1e-4;
+
+/// How far filters may exceed what they should hold before tables are rewritten for it.
+pub const SLACK: f64 = 1.05;
+
+impl Budget {
+    /// Of a tree of so many entries.
+    pub fn bits(self, entries: u64) -> f64 {
+        match self {
+            Budget::Bytes(bytes) => bytes as f64 * 8.0,
+            Budget::BitsPerKey(bits) => bits * entries as f64,
+        }
+    }
+}
+
+/// The rate that the budget gives to the run of the table that `context` describes.
+pub fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
+    let rates = divide(budget, family, &with_runs_to_come(&context.run_entries));
+    rates.get(context.run).copied().unwrap_or(1.0)
+}
+
+/// The runs, filled up to four. A missing run is given the size that levels aim at: a tenth of the
+/// run below.
+fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
+    let largest = run_entries.iter().copied().max().unwrap_or(0);
+    let missing = (run_entries.len() as u32..4).map(|run| largest / 10u64.pow(run));
+    run_entries.iter().copied().chain(missing).collect()
+}
+
+/// The false-positive rate of each run that minimises their sum within the budget.
+pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
+    let entries: u64 = run_entries.iter().sum();
+    let budget_bits = budget.bits(entries);
+    let rates = |log2_lambda: f64| {
+        let rate = move |&n: &u64| (log2_lambda.exp2() * n.max(1) as f64).clamp(BEST_FPR, 1.0);
+        run_entries.iter().map(rate)
+    };
+    let cost_bits = |log2_lambda: f64| -> f64 {
+        rates(log2_lambda)
+            .zip(run_entries)
+            .map(|(rate, &n)| n as f64 * stored_bits(rate, family))
+            .sum()
+    };
+    // A larger λ costs less. At the ends, every rate is the lowest or 1.
+    let (mut low, mut high) = (-80.0, 0.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        match cost_bits(middle) > budget_bits {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    rates(high).collect()
+}
+
+/// Bits a key that a family stores for a rate, about: within 2 % from ten thousand keys.
+pub fn stored_bits(rate: f64, family: Family) -> f64 {
+    if rate > WORST_FPR {
+        return 0.0;
+    }
+    match family {
+        Family::Bloom | Family::LegacyBloom => {
+            f64::from(sizing::bloom_millibits_for_fpr(rate)) / 1000.0
+        }
+        Family::Ribbon => 1.05 * sizing::lower_bound_bits_per_key(rate),
+        Family::Burr => 1.02 * sizing::lower_bound_bits_per_key(rate),
+    }
+}

@@ -1,0 +1,185 @@
+//! [`FilterPolicy`]: which filter a new table gets, from where in the tree it will stand.
+//!
+//! The filter library knows one filter at a time ([`FilterSpec`]); the tree knows levels. A policy
+//! is asked whenever a table is written. So a changed policy reaches the whole tree as compaction
+//! rewrites it.
+//!
+//! ```text
+//! bloom(10)  burr(7)  fpr(0.01, burr) …    any spec: the same filter for every table
+//! levels(bloom(12), bloom(10), burr(7))    level 0, the next level that holds data, …; last repeats
+//! bottommost_none(bloom(10))               no filter where no deeper level holds data
+//! budget(64MiB, burr)  budget(7/key, burr) so much memory for all filters together
+//! ```
+//!
+//! ```text
+//! mod.rs       the rules, and which filter each gives        budget.rs   a budget divided among runs
+//! context.rs   what a rule is told about the tree            text.rs     rules as text
+//! ```
+
+mod budget;
+mod context;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::filter::{Family, FilterSpec, SpecError};
+use crate::version::{LEVELS, Version};
+use budget::{Budget, SLACK, WORST_FPR, share, stored_bits};
+
+pub(crate) use context::FilterContext;
+
+/// Which filter a new table gets.
+///
+/// ```
+/// use maypole::FilterPolicy;
+///
+/// for text in ["none", "bloom(9.9)", "levels(bloom(14), bloom(10))", "budget(6/key, bloom)"] {
+///     let policy: FilterPolicy = text.parse()?;
+///     assert_eq!(policy.to_string(), text);
+/// }
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct FilterPolicy(Rule);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Rule {
+    Uniform(FilterSpec),
+    Levels(Vec<FilterSpec>),
+    BottommostNone(FilterSpec),
+    Budget(Budget, Family),
+}
+
+impl FilterPolicy {
+    /// The same filter for every table.
+    pub fn uniform(spec: FilterSpec) -> FilterPolicy {
+        FilterPolicy(Rule::Uniform(spec))
+    }
+
+    /// The first filter for level 0, the next for the first level under it that holds data, and so
+    /// on; the last repeats.
+    ///
+    /// # Errors
+    ///
+    /// When `specs` is empty.
+    pub fn levels(specs: Vec<FilterSpec>) -> Result<FilterPolicy, SpecError> {
+        if specs.is_empty() {
+            return Err(SpecError("levels(): at least one filter must be given".into()));
+        }
+        Ok(FilterPolicy(Rule::Levels(specs)))
+    }
+
+    /// `spec` everywhere but in the deepest level that holds data. For keys that are nearly always
+    /// there: the last level holds nine tenths of the filter memory, and such lookups end in it.
+    #[doc(alias = "optimize_filters_for_hits")]
+    pub fn bottommost_none(spec: FilterSpec) -> FilterPolicy {
+        FilterPolicy(Rule::BottommostNone(spec))
+    }
+
+    /// At most `bytes` for all filters together, divided so that absent lookups read least.
+    ///
+    /// # Errors
+    ///
+    /// When `bytes` is 0, or `family` cannot be written.
+    pub fn budget_bytes(bytes: u64, family: Family) -> Result<FilterPolicy, SpecError> {
+        if bytes == 0 {
+            return Err(SpecError("budget(0): give a size such as 64MiB".into()));
+        }
+        Self::budget(Budget::Bytes(bytes), family)
+    }
+
+    /// So many bits a key on average, divided so that absent lookups read least.
+    ///
+    /// # Errors
+    ///
+    /// When `bits_per_key` is not between 0.1 and 32, or `family` cannot be written.
+    pub fn budget_bits_per_key(
+        bits_per_key: f64,
+        family: Family,
+    ) -> Result<FilterPolicy, SpecError> {
+        if !(0.1..=32.0).contains(&bits_per_key) {
+            return Err(SpecError(format!(
+                "budget({bits_per_key}/key): bits per key must lie between 0.1 and 32"
+            )));
+        }
+        Self::budget(Budget::BitsPerKey(bits_per_key), family)
+    }
+
+    fn budget(budget: Budget, family: Family) -> Result<FilterPolicy, SpecError> {
+        // Whether the family can be written at all.
+        FilterSpec::fpr(0.01, family)?;
+        Ok(FilterPolicy(Rule::Budget(budget, family)))
+    }
+
+    /// The filter of a table that is about to be written.
+    pub(crate) fn spec_for(&self, context: &FilterContext) -> FilterSpec {
+        match &self.0 {
+            Rule::Uniform(spec) => *spec,
+            Rule::Levels(specs) => specs[context.depth.min(specs.len() - 1)],
+            Rule::BottommostNone(_) if context.is_last => FilterSpec::NONE,
+            Rule::BottommostNone(spec) => *spec,
+            Rule::Budget(budget, family) => {
+                let rate = share(*budget, *family, context);
+                match rate > WORST_FPR {
+                    true => FilterSpec::NONE,
+                    false => FilterSpec::fpr(rate, *family).unwrap_or(FilterSpec::NONE),
+                }
+            }
+        }
+    }
+
+    /// Level and number of the table to rewrite within its level: all filters together exceed the
+    /// budget by a twentieth, and this table's filter exceeds its share by most bits.
+    pub(crate) fn overspent(
+        &self,
+        version: &Version,
+        is_held: impl Fn(u64) -> bool,
+    ) -> Option<(usize, u64)> {
+        let Rule::Budget(budget, family) = self.0 else { return None };
+        let metas = version.metas();
+        let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
+        let held_bits: f64 = infos().map(|(_, _, info)| info.bytes as f64 * 8.0).sum();
+        let entries = metas.iter().flatten().map(|meta| meta.entries).sum();
+        if held_bits <= SLACK * budget.bits(entries) {
+            return None;
+        }
+        // Level 0 is compacted soon anyway. A filter of another family was written under another
+        // policy or after a failed build: a rewrite might change nothing. The sizes of small filters
+        // are less exact than the comparison.
+        let candidates: Vec<_> = infos()
+            .filter(|(level, file, info)| {
+                let may_shrink = info.family == Some(family) && info.keys >= 10_000;
+                *level > 0 && may_shrink && !is_held(file.meta.number)
+            })
+            .collect();
+        // What follows takes milliseconds, and this is asked at every change of the tree.
+        if candidates.is_empty() {
+            return None;
+        }
+        let share_bits: [f64; LEVELS] = std::array::from_fn(|level| {
+            stored_bits(share(budget, family, &FilterContext::new(&metas, level, 0)), family)
+        });
+        candidates
+            .into_iter()
+            .filter(|(level, _, info)| info.bits_per_key() > SLACK * share_bits[*level])
+            .map(|(level, file, info)| {
+                let excess = (info.bits_per_key() - share_bits[level]) * info.keys as f64;
+                (excess, level, file.meta.number)
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, level, number)| (level, number))
+    }
+}
+
+impl Default for FilterPolicy {
+    /// `bloom(10)`.
+    fn default() -> FilterPolicy {
+        FilterPolicy::uniform(FilterSpec::bloom(10.0).unwrap_or(FilterSpec::NONE))
+    }
+}
+
+impl From<FilterSpec> for FilterPolicy {
+    fn from(spec: FilterSpec) -> FilterPolicy {
+        FilterPolicy::uniform(spec)
+    }
+}

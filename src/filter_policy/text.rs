@@ -1,0 +1,99 @@
+//! A policy as text: printed as it is read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::budget::Budget;
+use super::{FilterPolicy, Rule};
+use crate::filter::{Family, FilterSpec, SpecError};
+
+const FORMS: &str = "a filter for every table (such as bloom(10)), levels(FILTER, …), \
+                     bottommost_none(FILTER), budget(SIZE, FAMILY) or budget(BITS/key, FAMILY)";
+
+impl fmt::Display for FilterPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Rule::Uniform(spec) => spec.fmt(f),
+            Rule::Levels(specs) => {
+                let specs: Vec<String> = specs.iter().map(FilterSpec::to_string).collect();
+                write!(f, "levels({})", specs.join(", "))
+            }
+            Rule::BottommostNone(spec) => write!(f, "bottommost_none({spec})"),
+            Rule::Budget(Budget::Bytes(bytes), family) => {
+                let (count, unit) = UNITS
+                    .iter()
+                    .find(|&&(_, size)| bytes % size == 0)
+                    .map_or((*bytes, "B"), |&(unit, size)| (bytes / size, unit));
+                write!(f, "budget({count}{unit}, {family})")
+            }
+            Rule::Budget(Budget::BitsPerKey(bits), family) => {
+                write!(f, "budget({bits}/key, {family})")
+            }
+        }
+    }
+}
+
+/// Largest first.
+const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl FromStr for FilterPolicy {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<FilterPolicy, SpecError> {
+        let text = text.trim();
+        let unknown = || SpecError(format!("unknown filter policy {text:?}: expected {FORMS}"));
+        let Some((name, rest)) = text.split_once('(') else {
+            return text.parse().map(FilterPolicy::uniform);
+        };
+        let arguments = || rest.strip_suffix(')').map(split_arguments).ok_or_else(unknown);
+        match name.trim_end() {
+            "levels" => {
+                let specs: Result<Vec<FilterSpec>, SpecError> =
+                    arguments()?.into_iter().map(str::parse).collect();
+                FilterPolicy::levels(specs?)
+            }
+            "bottommost_none" => match arguments()?[..] {
+                [spec] => Ok(FilterPolicy::bottommost_none(spec.parse()?)),
+                _ => Err(unknown()),
+            },
+            "budget" => match arguments()?[..] {
+                [size] => parse_budget(text, size, "bloom"),
+                [size, family] => parse_budget(text, size, family),
+                _ => Err(unknown()),
+            },
+            _ => text.parse().map(FilterPolicy::uniform),
+        }
+    }
+}
+
+fn parse_budget(text: &str, size: &str, family: &str) -> Result<FilterPolicy, SpecError> {
+    let family: Family = family.parse()?;
+    let wrong = |number: &str| SpecError(format!("{text}: {number:?} is not a number"));
+    if let Some(bits) = size.strip_suffix("/key") {
+        let bits_per_key = bits.trim_end().parse().map_err(|_| wrong(bits))?;
+        return FilterPolicy::budget_bits_per_key(bits_per_key, family);
+    }
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|&(name, bytes)| Some((size.strip_suffix(name)?, bytes)))
+        .ok_or_else(|| {
+            SpecError(format!("{text}: {size:?} needs a unit: B, KiB, MiB, GiB or /key"))
+        })?;
+    let number: u64 = number.trim_end().parse().map_err(|_| wrong(number))?;
+    FilterPolicy::budget_bytes(number.saturating_mul(unit), family)
+}
+
+/// Splits at the commas that stand in no parentheses.
+fn split_arguments(list: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let at_top = |character: char| {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' => return depth == 0,
+            _ => {}
+        }
+        false
+    };
+    list.split(at_top).map(str::trim).filter(|argument| !argument.is_empty()).collect()
+}

@@ -1,0 +1,170 @@
+//! [`PooledFile`]: a file that is opened again when it is read without a descriptor.
+
+use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::pool::{DescriptorPool, MOST_FILES, Slot};
+use super::word::Pinned;
+use crate::error::{Error, Result};
+use crate::fs::RandomAccessFile;
+use crate::fs::limits::open_files_limit;
+use crate::fs::real::{drop_page_cache, open_to_read, read_exact_at};
+use crate::sync::lock;
+
+/// Files of the process that have their descriptor for good.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells a file from another one of the same name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+}
+
+impl From<&Metadata> for Identity {
+    fn from(metadata: &Metadata) -> Identity {
+        Identity { device: metadata.dev(), inode: metadata.ino(), bytes: metadata.len() }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {}, inode {}, {} bytes", self.device, self.inode, self.bytes)
+    }
+}
+
+/// A file for reading that has a descriptor while it needs one.
+pub(in crate::fs) struct PooledFile {
+    path: PathBuf,
+    identity: Identity,
+    slot: Arc<Slot>,
+    pool: Arc<DescriptorPool>,
+    /// Whether it keeps its descriptor for good. Locked while the file is opened.
+    kept: Mutex<bool>,
+}
+
+impl PooledFile {
+    pub fn open(path: &Path, pool: &Arc<DescriptorPool>) -> Result<PooledFile> {
+        let slot = Arc::new(Slot::closed());
+        let (_pinned, identity) = pool.open_into(&slot, || {
+            let (descriptor, metadata) =
+                open_to_read(path).map_err(|error| Error::io(path, "open", error))?;
+            Ok((descriptor, Identity::from(&metadata)))
+        })?;
+        let kept = Mutex::new(false);
+        Ok(PooledFile {
+            path: path.to_owned(),
+            identity,
+            pool: Arc::clone(pool),
+            kept,
+            slot: Arc::clone(&slot),
+        })
+    }
+
+    #[inline]
+    fn pin(&self) -> Result<Pinned<'_>> {
+        // Written only if it is not set: many threads may read the line.
+        if !self.slot.used.load(Ordering::Relaxed) {
+            self.slot.used.store(true, Ordering::Relaxed);
+        }
+        match self.slot.descriptor.pin() {
+            Some(pinned) => Ok(pinned),
+            None => self.open_again(),
+        }
+    }
+
+    #[cold]
+    fn open_again(&self) -> Result<Pinned<'_>> {
+        let _one_at_a_time = lock(&self.kept);
+        self.pin_alone()
+    }
+
+    /// As `pin`, under the file's lock.
+    fn pin_alone(&self) -> Result<Pinned<'_>> {
+        if let Some(pinned) = self.slot.descriptor.pin() {
+            return Ok(pinned);
+        }
+        let (pinned, ()) = self.pool.open_into(&self.slot, || {
+            let (descriptor, metadata) = open_to_read(&self.path)
+                .map_err(|error| Error::io(&self.path, "open again", error))?;
+            let found = Identity::from(&metadata);
+            if found != self.identity {
+                return Err(Error::Corruption {
+                    file: self.path.clone(),
+                    offset: 0,
+                    expected: format!("the file that was opened first ({})", self.identity),
+                    found: format!("another in its place ({found})"),
+                });
+            }
+            Ok((descriptor, ()))
+        })?;
+        self.pool.reopened.fetch_add(1, Ordering::Relaxed);
+        Ok(pinned)
+    }
+}
+
+impl RandomAccessFile for PooledFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        read_exact_at(&self.pin()?, self, offset, buffer)
+    }
+
+    fn len(&self) -> u64 {
+        self.identity.bytes
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn drop_page_cache(&self) -> Result<()> {
+        drop_page_cache(&self.pin()?, &self.path)
+    }
+
+    fn keep_open(&self) -> Result<bool> {
+        let mut kept = lock(&self.kept);
+        if *kept {
+            return Ok(true);
+        }
+        if !keep_one() {
+            return Ok(false);
+        }
+        let pinned = self.pin_alone().inspect_err(|_| {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
+        })?;
+        self.pool.forget(&self.slot);
+        pinned.forever();
+        *kept = true;
+        Ok(true)
+    }
+}
+
+/// Counts one more kept descriptor. `false` if a quarter of all that the process may have is kept.
+fn keep_one() -> bool {
+    let most = (open_files_limit().soft.min(4 * MOST_FILES) / 4) as usize;
+    let one_more = |kept| (kept < most).then_some(kept + 1);
+    KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+}
+
+impl Drop for PooledFile {
+    fn drop(&mut self) {
+        if *lock(&self.kept) {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
+        }
+        // Now the slot is this value's alone, and its descriptor is closed with it.
+        self.pool.forget(&self.slot);
+    }
+}
+
+impl fmt::Debug for PooledFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PooledFile")
+            .field("path", &self.path)
+            .field("has_descriptor", &self.slot.descriptor.is_open())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! [`DescriptorPool`]: which of its files have a descriptor at the moment.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use super::word::{Descriptor, Pinned};
+use crate::error::Result;
+use crate::fs::limits::open_files_limit;
+use crate::sync::lock;
+
+/// A larger bound would be of no use, and tables of the system grow with it.
+pub(super) const MOST_FILES: u64 = 1 << 20;
+
+/// Bounds how many descriptors table files have open together. Any number of files share a pool.
+///
+/// ```
+/// use maypole::fs::{DescriptorPool, Fs, RealFs};
+///
+/// let dir = tempfile::tempdir()?;
+/// let pool = DescriptorPool::new(2);
+/// let mut files = Vec::new();
+/// for name in ["a", "b", "c"] {
+///     std::fs::write(dir.path().join(name), name)?;
+///     files.push(RealFs.open_pooled(&dir.path().join(name), &pool)?);
+/// }
+/// assert_eq!(pool.open_files(), 2);
+/// // The file that lost its descriptor is opened again.
+/// files[0].read_exact_at(0, &mut [0; 1])?;
+/// assert_eq!((pool.open_files(), pool.reopened()), (2, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DescriptorPool {
+    capacity: AtomicUsize,
+    pub(super) ring: Mutex<Ring>,
+    pub(super) reopened: AtomicU64,
+}
+
+#[derive(Default)]
+pub(super) struct Ring {
+    /// The open slots. Each knows its position.
+    pub(super) slots: Vec<Arc<Slot>>,
+    hand: usize,
+    /// Files that are being opened: room was made for them.
+    pub(super) opening: usize,
+}
+
+pub(super) struct Slot {
+    pub descriptor: Descriptor,
+    /// Whether it was used since the hand last passed it.
+    pub used: AtomicBool,
+    /// The index in the ring. Guarded by the ring's mutex.
+    position: AtomicUsize,
+}
+
+/// Every pool of the process: see [`with_descriptor`](super::with_descriptor).
+pub(super) static POOLS: Mutex<Vec<Weak<DescriptorPool>>> = Mutex::new(Vec::new());
+static SHARED: OnceLock<Arc<DescriptorPool>> = OnceLock::new();
+
+impl Slot {
+    /// A slot that is in no ring.
+    pub fn closed() -> Slot {
+        Slot {
+            descriptor: Descriptor::closed(),
+            used: AtomicBool::new(true),
+            position: AtomicUsize::new(usize::MAX),
+        }
+    }
+}
+
+impl DescriptorPool {
+    /// A pool for `capacity` descriptors.
+    pub fn new(capacity: usize) -> Arc<DescriptorPool> {
+        let pool = Arc::new(DescriptorPool {
+            capacity: AtomicUsize::new(capacity),
+            ring: Mutex::default(),
+            reopened: AtomicU64::new(0),
+        });
+        let mut pools = lock(&POOLS);
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(&pool));
+        pool
+    }
+
+    /// The pool of all databases that have none of their own. Each call sets its capacity to half
+    /// of the descriptors that the process may have at that moment.
+    pub fn shared() -> Arc<DescriptorPool> {
+        let capacity = (open_files_limit().soft.min(2 * MOST_FILES) / 2).max(1) as usize;
+        let shared = SHARED.get_or_init(|| DescriptorPool::new(capacity));
+        shared.capacity.store(capacity, Ordering::Relaxed);
+        Arc::clone(shared)
+    }
+
+    /// How many descriptors its files may have. Files that are being read at one moment may have
+    /// more.
+    pub fn capacity(&self) -> usize {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// How many descriptors its files have, without those that are kept for good.
+    pub fn open_files(&self) -> usize {
+        lock(&self.ring).slots.len()
+    }
+
+    /// How often a file was opened again that had lost its descriptor.
+    pub fn reopened(&self) -> u64 {
+        self.reopened.load(Ordering::Relaxed)
+    }
+
+    /// Runs `open` within the capacity and puts the descriptor into `slot`, which is closed.
+    pub(super) fn open_into<'s, T>(
+        &self,
+        slot: &'s Arc<Slot>,
+        open: impl FnOnce() -> Result<(OwnedFd, T)>,
+    ) -> Result<(Pinned<'s>, T)> {
+        let room = Room::new(self);
+        let (descriptor, value) = open()?;
+        // Pinned before it is in the ring, so that the hand does not take it before its first use.
+        let Ok(pinned) = slot.descriptor.install(descriptor) else {
+            unreachable!("a slot is opened by one thread at a time, when it is closed")
+        };
+        room.fill(Arc::clone(slot));
+        Ok((pinned, value))
+    }
+
+    /// Takes the slot out of the ring, if it is there.
+    pub(super) fn forget(&self, slot: &Arc<Slot>) {
+        let mut ring = lock(&self.ring);
+        let position = slot.position.load(Ordering::Relaxed);
+        if ring.slots.get(position).is_some_and(|there| Arc::ptr_eq(there, slot)) {
+            ring.remove(position);
+        }
+    }
+
+    /// Closes up to `count` descriptors that nobody is using; answers how many.
+    pub(super) fn close_idle(&self, count: usize) -> usize {
+        let mut closed = Vec::new();
+        {
+            let mut ring = lock(&self.ring);
+            closed.extend(std::iter::from_fn(|| ring.take_idle()).take(count));
+        }
+        closed.len()
+    }
+}
+
+impl fmt::Debug for DescriptorPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DescriptorPool")
+            .field("capacity", &self.capacity())
+            .field("open_files", &self.open_files())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Takes out a descriptor that nobody is using, if there is one. The hand goes round twice: the
+    /// first time it may only clear the marks of use.
+    fn take_idle(&mut self) -> Option<OwnedFd> {
+        for _ in 0..2 * self.slots.len() {
+            self.hand %= self.slots.len();
+            let slot = &self.slots[self.hand];
+            if !slot.used.swap(false, Ordering::Relaxed)
+                && let Some(descriptor) = slot.descriptor.take_idle()
+            {
+                self.remove(self.hand);
+                return Some(descriptor);
+            }
+            self.hand += 1;
+        }
+        None
+    }
+
+    fn add(&mut self, slot: Arc<Slot>) {
+        slot.position.store(self.slots.len(), Ordering::Relaxed);
+        self.slots.push(slot);
+    }
+
+    fn remove(&mut self, position: usize) {
+        self.slots.swap_remove(position);
+        if let Some(moved) = self.slots.get(position) {
+            moved.position.store(position, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Room for one descriptor of a pool, while its file is being opened.
+struct Room<'a>(&'a DescriptorPool);
+
+impl<'a> Room<'a> {
+    fn new(pool: &'a DescriptorPool) -> Room<'a> {
+        let mut closed = Vec::new();
+        {
+            let mut ring = lock(&pool.ring);
+            ring.opening += 1;
+            while ring.slots.len() + ring.opening > pool.capacity() {
+                match ring.take_idle() {
+                    Some(descriptor) => closed.push(descriptor),
+                    None => break,
+                }
+            }
+        }
+        // `closed` is dropped here, not under the lock.
+        Room(pool)
+    }
+
+    fn fill(self, slot: Arc<Slot>) {
+        let mut ring = lock(&self.0.ring);
+        ring.add(slot);
+        ring.opening -= 1;
+        drop(ring);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.ring).opening -= 1;
+    }
+}

@@ -1,0 +1,84 @@
+//! Files whose calls are counted and may fail.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::rules::{Control, Fault, Operation};
+use crate::error::Result;
+use crate::fs::{RandomAccessFile, WritableFile};
+
+#[derive(Debug)]
+pub(super) struct FaultWritableFile {
+    pub inner: Box<dyn WritableFile>,
+    pub control: Arc<Control>,
+    pub sync_failed: bool,
+}
+
+impl WritableFile for FaultWritableFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        match self.control.decide(Operation::Append, self.inner.path()) {
+            Ok(()) => self.inner.append(bytes),
+            Err(fault) => {
+                if fault == Fault::ShortWrite {
+                    self.inner.append(&bytes[..bytes.len() / 2])?;
+                    self.inner.flush()?;
+                }
+                Err(fault.error(Operation::Append, self.inner.path()))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.control.admit(Operation::Flush, self.inner.path())?;
+        self.inner.flush()
+    }
+
+    fn discard_unflushed(&mut self) {
+        self.inner.discard_unflushed();
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let admitted = self.control.admit(Operation::Sync, self.inner.path());
+        self.sync_failed |= admitted.is_err();
+        admitted?;
+        // The pages of the failed sync are marked clean: there is nothing to sync any more.
+        if self.sync_failed { self.inner.flush() } else { self.inner.sync() }
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct FaultRandomAccessFile {
+    pub inner: Arc<dyn RandomAccessFile>,
+    pub control: Arc<Control>,
+}
+
+impl RandomAccessFile for FaultRandomAccessFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.control.admit(Operation::ReadExactAt, self.inner.path())?;
+        self.inner.read_exact_at(offset, buffer)
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn keep_open(&self) -> Result<bool> {
+        self.inner.keep_open()
+    }
+
+    fn drop_page_cache(&self) -> Result<()> {
+        self.inner.drop_page_cache()
+    }
+}

@@ -1,0 +1,169 @@
+//! A file system that fails on demand.
+//!
+//! Every call passes [`Control::admit`]: it counts the call, runs the hook before anything changes,
+//! and decides whether the call fails. A test runs its workload once to count the calls, then once
+//! for each call to fail it. [`FaultFs`] shows it.
+//!
+//! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
+//! report success. So the next crash shows whether code has retried a sync.
+
+mod files;
+mod rules;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
+use crate::error::Result;
+use files::{FaultRandomAccessFile, FaultWritableFile};
+use rules::{Control, Hook, Rule};
+pub use rules::{Fault, Operation, Target};
+
+/// Wraps a file system and fails the calls that it is told to fail. Clones share the instructions.
+///
+/// ```
+/// use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target, write_atomic};
+/// use std::{path::Path, sync::Arc};
+///
+/// let workload = |fs: &dyn Fs| write_atomic(fs, Path::new("CURRENT"), b"MANIFEST-000001\n");
+/// let counting = FaultFs::new(Arc::new(MemFs::new()));
+/// workload(&counting).unwrap();
+/// for nth in 0..counting.calls(Target::Any) {
+///     let failing = FaultFs::new(Arc::new(MemFs::new()));
+///     failing.fail_once(Target::Any, nth, Fault::Io);
+///     assert!(workload(&failing).is_err());
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct FaultFs {
+    inner: Arc<dyn Fs>,
+    control: Arc<Control>,
+}
+
+impl FaultFs {
+    /// Passes every call to `inner` until it is told to fail one.
+    pub fn new(inner: Arc<dyn Fs>) -> FaultFs {
+        FaultFs { inner, control: Arc::default() }
+    }
+
+    /// Fails one call of `target`: the next one after `nth` others.
+    pub fn fail_once(&self, target: Target, nth: u64, fault: Fault) {
+        self.add(Rule { target, name_end: "", calls_before: nth, forever: false, fault });
+    }
+
+    /// As [`FaultFs::fail_once`], and fails every later call of `target` too.
+    pub fn fail_from(&self, target: Target, nth: u64, fault: Fault) {
+        self.add(Rule { target, name_end: "", calls_before: nth, forever: true, fault });
+    }
+
+    /// As [`FaultFs::fail_from`], but only for files whose names end in `name_end`. Other calls are
+    /// not counted for `nth`.
+    pub fn fail_files_from(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
+        self.add(Rule { target, name_end, calls_before: nth, forever: true, fault });
+    }
+
+    fn add(&self, rule: Rule) {
+        self.control.state().rules.push(rule);
+    }
+
+    /// Fails no call from now on: the disk has space again, the device is back.
+    pub fn heal(&self) {
+        self.control.state().rules.clear();
+    }
+
+    /// How many calls were made so far, failed ones included.
+    pub fn calls(&self, target: Target) -> u64 {
+        self.control.state().calls(target)
+    }
+
+    /// How many calls were made to fail so far.
+    pub fn faults(&self) -> u64 {
+        self.control.state().faults
+    }
+
+    /// Calls `hook` before every call that can change what a crash leaves. It gets the number of
+    /// such calls so far. The hook may take an image of the wrapped file system. It must not use
+    /// this one: that would call the hook again.
+    pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
+        self.control.state().hook = Some(Hook(Arc::new(hook)));
+    }
+}
+
+impl FaultFs {
+    fn watched(&self, inner: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        let control = Arc::clone(&self.control);
+        Box::new(FaultWritableFile { inner, control, sync_failed: false })
+    }
+}
+
+impl Fs for FaultFs {
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.absolute(path)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.control.admit(Operation::Create, path)?;
+        Ok(self.watched(self.inner.create(path)?))
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.control.admit(Operation::Create, path)?;
+        Ok(self.watched(self.inner.create_log(path)?))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        self.control.admit(Operation::Open, path)?;
+        let inner = self.inner.open(path)?;
+        Ok(Arc::new(FaultRandomAccessFile { inner, control: Arc::clone(&self.control) }))
+    }
+
+    fn open_pooled(
+        &self,
+        path: &Path,
+        pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        self.control.admit(Operation::Open, path)?;
+        let inner = self.inner.open_pooled(path, pool)?;
+        Ok(Arc::new(FaultRandomAccessFile { inner, control: Arc::clone(&self.control) }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.control.admit(Operation::Rename, from)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.control.admit(Operation::Remove, path)?;
+        self.inner.remove(path)
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> Result<()> {
+        self.control.admit(Operation::HardLink, new)?;
+        self.inner.hard_link(existing, new)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.control.admit(Operation::Exists, path)?;
+        self.inner.exists(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.control.admit(Operation::List, dir)?;
+        self.inner.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.control.admit(Operation::CreateDirAll, dir)?;
+        self.inner.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.control.admit(Operation::SyncDir, dir)?;
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.control.admit(Operation::Lock, path)?;
+        self.inner.lock(path)
+    }
+}

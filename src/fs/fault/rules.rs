@@ -1,0 +1,223 @@
+//! Which calls fail, and how: the instructions, the counts and the hook of a [`FaultFs`].
+//!
+//! [`FaultFs`]: super::FaultFs
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::{fmt, io};
+
+use crate::error::{Error, Result};
+use crate::sync::lock;
+
+/// A kind of call.
+///
+/// ```
+/// use maypole::fs::Operation;
+///
+/// assert!(Operation::Sync.is_change() && !Operation::ReadExactAt.is_change());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each is the method of its name")]
+pub enum Operation {
+    Create,
+    Open,
+    Rename,
+    Remove,
+    HardLink,
+    Exists,
+    List,
+    CreateDirAll,
+    SyncDir,
+    Lock,
+    Append,
+    Flush,
+    Sync,
+    ReadExactAt,
+}
+
+/// How many operations there are.
+const OPERATIONS: usize = Operation::ReadExactAt as usize + 1;
+
+impl Operation {
+    /// Whether the call can change what a crash leaves.
+    pub fn is_change(self) -> bool {
+        use Operation::*;
+        !matches!(self, Open | Exists | List | ReadExactAt)
+    }
+
+    fn verb(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Open => "open",
+            Operation::Rename => "rename",
+            Operation::Remove => "remove",
+            Operation::HardLink => "link",
+            Operation::Exists => "look up",
+            Operation::List => "list",
+            Operation::CreateDirAll => "create the directory",
+            Operation::SyncDir => "sync the directory",
+            Operation::Lock => "lock",
+            Operation::Append | Operation::Flush => "write",
+            Operation::Sync => "sync",
+            Operation::ReadExactAt => "read",
+        }
+    }
+}
+
+/// Which calls are counted and may fail.
+///
+/// ```
+/// use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
+/// use std::{path::Path, sync::Arc};
+///
+/// let fs = FaultFs::new(Arc::new(MemFs::new()));
+/// fs.exists(Path::new("a"))?;
+/// fs.create(Path::new("a"))?;
+/// assert_eq!((fs.calls(Target::Any), fs.calls(Target::Changes)), (2, 1));
+/// assert_eq!(fs.calls(Target::Only(Operation::Create)), 1);
+/// # Ok::<(), maypole::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Target {
+    /// Every call.
+    Any,
+    /// Every call for which [`Operation::is_change`] holds.
+    Changes,
+    /// The calls of one kind.
+    Only(Operation),
+}
+
+impl Target {
+    fn includes(self, operation: Operation) -> bool {
+        match self {
+            Target::Any => true,
+            Target::Changes => operation.is_change(),
+            Target::Only(only) => only == operation,
+        }
+    }
+}
+
+/// How a call fails.
+///
+/// ```
+/// use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+/// use std::{path::Path, sync::Arc};
+///
+/// let fs = FaultFs::new(Arc::new(MemFs::new()));
+/// fs.fail_once(Target::Any, 0, Fault::NoSpace);
+/// assert!(fs.create(Path::new("a")).unwrap_err().is_out_of_space());
+/// assert!(fs.create(Path::new("a")).is_ok());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The call does nothing; the device reports an error (EIO).
+    Io,
+    /// The call does nothing; no space is left (ENOSPC).
+    NoSpace,
+    /// An append writes the first half of its bytes; then no space is left. On every other call the
+    /// same as `NoSpace`.
+    ShortWrite,
+}
+
+impl Fault {
+    pub(super) fn error(self, operation: Operation, path: &Path) -> Error {
+        const EIO: i32 = 5;
+        const ENOSPC: i32 = 28;
+        let code = if self == Fault::Io { EIO } else { ENOSPC };
+        Error::io(path, operation.verb(), io::Error::from_raw_os_error(code))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    state: Mutex<FaultState>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct FaultState {
+    calls_of: [u64; OPERATIONS],
+    changes: u64,
+    pub(super) rules: Vec<Rule>,
+    pub(super) faults: u64,
+    pub(super) hook: Option<Hook>,
+}
+
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) target: Target,
+    /// Only files whose names end in this; "": all files.
+    pub(super) name_end: &'static str,
+    pub(super) calls_before: u64,
+    pub(super) forever: bool,
+    pub(super) fault: Fault,
+}
+
+type HookFn = dyn Fn(u64, Operation, &Path) + Send + Sync;
+
+#[derive(Clone)]
+pub(super) struct Hook(pub Arc<HookFn>);
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+impl FaultState {
+    pub(super) fn calls(&self, target: Target) -> u64 {
+        match target {
+            Target::Any => self.calls_of.iter().sum(),
+            Target::Changes => self.changes,
+            Target::Only(operation) => self.calls_of[operation as usize],
+        }
+    }
+
+    /// The fault that the rules have for this call.
+    fn fault(&mut self, operation: Operation, path: &Path) -> Option<Fault> {
+        let mut fault = None;
+        self.rules.retain_mut(|rule| {
+            let is_named = path.as_os_str().as_encoded_bytes().ends_with(rule.name_end.as_bytes());
+            if !rule.target.includes(operation) || !is_named {
+                return true;
+            }
+            if rule.calls_before > 0 {
+                rule.calls_before -= 1;
+                return true;
+            }
+            fault = Some(rule.fault);
+            rule.forever
+        });
+        self.faults += u64::from(fault.is_some());
+        fault
+    }
+}
+
+impl Control {
+    pub(super) fn state(&self) -> MutexGuard<'_, FaultState> {
+        lock(&self.state)
+    }
+
+    /// Counts the call and decides whether it goes through.
+    pub(super) fn decide(&self, operation: Operation, path: &Path) -> Result<(), Fault> {
+        let mut state = self.state();
+        state.calls_of[operation as usize] += 1;
+        if operation.is_change() {
+            let before = state.changes;
+            state.changes += 1;
+            if let Some(Hook(hook)) = state.hook.clone() {
+                // The hook may be slow and may ask for the counts.
+                drop(state);
+                hook(before, operation, path);
+                state = self.state();
+            }
+        }
+        state.fault(operation, path).map_or(Ok(()), Err)
+    }
+
+    pub(super) fn admit(&self, operation: Operation, path: &Path) -> Result<()> {
+        self.decide(operation, path).map_err(|fault| fault.error(operation, path))
+    }
+}

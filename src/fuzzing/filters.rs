@@ -1,0 +1,95 @@
+//! Filter blocks of every family, and filters that are built and asked for their keys.
+
+use crate::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
+
+/// Hashes to ask for, from the first eight bytes of the input.
+fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
+    let mut hash = u64::from_le_bytes(seed);
+    let next = || {
+        hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ 0x55;
+        hash
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// Reads the rest of `data` as a Bloom filter block and asks it.
+pub fn filter_bloom(data: &[u8]) {
+    filter_of(Family::Bloom, data);
+}
+
+/// As a Bloom filter block of old tables.
+pub fn filter_legacy_bloom(data: &[u8]) {
+    filter_of(Family::LegacyBloom, data);
+}
+
+/// As a ribbon filter block.
+pub fn filter_ribbon(data: &[u8]) {
+    filter_of(Family::Ribbon, data);
+}
+
+/// As a bumped ribbon filter block.
+pub fn filter_burr(data: &[u8]) {
+    filter_of(Family::Burr, data);
+}
+
+/// The first eight bytes say what is asked; the trailer is repaired if the first is even.
+fn filter_of(family: Family, data: &[u8]) {
+    let Some((&seed, block)) = data.split_first_chunk() else { return };
+    let mut block = block.to_vec();
+    if seed[0] & 1 == 0 {
+        crate::filter::fuzzing::repair(family, &mut block);
+    }
+    let encoding = match family {
+        Family::Burr => FilterEncoding::BumpedRibbon,
+        _ => FilterEncoding::RocksDb,
+    };
+    let reader = FilterReader::from_bytes(&block, encoding);
+    let answers = ask_every_way(&reader, &hashes(seed, 100));
+    assert!(reader.untrusted().is_none() || answers.iter().all(|&maybe| maybe));
+    let rate = reader.predicted_fpr(1 + block.len() as u64);
+    assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
+    assert!(reader.fill().is_none_or(|fill| (0.0..=1.0).contains(&fill)));
+}
+
+/// All ways to ask must agree.
+fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
+    let one_by_one: Vec<bool> = hashes.iter().map(|&hash| reader.may_contain(hash)).collect();
+    let in_steps: Vec<bool> =
+        hashes.iter().map(|&hash| reader.finish(reader.prepare(hash))).collect();
+    let mut together = vec![false; hashes.len()];
+    reader.may_contain_many(hashes, &mut together);
+    assert!(one_by_one == in_steps && one_by_one == together, "the ways to ask disagree");
+    one_by_one
+}
+
+/// Builds a filter and asks it for every key. `data` says the family, the size and the keys: each
+/// four bytes are a key, and more keys follow from the first bytes.
+pub fn filter_round_trip(data: &[u8]) {
+    let Some((&[family, bits, more, less], keys)) = data.split_first_chunk() else { return };
+    let family = [Family::Bloom, Family::Ribbon, Family::Burr][usize::from(family) % 3];
+    let bits = 1.0 + f64::from(bits) / 10.0;
+    let Ok(spec) = FilterSpec::fpr(0.5f64.powf(bits / 1.44).clamp(1e-6, 0.9), family) else {
+        return;
+    };
+    let mut set: Vec<u64> = keys
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|key| u64::from(u32::from_le_bytes(*key)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
+    let more_keys = usize::from(u16::from_le_bytes([more, less]) & 0x3ff);
+    set.extend(hashes([family as u8, more, less, 0, 0, 0, 0, 1], more_keys));
+    let mut builder = FilterBuilder::new(spec).verify(false);
+    // Every third key has the one before as its prefix.
+    for (i, &hash) in set.iter().enumerate() {
+        match i % 3 {
+            2 => builder.add_pair(hash, set[i - 1]),
+            _ => builder.add(hash),
+        }
+    }
+    if let Some(built) = builder.finish() {
+        let reader = FilterReader::from_bytes(built.bytes(), built.encoding());
+        assert_eq!(reader.untrusted(), None, "{spec} of {} keys", set.len());
+        assert!(ask_every_way(&reader, &set).iter().all(|&maybe| maybe), "{spec} hides a key");
+    }
+}

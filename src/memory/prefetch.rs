@@ -1,0 +1,16 @@
+//! [`prefetch`]: a line of memory on its way before it is needed.
+
+/// Starts to fetch the line at `address`, which may be any address. Does nothing where the
+/// processor's instruction is not at hand.
+#[inline(always)]
+pub(crate) fn prefetch<T>(address: *const T) {
+    // Miri does not know the instruction.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address is.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}

@@ -1,0 +1,161 @@
+//! [`PerThread`]: counters of which each thread has its own.
+//!
+//! A shared counter would be slow: an atomic addition is a full fence on x86, which keeps lookups
+//! from overlapping, and the line travels between the cores. So each thread adds with a plain load
+//! and store, on lines that only it writes. A snapshot sums all threads.
+//!
+//! ```text
+//!   groups[8] ─► 8 rows, made when the first of their threads counts
+//!     thread 0:  [ c0 c1 c2 … ]      a row: whole cache lines, written by one thread
+//!     thread 1:  [ c0 c1 c2 … ]
+//!   shared   ─► one row for all threads beyond 64, with atomic additions
+//! ```
+//!
+//! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
+//! continues the row, so nothing is lost. A snapshot may miss the latest additions of other
+//! threads, so counters of one event may differ by them.
+
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::thread_index;
+
+/// Threads that get rows of their own: `GROUPS * GROUP_ROWS`.
+const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
+/// How many rows are made together.
+const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// Threads beyond these share a row.
+#[cfg(all(test, not(loom)))]
+pub(super) const MOST_ROWS: usize = GROUPS * GROUP_ROWS;
+
+/// One thread's counters, on cache lines of their own.
+#[repr(align(64))]
+struct CounterRow<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> CounterRow<N> {
+    fn new() -> CounterRow<N> {
+        CounterRow(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_shared(&self, counter: usize, n: u64) {
+        self.0[counter].fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// `N` counters for each thread.
+pub(super) struct PerThread<const N: usize> {
+    groups: [OnceLock<Box<[CounterRow<N>; GROUP_ROWS]>>; GROUPS],
+    shared: OnceLock<Box<CounterRow<N>>>,
+}
+
+impl<const N: usize> PerThread<N> {
+    pub fn new() -> PerThread<N> {
+        PerThread { groups: [const { OnceLock::new() }; GROUPS], shared: OnceLock::new() }
+    }
+
+    #[inline]
+    pub fn add(&self, counter: usize, n: u64) {
+        self.row(thread_index()).add(counter, n);
+    }
+
+    /// The row of the current thread, whose index is `thread`.
+    #[inline(always)]
+    pub fn row(&self, thread: usize) -> ThreadRow<'_, N> {
+        match self.groups.get(thread / GROUP_ROWS).and_then(OnceLock::get) {
+            Some(rows) => ThreadRow::new(&rows[thread % GROUP_ROWS], false),
+            None => self.new_row(thread),
+        }
+    }
+
+    /// The row of a thread beyond the groups, or of the first thread of a group that counts.
+    #[cold]
+    #[inline(never)]
+    fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {
+        match self.groups.get(thread / GROUP_ROWS) {
+            Some(group) => {
+                let new_group = || Box::new(std::array::from_fn(|_| CounterRow::new()));
+                ThreadRow::new(&group.get_or_init(new_group)[thread % GROUP_ROWS], false)
+            }
+            None => ThreadRow::new(self.shared.get_or_init(|| Box::new(CounterRow::new())), true),
+        }
+    }
+
+    pub fn sum(&self) -> [u64; N] {
+        let rows = self.groups.iter().filter_map(OnceLock::get).flat_map(|rows| rows.iter());
+        let mut sum = [0u64; N];
+        for row in rows.chain(self.shared.get().map(Box::as_ref)) {
+            for (sum, counter) in sum.iter_mut().zip(&row.0) {
+                *sum = sum.wrapping_add(counter.load(Ordering::Relaxed));
+            }
+        }
+        sum
+    }
+}
+
+/// One thread's row, looked up once for several additions. Stays on its thread.
+#[derive(Clone, Copy)]
+pub(super) struct ThreadRow<'a, const N: usize> {
+    row: &'a CounterRow<N>,
+    is_shared: bool,
+    _on_this_thread: PhantomData<*const ()>,
+}
+
+impl<'a, const N: usize> ThreadRow<'a, N> {
+    #[inline(always)]
+    fn new(row: &'a CounterRow<N>, is_shared: bool) -> ThreadRow<'a, N> {
+        ThreadRow { row, is_shared, _on_this_thread: PhantomData }
+    }
+
+    #[inline(always)]
+    pub fn add(self, counter: usize, n: u64) {
+        self.add_all([(counter, n)]);
+    }
+
+    /// Adds to several counters. Checks only once whether the row is shared.
+    #[inline(always)]
+    pub fn add_all<const M: usize>(self, additions: [(usize, u64); M]) {
+        if self.is_shared {
+            for (counter, n) in additions {
+                self.row.add_shared(counter, n);
+            }
+            return;
+        }
+        for (counter, n) in additions {
+            // Only this thread writes the row, so nothing happens between load and store.
+            let counter = &self.row.0[counter];
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use std::sync::Arc;
+
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::check_model;
+
+    #[test]
+    fn loom_no_addition_is_lost_with_and_without_a_row() {
+        check_model(|| {
+            // Four threads, rows for two.
+            let counters = Arc::new(PerThread::<1>::new());
+            let threads = [1, 10, 100].map(|n| {
+                let counters = counters.clone();
+                thread::spawn(move || counters.add(0, n))
+            });
+            counters.add(0, 1000);
+            counters.add(0, 1000);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert_eq!(counters.sum(), [2111]);
+        });
+    }
+}

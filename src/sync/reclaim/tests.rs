@@ -1,0 +1,113 @@
+//! Guards of other threads, limits, and the indexes of threads.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+
+/// Counts its drops.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Other tests of the process hold guards too, each for a moment.
+fn collect_until(done: impl Fn() -> bool) {
+    while !done() {
+        collect();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn retired_objects_wait_for_the_outermost_guard_of_another_thread() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let (pinned, wait_pinned) = mpsc::channel();
+    let (unpin, wait_unpin) = mpsc::channel::<()>();
+    let reader = thread::spawn(move || {
+        let outer = pin();
+        drop(pin());
+        pinned.send(()).unwrap();
+        wait_unpin.recv().unwrap();
+        drop(outer);
+    });
+    wait_pinned.recv().unwrap();
+    retire(Arc::new(Dropped(drops.clone())), 1, 0);
+    for _ in 0..10 {
+        assert!(collect() >= 1);
+        assert_eq!(drops.load(Ordering::SeqCst), 0);
+    }
+    unpin.send(()).unwrap();
+    reader.join().unwrap();
+    collect_until(|| drops.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
+fn a_guard_keeps_only_what_was_retired_while_it_was_held() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    retire(Arc::new(Dropped(drops.clone())), 1, usize::MAX);
+    collect();
+    let guard = pin();
+    // This thread's own guard came after the bag was sealed.
+    collect_until(|| drops.load(Ordering::SeqCst) == 1);
+    drop(guard);
+}
+
+#[test]
+fn draining_waits_for_guards_but_not_for_ever() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let (pinned, wait_pinned) = mpsc::channel();
+    let (unpin, wait_unpin) = mpsc::channel::<()>();
+    let reader = thread::spawn(move || {
+        let _guard = pin();
+        pinned.send(()).unwrap();
+        wait_unpin.recv().unwrap();
+    });
+    wait_pinned.recv().unwrap();
+    retire(Arc::new(Dropped(drops.clone())), 1, usize::MAX);
+    assert!(!drain(Duration::from_millis(5)));
+    assert_eq!(drops.load(Ordering::SeqCst), 0);
+    unpin.send(()).unwrap();
+    assert!(drain(Duration::from_secs(60)));
+    reader.join().unwrap();
+    // Another test's collection may have taken it out, and be about to drop it.
+    collect_until(|| drops.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
+fn garbage_is_collected_when_its_bytes_exceed_the_limit() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    for _ in 0..100_000 {
+        retire(Arc::new(Dropped(drops.clone())), 100, 1000);
+        if drops.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+    }
+    panic!("nothing was dropped");
+}
+
+#[test]
+fn live_threads_have_distinct_indexes_and_ended_threads_give_theirs_back() {
+    let alive = std::sync::Barrier::new(8);
+    let round = || {
+        let indexes: Vec<usize> = thread::scope(|scope| {
+            let index = || {
+                let index = thread_index();
+                alive.wait();
+                index
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(index)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let distinct: std::collections::HashSet<_> = indexes.iter().collect();
+        assert_eq!(distinct.len(), 8);
+        *indexes.iter().max().unwrap()
+    };
+    let highest = (0..100).map(|_| round()).max().unwrap();
+    // The other tests' threads take some; a hundred rounds would take 800.
+    assert!(highest < 400, "{highest}");
+}

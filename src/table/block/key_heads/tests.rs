@@ -1,0 +1,152 @@
+//! Blocks with key heads against the same blocks without; damaged blocks.
+
+use super::*;
+use crate::encoding::key::{internal_key, pack};
+use crate::table::block::Block;
+use crate::table::block::builder::BlockBuilder;
+use crate::table::block::bytes::BlockBytes;
+use crate::table::block::cursor::BlockCursor;
+use crate::table::block::search::SearchResult;
+use std::collections::BTreeSet;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+
+    fn bytes(&mut self, most: u64, alphabet: &[u8]) -> Vec<u8> {
+        (0..self.below(most + 1))
+            .map(|_| alphabet[self.below(alphabet.len() as u64) as usize])
+            .collect()
+    }
+}
+
+fn build(keys: &BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>, value_bytes: usize) -> Block {
+    let mut builder = BlockBuilder::new(16);
+    for (i, (user, trailer)) in keys.iter().enumerate() {
+        let value = (i as u32).to_le_bytes().repeat(value_bytes / 4);
+        let mut key = user.clone();
+        key.extend_from_slice(&trailer.0.to_le_bytes());
+        builder.add(&key, &value);
+    }
+    Block::new(BlockBytes::copy_from(builder.finish())).unwrap()
+}
+
+/// Asks a block with key heads and the same block without one.
+fn assert_same_answers(plain: &Block, target: &[u8]) {
+    let mut fast = Block::new(BlockBytes::copy_from(plain.bytes())).unwrap();
+    fast.add_key_heads();
+    for overlay in [None, Some(7)] {
+        for trailer in [0, pack(2, 1), pack(2, 0xff), pack(7, 0xff), u64::MAX] {
+            let expected = plain.find(target, trailer, overlay).unwrap();
+            assert_eq!(fast.find(target, trailer, overlay).unwrap(), expected, "{target:?}");
+            let mut cursors = [BlockCursor::new(plain, overlay), BlockCursor::new(&fast, overlay)];
+            for cursor in &mut cursors {
+                cursor.seek_parts(target, trailer).unwrap();
+            }
+            // Also where a walk goes on from there.
+            for _ in 0..3 {
+                let [a, b] = &mut cursors;
+                assert_eq!(a.valid(), b.valid(), "{target:?}");
+                if !a.valid() {
+                    break;
+                }
+                assert_eq!((a.key(), a.value_range()), (b.key(), b.value_range()));
+                a.next().unwrap();
+                b.next().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_with_key_heads_answers_as_one_without() {
+    let mut random = Random(1);
+    // Few different bytes make shared prefixes, shared trailers and zeros that look like
+    // padding.
+    let alphabets: [&[u8]; 4] = [&[0, 1, 2, 0xff], &[0], b"0123456789", &[0xff, 0]];
+    for round in 0..400 {
+        let alphabet = alphabets[round % 4];
+        let prefix = random.bytes([0, 3, 9, 40][round / 4 % 4], alphabet);
+        let (most, count) = ([3, 7, 12, 30][round / 16 % 4], [1, 5, 40, 200][round / 64 % 4]);
+        let (mut keys, mut targets) = (BTreeSet::new(), vec![vec![], vec![0xff; 9]]);
+        for _ in 0..count {
+            let user = [prefix.clone(), random.bytes(most, alphabet)].concat();
+            for _ in 0..=random.below(3) {
+                let trailer = pack(random.below(9), random.below(2) as u8);
+                keys.insert((user.clone(), std::cmp::Reverse(trailer)));
+            }
+            targets.push(user.clone());
+            targets.push([&user[..], &[0]].concat());
+            targets.push(user[..user.len() / 2].to_vec());
+            targets.push([prefix.clone(), random.bytes(most, alphabet)].concat());
+            targets.push(random.bytes(most, alphabet));
+        }
+        let block = build(&keys, 4);
+        assert!(KeyHeads::of(block.bytes(), block.entries().len()).is_some());
+        for target in targets.iter().take(60) {
+            assert_same_answers(&block, target);
+        }
+    }
+}
+
+#[test]
+fn ordinary_blocks_of_every_size_get_key_heads_that_name_each_entry() {
+    for (count, value_bytes) in [(1, 4), (30, 100), (40, 40), (500, 8), (900, 200)] {
+        let user = |i: usize| format!("user{:08}", i * 3).into_bytes();
+        let keys = (0..count).map(|i| (user(i), std::cmp::Reverse(pack(5, 1)))).collect();
+        let block = build(&keys, value_bytes);
+        let key_heads = KeyHeads::of(block.bytes(), block.entries().len()).unwrap();
+        let mut scan = block.scan();
+        for i in 0..count {
+            let start = scan.value_range().end;
+            scan.next().unwrap().unwrap();
+            assert_eq!(key_heads.candidate(&user(i)).unwrap().offset, start, "{i} of {count}");
+            if count > 1 {
+                assert_same_answers(&block, &user(i));
+                assert_same_answers(&block, format!("user{:08}", i * 3 + 1).as_bytes());
+            }
+        }
+        assert_eq!(key_heads.heap_bytes() > 0, count > 40);
+    }
+}
+
+#[test]
+fn a_block_out_of_order_gets_no_key_heads() {
+    let mut builder = BlockBuilder::new(1);
+    for user in [&b"ab"[..], b"b", b"aa", b"c"] {
+        builder.add(&internal_key(user, 1, 1), b"");
+    }
+    let block = Block::new(BlockBytes::copy_from(builder.finish())).unwrap();
+    assert!(KeyHeads::of(block.bytes(), block.entries().len()).is_none());
+    let empty = Block::new(BlockBytes::copy_from(BlockBuilder::new(1).finish())).unwrap();
+    assert!(KeyHeads::of(empty.bytes(), empty.entries().len()).is_none());
+}
+
+#[test]
+fn damage_never_panics_and_is_found_as_without_key_heads() {
+    let mut builder = BlockBuilder::new(4);
+    for i in 0..40u8 {
+        builder.add(&internal_key(&[b'k', i / 8, i], u64::from(i), 1), b"value");
+    }
+    let good = builder.finish().to_vec();
+    for at in 0..good.len() {
+        for change in [0x01, 0x08, 0x80, 0xff] {
+            let mut bad = good.clone();
+            bad[at] ^= change;
+            let Ok(mut block) = Block::new(BlockBytes::copy_from(&bad)) else { continue };
+            block.add_key_heads();
+            for i in 0..40 {
+                if let Ok(SearchResult::Found { value, .. }) =
+                    block.find(&[b'k', i / 8, i], pack(99, 1), None)
+                {
+                    assert!(value.end <= block.entries().len());
+                }
+                let _ = BlockCursor::new(&block, None).seek_parts(&[b'k', i / 8, i], 0);
+            }
+        }
+    }
+}

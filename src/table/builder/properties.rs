@@ -1,0 +1,98 @@
+//! What a new table says of itself. RocksDB's tools read it too, and check some of it.
+
+use std::collections::BTreeMap;
+
+use crate::encoding::coding::{put_fixed32, put_fixed64, put_varint};
+use crate::table::filter::info::{FilterInfo, policy_name};
+use crate::table::filter::prefix::FilterKeys;
+use crate::table::format::footer::WRITTEN_VERSION;
+use crate::table::format::properties::{BYTEWISE_COMPARATOR, names};
+use crate::table::options::Dialect;
+
+use super::TableBuilder;
+
+/// RocksDB's name for "no column family known".
+const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
+
+impl TableBuilder {
+    /// Names and values, once everything before the properties is written.
+    pub(super) fn properties(
+        &self,
+        data_bytes: u64,
+        index_bytes: u64,
+    ) -> BTreeMap<&'static str, Vec<u8>> {
+        let summary = &self.summary;
+        let mut properties = BTreeMap::new();
+        let mut text = |name, value: &str| properties.insert(name, value.as_bytes().to_vec());
+        text(names::COMPARATOR, BYTEWISE_COMPARATOR);
+        text(names::COMPRESSION, self.options.compression.name());
+        text(names::MERGE_OPERATOR, "nullptr");
+        text(names::PROPERTY_COLLECTORS, "[]");
+        let (whole, extractor) = match self.options.filter_keys {
+            FilterKeys::Whole => ("1", None),
+            FilterKeys::Prefix(extractor) => ("0", Some(extractor)),
+            FilterKeys::Both(extractor) => ("1", Some(extractor)),
+        };
+        text(names::WHOLE_KEY_FILTERING, whole);
+        text(names::PREFIX_FILTERING, if extractor.is_some() { "1" } else { "0" });
+        text(names::PREFIX_EXTRACTOR, &extractor.map_or("nullptr".into(), |it| it.name()));
+        if let Some(FilterInfo { family: Some(family), predicted_fpr: Some(fpr), .. }) =
+            summary.filter
+        {
+            text(names::FILTER_POLICY, policy_name(family));
+            text(names::FILTER_SPEC, &self.options.filter.to_string());
+            text(names::PREDICTED_FPR, &format!("{fpr:e}"));
+            if summary.filter_fell_back {
+                text(names::FILTER_FALLBACK, family.name());
+            }
+        }
+        if let Some(creator) = &self.creator {
+            text(names::DB_IDENTITY, &creator.db);
+            text(names::SESSION_IDENTITY, &creator.session);
+        }
+        let mut number = |name, value| {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            properties.insert(name, out);
+        };
+        let filter = summary.filter.as_ref();
+        number(names::ENTRIES, summary.entries);
+        number(names::DELETIONS, summary.deletions);
+        number(names::MERGE_OPERANDS, 0);
+        number(names::RANGE_DELETIONS, summary.range_deletions);
+        number(names::FILTER_ENTRIES, filter.map_or(0, |filter| filter.keys));
+        number(names::FILTER_BYTES, filter.map_or(0, |filter| filter.bytes));
+        number(names::DATA_BLOCKS, summary.data_blocks);
+        number(names::DATA_BYTES, data_bytes);
+        number(names::INDEX_BYTES, index_bytes);
+        number(names::RAW_KEY_BYTES, summary.raw_key_bytes);
+        number(names::RAW_VALUE_BYTES, summary.raw_value_bytes);
+        number(names::FORMAT_VERSION, WRITTEN_VERSION.into());
+        number(names::FIXED_KEY_LENGTH, 0);
+        number(names::COLUMN_FAMILY_ID, UNKNOWN_COLUMN_FAMILY);
+        number(names::INDEX_KEY_IS_USER_KEY, (!self.index.splits_a_user_key()).into());
+        number(names::INDEX_VALUE_IS_DELTA_ENCODED, 1);
+        number(names::SMALLEST_SEQUENCE, summary.smallest_sequence);
+        number(names::LARGEST_SEQUENCE, summary.largest_sequence);
+        number(names::TAIL_START, data_bytes);
+        match (self.dialect, &self.creator) {
+            (Dialect::Database { file_number }, _) => {
+                number(names::ORIGINAL_FILE_NUMBER, file_number);
+            }
+            // The session is the writer's, which writes one file.
+            (Dialect::External, Some(_)) => number(names::ORIGINAL_FILE_NUMBER, 1),
+            (Dialect::External, None) => {}
+        }
+        let mut out = Vec::new();
+        put_fixed32(&mut out, 0);
+        properties.insert(names::INDEX_TYPE, out);
+        if self.dialect == Dialect::External {
+            let (mut version, mut sequence) = (Vec::new(), Vec::new());
+            put_fixed32(&mut version, 2);
+            put_fixed64(&mut sequence, 0);
+            properties.insert(names::EXTERNAL_VERSION, version);
+            properties.insert(names::GLOBAL_SEQUENCE, sequence);
+        }
+        properties
+    }
+}

@@ -1,0 +1,181 @@
+//! Every form of an index against a sorted list; damaged ones.
+
+use super::*;
+use crate::encoding::coding::{put_fixed32, put_varint};
+use crate::encoding::key::internal_key;
+use crate::table::block::bytes::BlockBytes;
+
+const LIMIT: u64 = 1 << 40;
+
+fn form(user_keys: bool, delta_values: bool, first_keys: bool) -> IndexForm {
+    IndexForm { two_level: false, first_keys, user_keys, delta_values }
+}
+
+/// An index block by the format's description, `restart_interval` entries sharing prefixes.
+fn encode(entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, restart_interval: usize) -> Block {
+    let (mut out, mut restarts) = (Vec::new(), Vec::new());
+    for (i, (key, handle)) in entries.iter().enumerate() {
+        let mut shared = 0;
+        if i % restart_interval == 0 {
+            restarts.push(out.len() as u32);
+        } else {
+            let last = &entries[i - 1].0;
+            shared = common_prefix_len(last, key);
+        }
+        let mut value = Vec::new();
+        if form.delta_values && shared > 0 {
+            let difference = handle.bytes as i64 - entries[i - 1].1.bytes as i64;
+            put_varint(&mut value, (difference << 1 ^ difference >> 63) as u64);
+        } else {
+            handle.encode(&mut value);
+        }
+        if form.first_keys {
+            value.extend_from_slice(b"\x03key");
+        }
+        put_varint(&mut out, shared as u64);
+        put_varint(&mut out, (key.len() - shared) as u64);
+        if !form.delta_values {
+            put_varint(&mut out, value.len() as u64);
+        }
+        out.extend_from_slice(&key[shared..]);
+        out.extend_from_slice(&value);
+    }
+    restarts.iter().for_each(|&restart| put_fixed32(&mut out, restart));
+    put_fixed32(&mut out, restarts.len() as u32);
+    Block::new(BlockBytes::copy_from(&out)).unwrap()
+}
+
+fn adjacent_handles(count: usize) -> Vec<BlockHandle> {
+    let mut offset = 0;
+    (0..count)
+        .map(|i| {
+            let handle = BlockHandle { offset, bytes: 4000 + (i as u64 * 37) % 200 };
+            offset = handle.end().unwrap();
+            handle
+        })
+        .collect()
+}
+
+#[test]
+fn every_form_is_read_and_searched_as_a_sorted_list_is() {
+    let users: Vec<Vec<u8>> = ["", "com", "common/", "common/a"]
+        .iter()
+        .map(|key| key.as_bytes().to_vec())
+        .chain((0..150u32).map(|i| format!("common/key/{:05}", i * 3).into_bytes()))
+        .chain([b"common/key/00449".to_vec(), vec![0xff; 20]])
+        .collect();
+    for skip in [0, 4] {
+        let users = &users[skip..users.len() - usize::from(skip > 0)];
+        for (user_keys, delta, first) in
+            [(true, true, false), (true, false, false), (false, true, true), (false, false, false)]
+        {
+            let form = form(user_keys, delta, first);
+            let entries: Vec<_> = users
+                .iter()
+                .map(|user| if user_keys { user.clone() } else { internal_key(user, 50, 1) })
+                .zip(adjacent_handles(users.len()))
+                .collect();
+            for restart_interval in [1, 16] {
+                let mut parser = IndexParser::new(form, LIMIT);
+                parser.add(&encode(&entries, form, restart_interval)).unwrap();
+                let index = parser.finish();
+                assert_eq!(index.len(), users.len());
+                for (i, (_, handle)) in entries.iter().enumerate() {
+                    assert_eq!(index.handle(i), *handle);
+                }
+                let trailer = if user_keys { 0 } else { key::pack(50, 1) };
+                let probes = users.iter().cloned().chain(users.iter().flat_map(|user| {
+                    [[user, &b"\0"[..]].concat(), user[..user.len() / 2].to_vec()]
+                }));
+                for probe in probes {
+                    for probe_trailer in [0, key::pack(50, 1), key::pack(51, 0), u64::MAX] {
+                        let expected = users.partition_point(|user| {
+                            user.cmp(&probe).then(probe_trailer.cmp(&trailer)).is_lt()
+                        });
+                        assert_eq!(index.find(&probe, probe_trailer), expected, "{probe:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn versions_of_one_key_may_span_blocks() {
+    let form = form(false, true, false);
+    let keys = [(b"a", 9), (b"k", 30), (b"k", 20), (b"k", 10), (b"z", 1)];
+    let entries: Vec<_> = keys
+        .iter()
+        .map(|(user, sequence)| internal_key(*user, *sequence, 1))
+        .zip(adjacent_handles(5))
+        .collect();
+    let mut parser = IndexParser::new(form, LIMIT);
+    parser.add(&encode(&entries, form, 1)).unwrap();
+    let index = parser.finish();
+    for (sequence, block) in [(99, 1), (30, 1), (29, 2), (20, 2), (12, 3), (9, 4)] {
+        assert_eq!(index.find(b"k", key::pack(sequence, 0xff)), block, "{sequence}");
+    }
+}
+
+#[test]
+fn unsorted_and_impossible_entries_are_refused() {
+    let handle = BlockHandle { offset: 0, bytes: 10 };
+    let next = BlockHandle { offset: 15, bytes: 10 };
+    let parse = |entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, limit| {
+        IndexParser::new(form, limit).add(&encode(entries, form, 1))
+    };
+    let user_form = form(true, true, false);
+    let pair = |a: &[u8], b: &[u8]| [(a.to_vec(), handle), (b.to_vec(), next)];
+    assert!(parse(&pair(b"a", b"b"), user_form, 30).is_ok());
+    assert!(parse(&pair(b"b", b"a"), user_form, 30).is_err());
+    assert!(parse(&pair(b"a", b"b"), user_form, 29).is_err(), "past the end");
+    assert!(parse(&pair(b"a", b"b"), form(false, true, false), 30).is_err(), "no trailer");
+    for offset in [0, 14] {
+        let overlapping = BlockHandle { offset, bytes: 10 };
+        let entries = [(b"a".to_vec(), handle), (b"b".to_vec(), overlapping)];
+        assert!(parse(&entries, user_form, 30).is_err(), "{offset}: overlaps");
+    }
+}
+
+/// One long separator, then a thousand that share it: the parsed index would be a thousand times as
+/// large as the block. That was allowed up to 64 MiB, in a file of a kilobyte.
+#[test]
+fn separators_that_share_a_prefix_are_bounded_by_the_file() {
+    let separators = |long: usize| -> Vec<_> {
+        let users = (0..1000u32).map(|i| [&vec![b'x'; long], &i.to_be_bytes()[..]].concat());
+        users.zip(adjacent_handles(1000)).collect()
+    };
+    let form = form(true, true, false);
+    let parse = |long, file_bytes| {
+        let block = encode(&separators(long), form, usize::MAX);
+        let mut parser = IndexParser::new(form, file_bytes);
+        parser.add(&block).map(|()| parser.finish().heap_bytes())
+    };
+    let end = separators(0).last().unwrap().1.end().unwrap();
+    assert!(parse(1000, end).is_ok());
+    let most = crate::table::format::limits::most_metadata_bytes(end) as usize;
+    assert!(parse(most / 1000 - 10, end).is_ok_and(|bytes| bytes < 2 * most));
+    let damage = parse(most / 1000, end).unwrap_err();
+    assert!(damage.expected.contains("bytes of keys"), "{damage:?}");
+}
+
+#[test]
+fn separators_are_short_and_lie_between() {
+    let cases: [(&[u8], &[u8], &[u8]); 9] = [
+        (b"abcdef", b"abzz", b"abd"),
+        (b"abc", b"abcd", b"abc"),
+        (b"ab\x01", b"ab\x02", b"ab\x01"),
+        (b"ab\x01xyz", b"ab\x02", b"ab\x01y"),
+        (b"ab\x01\xff\xffx", b"ab\x02", b"ab\x01\xff\xffy"),
+        (b"ab\x01\xff\xff", b"ab\x02", b"ab\x01\xff\xff"),
+        (b"ab\x01zz", b"ab\x02\0", b"ab\x02"),
+        (b"", b"a", b""),
+        (b"a\xff", b"b", b"a\xff"),
+    ];
+    for (last, next, expected) in cases {
+        let mut out = Vec::new();
+        let separator = shortest_separator(last, next, &mut out);
+        assert_eq!(separator, expected, "{last:?} {next:?}");
+        assert!(last <= separator && separator < next);
+    }
+}

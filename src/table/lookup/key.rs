@@ -1,0 +1,28 @@
+//! [`LookupKey`]: a key on its way through the tables of a tree.
+
+use crate::encoding::hash::hash64;
+use crate::encoding::key;
+use crate::encoding::key::{SEEK_KIND, SequenceNumber};
+use crate::filter::KeyHash;
+
+/// What is looked up: a user key as a snapshot sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LookupKey<'a> {
+    pub user_key: &'a [u8],
+    /// Entries written later are not seen.
+    pub sequence: SequenceNumber,
+    /// The key's hash, computed once for the filters of all tables.
+    pub hash: KeyHash,
+}
+
+impl<'a> LookupKey<'a> {
+    #[inline(always)]
+    pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
+        LookupKey { user_key, sequence, hash: hash64(user_key) }
+    }
+
+    /// The trailer that stands before every entry the snapshot sees, and behind all others.
+    pub fn trailer(&self) -> u64 {
+        key::pack(self.sequence, SEEK_KIND)
+    }
+}

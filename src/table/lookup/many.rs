@@ -1,0 +1,111 @@
+//! The table's part of `Db::multi_get`: many keys in one table.
+//!
+//! The steps are those of one lookup ([`super`]). Each step is taken for all keys before the next
+//! step, so that the trips to memory of different keys overlap:
+//!
+//! ```text
+//! 1  prefetch_filter                   fetches the filter's lines
+//! 2  filter_says_maybe_together        the filter answers for all keys
+//! 3  find_block                        index: the block of each key
+//!    BlockPosition::prefetch_slot      fetches the slot of the block
+//!    BlockPosition::prefetch_block     then what a search of the block reads first
+//!    BlockPosition::find_entry         then the one entry worth reading
+//! 4  get_from_block                    the entries
+//! ```
+//!
+//! A single lookup uses the first step too, for the deepest of its tables. The processor looks far
+//! enough ahead to start the other trips itself.
+
+use crate::stats::{FileTicker, ThreadTickers, Ticker};
+use crate::sync::Guard;
+
+use super::BlockPosition;
+use super::key::LookupKey;
+use crate::table::table::Table;
+
+/// Hashes that are gathered before a filter is asked for them.
+const HASHES: usize = 32;
+
+impl Table {
+    /// Starts to fetch what the filter's answers need, if the filter is in memory.
+    #[inline(always)]
+    pub fn prefetch_filter<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k LookupKey<'k>>,
+        guard: &Guard,
+    ) {
+        if self.stored_filter.is_some()
+            && let Some(filter) = self.filter.borrow(0, guard)
+            && let Some(filter) = filter.full_of_hash64()
+        {
+            for key in keys {
+                filter.prepare(key.hash);
+            }
+        }
+    }
+
+    /// The filter's answers: `answers[i]` is that of `keys[i]`. Asked together, keys take a fraction
+    /// of the time that they take one by one.
+    pub fn filter_says_maybe_together(
+        &self,
+        keys: &[&LookupKey<'_>],
+        answers: &mut [bool],
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) {
+        let filter = self.stored_filter.and_then(|_| self.filter.borrow(0, guard));
+        let Some(filter) = filter.and_then(|filter| filter.full_of_hash64()) else {
+            for (answer, key) in answers.iter_mut().zip(keys) {
+                *answer = self.other_filter_says_maybe(key, guard, tickers);
+            }
+            return;
+        };
+        for (keys, answers) in keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)) {
+            let mut hashes = [0; HASHES];
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = key.hash;
+            }
+            filter.may_contain_many(&hashes[..keys.len()], answers);
+        }
+        let maybes = answers.iter().map(|&maybe| u64::from(maybe)).sum();
+        let noes = keys.len() as u64 - maybes;
+        tickers.add_all([
+            (Ticker::BlockCacheFilterHit, noes + maybes),
+            (Ticker::BloomUseful, noes),
+            (Ticker::BloomFullPositive, maybes),
+        ]);
+        let file = self.file_counters().on_thread(guard);
+        let positives = (FileTicker::FilterFullPositive, maybes);
+        file.add_all([(FileTicker::FilterUseful, noes), positives]);
+    }
+}
+
+impl<'g> BlockPosition<'g> {
+    /// Starts to fetch what leads to the block.
+    #[inline]
+    pub fn prefetch_slot(&self) {
+        if self.block < self.index.blocks.len() {
+            self.index.blocks.prefetch(self.block);
+        }
+    }
+
+    /// After that: starts to fetch what a search of the block reads first.
+    #[inline]
+    pub fn prefetch_block(&self) {
+        if self.block < self.index.blocks.len() {
+            self.index.blocks.prefetch_resident(self.block);
+        }
+    }
+
+    /// After that: finds out which entry the search will read, and starts to fetch it.
+    #[inline]
+    pub fn find_entry(&mut self, key: &LookupKey<'_>, guard: &'g Guard) {
+        if self.block < self.index.blocks.len()
+            && let Some(block) = self.index.blocks.get(self.block, guard)
+        {
+            let start = block.search_start(key.user_key);
+            block.prefetch_entry(start);
+            self.known = Some((block, start));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The table's part of `Db::get`: one key in one table.
+//!
+//! ```text
+//! filter_says_maybe   no ─► the table does not hold the key: the caller goes on to the next table
+//!        │ maybe
+//! get_after_filter    find_block       index: the one block that can hold the key
+//!                     get_from_block   block: the entry of the key, or none
+//! ```
+//!
+//! For many keys at once the steps are taken for all keys, one after the other; see
+//! [`many`]. Filters of prefixes are asked in [`prefix`].
+//!
+//! What damage does. A block that fails its checksum is an error of the lookup that needed it. A
+//! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs
+//! reads and loses no key.
+
+pub(crate) mod key;
+mod many;
+pub(crate) mod prefix;
+
+use std::ops::Range;
+
+use crate::cache::Lease;
+use crate::encoding::bytes::rarely;
+use crate::encoding::key::SequenceNumber;
+use crate::error::Result;
+use crate::slice::Slice;
+use crate::stats::{FileTicker, ThreadTickers, Ticker};
+use crate::sync::Guard;
+
+use self::key::LookupKey;
+use crate::table::block::search::SearchResult;
+use crate::table::block::{Block, SeekStart};
+use crate::table::filter::block::FilterAnswer;
+use crate::table::table::{Table, TableIndex};
+
+impl Table {
+    /// The filter's answer. `false`: the table holds no entry of the key.
+    #[inline(always)]
+    pub fn filter_says_maybe(
+        &self,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        if self.stored_filter.is_some()
+            && let Some(filter) = self.filter.borrow(0, guard)
+            && let Some(filter) = filter.full()
+            && let Some(maybe) = filter.answer_for(key.hash)
+        {
+            let file = self.file_counters().on_thread(guard);
+            if maybe {
+                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomFullPositive]);
+                file.add(FileTicker::FilterFullPositive, 1);
+            } else {
+                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomUseful]);
+                file.add(FileTicker::FilterUseful, 1);
+            }
+            return maybe;
+        }
+        self.other_filter_says_maybe(key, guard, tickers)
+    }
+
+    /// After a "maybe": the newest entry of the key that the snapshot sees.
+    #[inline(never)]
+    pub fn get_after_filter<'g>(
+        &'g self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'g>>> {
+        match self.find_block(key, guard, tickers) {
+            Some(position) => self.get_from_block(position, key, guard, tickers),
+            None => self.get_with_loaded_index(key, guard, tickers),
+        }
+    }
+
+    /// The block that can hold the key. `None`: the index is not in memory, and
+    /// [`Table::get_after_filter`] is to do it all.
+    #[inline(always)]
+    pub fn find_block<'g>(
+        &'g self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Option<BlockPosition<'g>> {
+        let index: &TableIndex = self.index.borrow(0, guard)?;
+        tickers.add(Ticker::BlockCacheIndexHit, 1);
+        let block = index.index.find(key.user_key, key.trailer());
+        Some(BlockPosition { index, block, known: None })
+    }
+
+    /// The entry of the key, from the block on that [`Table::find_block`] found. Versions of one
+    /// key may fill several blocks.
+    #[inline(always)]
+    pub fn get_from_block<'g>(
+        &self,
+        position: BlockPosition<'g>,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'g>>> {
+        let BlockPosition { index, block: mut i, known } = position;
+        if i >= index.blocks.len() {
+            return Ok(None);
+        }
+        let (mut block, mut start) = match known {
+            Some(known) => {
+                tickers.add(Ticker::BlockCacheDataHit, 1);
+                known
+            }
+            None => self.open_block(index, i, key, guard, tickers)?,
+        };
+        let file = self.file_counters().on_thread(guard);
+        loop {
+            tickers.add(Ticker::DataBlocksExamined, 1);
+            file.add(FileTicker::DataBlocksExamined, 1);
+            let search = block.find_from(start, key.user_key, key.trailer(), self.overlay());
+            let damaged = |damage| self.block_file().damaged(damage, index.index.handle(i));
+            match search.map_err(damaged)? {
+                SearchResult::Found { trailer, value } => {
+                    if self.stored_filter.is_some() {
+                        tickers.add(Ticker::BloomFullTruePositive, 1);
+                        file.add(FileTicker::FilterFullTruePositive, 1);
+                    } else {
+                        self.count_prefix_true_positive(key);
+                    }
+                    let (kind, sequence) = (trailer as u8, trailer >> 8);
+                    return Ok(Some(Found { kind, sequence, block, value }));
+                }
+                SearchResult::PastEnd if index.index.may_continue(i, key.user_key) => {
+                    i += 1;
+                    if i == index.blocks.len() {
+                        return Ok(None);
+                    }
+                    (block, start) = rarely(|| self.open_block(index, i, key, guard, tickers))?;
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Data block `i`, and where a search of it begins.
+    #[inline(always)]
+    fn open_block<'g>(
+        &self,
+        index: &'g TableIndex,
+        i: usize,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<(Lease<'g, Block>, SeekStart)> {
+        // All lines of the key heads at once: which of them is wanted is not known before.
+        index.blocks.prefetch_resident(i);
+        let block = match index.blocks.get(i, guard) {
+            Some(block) => {
+                tickers.add(Ticker::BlockCacheDataHit, 1);
+                block
+            }
+            None => self.read_block(index, i)?,
+        };
+        let start = block.search_start(key.user_key);
+        Ok((block, start))
+    }
+
+    /// The answer where no full filter is in memory: a partitioned or old filter, one of prefixes,
+    /// one that is still to be read, one that cannot be trusted, or none.
+    #[inline(never)]
+    pub(super) fn other_filter_says_maybe(
+        &self,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        let Some(stored) = self.stored_filter else { return self.prefix_says_maybe(key, guard) };
+        let maybe = match self.filter.borrow(0, guard) {
+            Some(filter) => {
+                tickers.add(Ticker::BlockCacheFilterHit, 1);
+                filter.may_contain(key)
+            }
+            None => match self.load_filter(stored) {
+                Ok(filter) => filter.may_contain(key),
+                Err(_) => FilterAnswer::Untrusted,
+            },
+        };
+        let file = self.file_counters().on_thread(guard);
+        if let FilterAnswer::No = maybe {
+            tickers.add(Ticker::BloomUseful, 1);
+            file.add(FileTicker::FilterUseful, 1);
+            return false;
+        }
+        tickers.add(Ticker::BloomFullPositive, 1);
+        file.add(FileTicker::FilterFullPositive, 1);
+        if let FilterAnswer::Untrusted = maybe {
+            tickers.add(Ticker::BloomUntrusted, 1);
+            file.add(FileTicker::FilterUntrusted, 1);
+        }
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_with_loaded_index(
+        &self,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'static>>> {
+        let index = self.load_index()?;
+        let index: &TableIndex = &index;
+        let block = index.index.find(key.user_key, key.trailer());
+        let position = BlockPosition { index, block, known: None };
+        Ok(self.get_from_block(position, key, guard, tickers)?.map(Found::into_owned))
+    }
+}
+
+/// The data block where the search of a table begins; past the last one when there is none.
+pub(crate) struct BlockPosition<'g> {
+    pub(super) index: &'g TableIndex,
+    pub(super) block: usize,
+    /// The block and what it says of the key. Set by [`Self::find_entry`] if the block is in memory.
+    pub(super) known: Option<(Lease<'g, Block>, SeekStart)>,
+}
+
+/// An entry in its block.
+pub(crate) struct Found<'g> {
+    /// The stored kind byte, which may be one that this crate does not write.
+    pub kind: u8,
+    pub sequence: SequenceNumber,
+    block: Lease<'g, Block>,
+    value: Range<usize>,
+}
+
+impl Found<'_> {
+    #[inline(always)]
+    pub fn value(&self) -> &[u8] {
+        &self.block.bytes()[self.value.clone()]
+    }
+
+    /// The value, to keep: shares the block.
+    #[inline]
+    pub fn value_slice(&self) -> Slice {
+        if self.value.is_empty() {
+            return Slice::empty();
+        }
+        Slice::share(self.block.to_arc(), self.value.clone())
+    }
+
+    fn into_owned(self) -> Found<'static> {
+        Found { block: self.block.into_owned(), ..self }
+    }
+}

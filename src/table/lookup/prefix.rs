@@ -1,0 +1,88 @@
+//! Asking a table's filter for prefixes.
+//!
+//! ```text
+//!                        filter of whole keys   of prefixes           of both
+//! point lookup           the key                the key's prefix      the key
+//! range in one prefix    –                      the prefix            the prefix
+//! any other range        –                      –                     –
+//! ```
+//!
+//! "–": the filter cannot be asked, which is a "maybe". The table's own properties say what its filter
+//! holds and how the prefixes were cut. All versions and tombstones of a key have the key's prefix. So
+//! where the filter denies a prefix, the table holds no entry of any kind with it.
+//!
+//! What point lookups need of this is marked cold: most lookups ask for whole keys.
+
+use crate::stats::{FileTicker, Ticker};
+use crate::sync::{Guard, pin};
+
+use super::key::LookupKey;
+use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
+use crate::table::table::Table;
+
+impl Table {
+    /// `false`: the table holds no entry with a key from `lower` to before `upper` (`None`: to the
+    /// end). Only a range whose keys all share one prefix costs anything.
+    pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
+        let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
+        let guard = pin();
+        self.count(Ticker::BloomPrefixChecked);
+        let maybe = match self.filter(&guard) {
+            Ok(Some(filter)) => filter.admits_range(prefix, lower, upper),
+            _ => true,
+        };
+        if !maybe {
+            self.count(Ticker::BloomPrefixUseful);
+        }
+        maybe
+    }
+
+    /// The answer of a filter that holds prefixes only. In the file's counters a test of a prefix
+    /// counts as a test of the key, as in RocksDB.
+    #[cold]
+    pub(crate) fn prefix_says_maybe(&self, key: &LookupKey<'_>, guard: &Guard) -> bool {
+        let filter = self.prefix_filter();
+        let Some(prefix) = filter.and_then(|filter| filter.extractor.prefix_of(key.user_key))
+        else {
+            return true;
+        };
+        self.count(Ticker::BloomPrefixChecked);
+        let untrusted = match self.filter(guard) {
+            Ok(Some(filter)) => {
+                let answer = filter.may_contain_prefix(key, prefix);
+                if answer == FilterAnswer::No {
+                    self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
+                    return false;
+                }
+                answer == FilterAnswer::Untrusted
+            }
+            _ => true,
+        };
+        self.file_counters().add(FileTicker::FilterFullPositive, 1);
+        if untrusted {
+            self.count_both(Ticker::BloomUntrusted, FileTicker::FilterUntrusted);
+        }
+        true
+    }
+
+    /// Counts a key that was found past a filter without whole keys.
+    #[cold]
+    pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
+        let filter = self.prefix_filter();
+        if filter.is_some_and(|filter| filter.extractor.prefix_of(key.user_key).is_some()) {
+            let file = FileTicker::FilterFullTruePositive;
+            self.count_both(Ticker::BloomPrefixTruePositive, file);
+        }
+    }
+
+    /// Whether `filter`, this table's own, lets a key through. The key and its prefix are both asked,
+    /// where the filter holds both.
+    pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
+        let extractor = self.prefix_filter().map(|filter| filter.extractor);
+        let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
+        (!self.properties().whole_key_filtering() || filter.may_contain(key) != FilterAnswer::No)
+            && prefix
+                .is_none_or(|prefix| filter.may_contain_prefix(key, prefix) != FilterAnswer::No)
+    }
+}

@@ -1,0 +1,133 @@
+//! Finds the blocks of a table whose index or footer is lost, by their checksums.
+//!
+//! Blocks follow each other from the first byte of the file on. A block can start wherever the one
+//! before ended, and ends at the first length whose checksum is right. Behind a block that cannot be
+//! read every byte may be a start, so there the search is kept short.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Damage, Error, Result};
+use crate::fs::RandomAccessFile;
+use crate::stats::Counters;
+use crate::table::format::checksum::ChecksumKind;
+use crate::table::format::file::BlockFile;
+use crate::table::format::footer::{
+    BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION,
+};
+use crate::table::open::read_metaindex;
+use crate::table::range_del::RANGE_DEL_BLOCK;
+
+/// The longest block that a search finds where a block must start.
+const MOST_BLOCK_BYTES: usize = 1 << 20;
+/// A search behind a hole reads so many times the largest block found so far.
+const LIKELY_BLOCKS: usize = 2;
+/// The least that such a search reads.
+const LEAST_SEARCHED_BYTES: usize = 8 << 10;
+/// A search gives up if no block starts in so many bytes.
+const MOST_HOLE_BYTES: u64 = 128 << 10;
+
+/// What is damaged counts as not there. Other errors stay.
+pub(super) fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Corruption { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The footer of a table of this crate whose own cannot be read, and all blocks of the file.
+pub(super) fn find_footer(
+    file: &Arc<dyn RandomAccessFile>,
+    counters: &Arc<Counters>,
+) -> Result<(Footer, Vec<BlockHandle>)> {
+    let mut footer = Footer {
+        format_version: WRITTEN_VERSION,
+        checksum: ChecksumKind::Xxh3,
+        checksum_context_base: 0,
+        metaindex: BlockHandle::default(),
+        index: None,
+    };
+    let blocks = find_blocks(&**file, &footer, file.len())?;
+    for &candidate in blocks.iter().rev() {
+        footer.metaindex = candidate;
+        let opened = BlockFile::with_footer(Arc::clone(file), Arc::clone(counters), footer);
+        let Some(names) = damage_to_none(read_metaindex(&opened, candidate))? else { continue };
+        let points_to_blocks = names.iter().all(|(_, handle)| blocks.contains(handle));
+        if points_to_blocks && names.iter().any(|(name, _)| name == "rocksdb.properties") {
+            // The index stands before these, behind the filter.
+            let behind = |name: &str| names.iter().find(|(other, _)| other == name);
+            let behind = behind(RANGE_DEL_BLOCK).or_else(|| behind("rocksdb.properties"));
+            let next = behind.and_then(|(_, handle)| blocks.iter().position(|it| it == handle));
+            footer.index = next.and_then(|next| blocks.get(next.checked_sub(1)?)).copied();
+            return Ok((footer, blocks));
+        }
+    }
+    let damage = Damage::new(0, "a footer, or a metaindex in front of it", "neither");
+    Err(damage.in_file(file.path(), file.len().saturating_sub(FOOTER_BYTES as u64)))
+}
+
+/// Searches the bytes from the file's first one to `end` for blocks that follow each other.
+pub(super) fn find_blocks(
+    file: &dyn RandomAccessFile,
+    footer: &Footer,
+    end: u64,
+) -> Result<Vec<BlockHandle>> {
+    if footer.checksum == ChecksumKind::None {
+        return Err(no_checksums(file.path()));
+    }
+    let mut blocks = Vec::new();
+    let (mut offset, mut largest) = (0u64, LEAST_SEARCHED_BYTES / LIKELY_BLOCKS);
+    // Where the current hole starts.
+    let mut hole: Option<u64> = None;
+    let mut window: (u64, Vec<u8>) = (0, Vec::new());
+    while offset < end {
+        let most = match hole {
+            None => MOST_BLOCK_BYTES,
+            Some(_) => (LIKELY_BLOCKS * largest).min(MOST_BLOCK_BYTES),
+        };
+        let wanted = ((most + BLOCK_TRAILER_BYTES) as u64).min(end - offset);
+        if offset < window.0 || offset + wanted > window.0 + window.1.len() as u64 {
+            let bytes = (4 * MOST_BLOCK_BYTES as u64).min(end - offset);
+            window = (offset, vec![0; bytes as usize]);
+            file.read_exact_at(offset, &mut window.1)?;
+        }
+        let start = (offset - window.0) as usize;
+        match block_at(&window.1[start..start + wanted as usize], offset, footer) {
+            Some(handle) => {
+                largest = largest.max(handle.bytes as usize);
+                blocks.push(handle);
+                hole = None;
+                offset = handle.end().unwrap_or(end);
+            }
+            None => {
+                if offset - *hole.get_or_insert(offset) > MOST_HOLE_BYTES {
+                    break;
+                }
+                offset += 1;
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// The block that starts with these bytes: the shortest one whose checksum is right.
+fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
+    let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
+    // The shortest block has a restart point, and their number.
+    (8..=most).find_map(|length| {
+        // Only few bytes are a compression type, so most lengths cost no checksum.
+        if !matches!(bytes[length], 0 | 1 | 4 | 7) {
+            return None;
+        }
+        let stored = bytes[length + 1..].first_chunk().copied().map(u32::from_le_bytes)?;
+        let computed = footer.block_checksum(&bytes[..=length], offset);
+        (stored == computed).then_some(BlockHandle { offset, bytes: length as u64 })
+    })
+}
+
+#[cold]
+fn no_checksums(file: &Path) -> Error {
+    Damage::new(0, "an index, as the blocks have no checksums to find them by", "none")
+        .in_file(file, 0)
+}

@@ -1,0 +1,314 @@
+//! [`SstReader`]: looks into one table file, whoever wrote it.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cache::BlockCache;
+use crate::cursor::Cursor;
+use crate::encoding::key;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::filter::FilterReader;
+use crate::fs::{Fs, RealFs};
+use crate::memory::LineBuf;
+use crate::stats::Counters;
+use crate::sync::pin;
+
+use crate::table::cursor::{ScanOptions, TableCursor};
+use crate::table::filter::block::TableFilter;
+use crate::table::filter::info;
+use crate::table::filter::info::FilterInfo;
+use crate::table::format::footer::{BlockHandle, Footer};
+use crate::table::format::properties::TableProperties;
+use crate::table::lookup::key::LookupKey;
+use crate::table::table::{Table, TableContext};
+use crate::table::verify::TableCheck;
+
+/// Looks into one table file: any that RocksDB wrote with format_version 2 to 7, or Maypole.
+///
+/// Range deletions are listed and not applied: the entries are what is stored.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// use maypole::table::SstReader;
+///
+/// let table = SstReader::open(&path)?;
+/// let mut entries = table.entries();
+/// while let Some(entry) = entries.next_entry()? {
+///     println!("{entry}");
+/// }
+/// assert!(table.may_contain(b"apple")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SstReader {
+    table: Arc<Table>,
+}
+
+/// Bytes that a reader keeps of the file it looks into.
+const READER_CACHE_BYTES: usize = 8 << 20;
+/// Bytes read at once while entries are listed.
+const READER_AHEAD_BYTES: usize = 256 << 10;
+
+impl SstReader {
+    /// Opens a file. Reads its footer, metaindex, properties and range deletions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the file cannot be read, [`Error::Corruption`] when what is read is damaged,
+    /// [`Error::Unsupported`] when the table needs what this build does not have.
+    pub fn open(path: impl AsRef<Path>) -> Result<SstReader> {
+        SstReader::open_in(&RealFs, path)
+    }
+
+    /// As [`SstReader::open`], in another file system.
+    ///
+    /// # Errors
+    ///
+    /// As [`SstReader::open`].
+    pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<SstReader> {
+        let context = TableContext {
+            cache: BlockCache::new(READER_CACHE_BYTES),
+            counters: Arc::new(Counters::new()),
+            pin_metadata: false,
+            assigned_sequence: None,
+            tail_bytes: 0,
+        };
+        let table = Table::open(fs.open(path.as_ref())?, context)?;
+        Ok(SstReader { table })
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.table.block_file().file().len()
+    }
+
+    /// The decoded footer.
+    pub fn footer(&self) -> &Footer {
+        self.table.footer()
+    }
+
+    /// Names and handles of the metadata blocks.
+    pub fn metaindex(&self) -> &[(String, BlockHandle)] {
+        self.table.metaindex()
+    }
+
+    /// What the table says about itself.
+    pub fn properties(&self) -> &TableProperties {
+        self.table.properties()
+    }
+
+    /// All point entries in order, as they are stored.
+    pub fn entries(&self) -> SstEntries {
+        let options = ScanOptions { fill_cache: false, read_ahead_bytes: READER_AHEAD_BYTES };
+        SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
+    }
+
+    /// The stored filter: several readers if it is partitioned, none if there is no filter or none that
+    /// can be asked.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or a block of the filter is damaged.
+    pub fn filters(&self) -> Result<Vec<FilterReader>> {
+        match self.read_filter()? {
+            None => Ok(Vec::new()),
+            Some(TableFilter::Full(filter)) => Ok(vec![filter]),
+            Some(TableFilter::Partitioned(_, filters)) => Ok(filters),
+        }
+    }
+
+    fn read_filter(&self) -> Result<Option<TableFilter>> {
+        let file = self.table.block_file();
+        let form = self.table.index_form();
+        self.table
+            .stored_filter()
+            .map(|stored| TableFilter::read(file, stored, form, LineBuf::zeroed))
+            .transpose()
+    }
+
+    /// What there is to know of the filter. Its bytes are read, and a prediction that the file does
+    /// not state is made from them. `None` without a filter.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or a block of the filter is damaged.
+    pub fn filter(&self) -> Result<Option<FilterInfo>> {
+        if self.table.stored_filter().is_none() {
+            return Ok(None);
+        }
+        let filters = self.filters()?;
+        let keys = info::keys(self.properties());
+        let bytes = filters.iter().map(|filter| filter.bytes().len()).sum::<usize>();
+        let fprs = filters.iter().map(|filter| {
+            let share = filter.bytes().len() as f64 / bytes.max(1) as f64;
+            filter.predicted_fpr((keys as f64 * share).round() as u64) * share
+        });
+        Ok(Some(FilterInfo {
+            family: filters.first().and_then(FilterReader::family),
+            bytes: bytes as u64,
+            keys,
+            predicted_fpr: Some(fprs.sum()),
+        }))
+    }
+
+    /// Whether the filter lets a key through. The key and its prefix are both asked, where the filter
+    /// holds both. `true` also without a filter.
+    ///
+    /// # Errors
+    ///
+    /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
+    pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
+        let guard = pin();
+        let filter = self.table.filter(&guard)?;
+        let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
+        Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, &lookup)))
+    }
+
+    /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.
+    /// `false` only where the filter holds prefixes and all such keys share one.
+    pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        self.table.range_may_match(lower, upper)
+    }
+
+    /// Reads the whole file. Checks every checksum, the number of the keys, that they ascend, and that
+    /// each lies between the separators of its block. Asks the filter for every key.
+    ///
+    /// # Errors
+    ///
+    /// The first damage found, or what kept the file from being read.
+    pub fn verify(&self) -> Result<TableCheck> {
+        self.table.verify()
+    }
+
+    /// The ranges that the table deletes, by their first key, newest first.
+    pub fn range_deletions(&self) -> Vec<RangeDeletion> {
+        let ranges = self.table.ranges().into_iter().flat_map(|ranges| ranges.iter());
+        let mut ranges: Vec<_> = ranges
+            .map(|range| RangeDeletion {
+                start: range.begin.to_vec(),
+                end: range.end.to_vec(),
+                sequence: range.sequence,
+            })
+            .collect();
+        ranges.sort_by(|a, b| a.start.cmp(&b.start).then(b.sequence.cmp(&a.sequence)));
+        ranges
+    }
+}
+
+/// A tombstone for the keys from `start` to before `end`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.delete_range(b"a", b"b")?;
+/// # writer.finish()?;
+/// let ranges = maypole::table::SstReader::open(&path)?.range_deletions();
+/// assert_eq!((&ranges[0].start[..], &ranges[0].end[..]), (&b"a"[..], &b"b"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeDeletion {
+    /// The first key deleted.
+    pub start: Vec<u8>,
+    /// The first key not deleted.
+    pub end: Vec<u8>,
+    /// Entries written later stay.
+    pub sequence: SequenceNumber,
+}
+
+/// The entries of a table, in order. Lends them: each lives until the next call.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let mut entries = maypole::table::SstReader::open(&path)?.entries();
+/// assert_eq!(entries.next_entry()?.unwrap().user_key, b"apple");
+/// assert!(entries.next_entry()?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SstEntries {
+    cursor: TableCursor,
+    started: bool,
+}
+
+impl SstEntries {
+    /// The next entry; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or is damaged. No entry follows.
+    pub fn next_entry(&mut self) -> Result<Option<SstEntry<'_>>> {
+        if self.started {
+            if self.cursor.valid() {
+                self.cursor.next()?;
+            }
+        } else {
+            self.cursor.seek_to_first()?;
+            self.started = true;
+        }
+        if !self.cursor.valid() {
+            return Ok(None);
+        }
+        let internal_key = self.cursor.key();
+        Ok(Some(SstEntry {
+            user_key: key::user_key(internal_key),
+            sequence: key::sequence(internal_key),
+            kind: key::kind_byte(internal_key),
+            value: self.cursor.value(),
+        }))
+    }
+}
+
+/// One stored entry. Prints as RocksDB's `sst_dump --command=scan --output_hex` does:
+/// `'6B6579' seq:7, type:1 => 76616C7565`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// let mut entries = maypole::table::SstReader::open(&path)?.entries();
+/// let entry = entries.next_entry()?.unwrap();
+/// assert_eq!(entry.to_string(), "'6170706C65' seq:0, type:1 => 726564");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SstEntry<'a> {
+    /// The key that was written.
+    pub user_key: &'a [u8],
+    /// Its position in the order of all writes.
+    pub sequence: SequenceNumber,
+    /// RocksDB's type byte: 0 deletion, 1 value, 2 merge operand, 7 single deletion, …
+    pub kind: u8,
+    /// The value, as it is stored.
+    pub value: &'a [u8],
+}
+
+impl fmt::Display for SstEntry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'")?;
+        self.user_key.iter().try_for_each(|byte| write!(f, "{byte:02X}"))?;
+        write!(f, "' seq:{}, type:{} => ", self.sequence, self.kind)?;
+        self.value.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+    }
+}
+
+impl fmt::Debug for SstReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.table.block_file().path();
+        f.debug_struct("SstReader").field("path", &path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! [`SstWriter`]: writes a table for RocksDB's `IngestExternalFile`, or this crate's.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::encoding::key;
+use crate::encoding::key::EntryKind;
+use crate::error::{Error, Result};
+use crate::fs::{Fs, RealFs};
+use crate::range_tombstones::{RangeTombstone, reversed_range};
+use crate::table::builder::TableBuilder;
+use crate::table::format::identity::Creator;
+use crate::table::options::{Dialect, TableOptions, TableSummary};
+
+/// Writes a table that RocksDB and this crate can ingest: distinct keys in ascending order, one
+/// entry each.
+///
+/// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
+/// name beside it that ends in `.tmp`. A writer that fails or is dropped removes the temporary file;
+/// an older file of the name stays as it was.
+///
+/// ```no_run
+/// use maypole::table::{SstWriter, TableOptions};
+///
+/// let mut writer = SstWriter::create("fruit.sst", TableOptions::default())?;
+/// writer.put(b"apple", b"red")?;
+/// writer.put(b"pear", b"green")?;
+/// let summary = writer.finish()?;
+/// assert_eq!(summary.entries, 2);
+/// # Ok::<(), maypole::Error>(())
+/// ```
+pub struct SstWriter {
+    builder: TableBuilder,
+    unfinished: Unfinished,
+    path: PathBuf,
+    /// The internal key of the entry being added; kept for its memory.
+    internal_key: Vec<u8>,
+    /// Start and end of the range deletions, which may come in any order.
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A file under its temporary name. It is removed if this is dropped before the file has its own.
+struct Unfinished {
+    fs: Arc<dyn Fs>,
+    named: bool,
+    /// Only this name is removed. The file's own name may belong to another writer's whole file.
+    temporary: PathBuf,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.named {
+            // There is nobody to report to, and the name says that the file is worth nothing.
+            let _ = self.fs.remove(&self.temporary);
+        }
+    }
+}
+
+/// Makes temporary names of one process differ.
+static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+impl SstWriter {
+    /// Starts a file. When it is finished it replaces an older file of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for an option out of its range, [`Error::Io`] when the file cannot be
+    /// created.
+    pub fn create(path: impl AsRef<Path>, options: TableOptions) -> Result<SstWriter> {
+        SstWriter::create_in(Arc::new(RealFs), path, options)
+    }
+
+    /// As [`SstWriter::create`], in another file system.
+    ///
+    /// # Errors
+    ///
+    /// As [`SstWriter::create`].
+    pub fn create_in(
+        fs: Arc<dyn Fs>,
+        path: impl AsRef<Path>,
+        options: TableOptions,
+    ) -> Result<SstWriter> {
+        let path = fs.absolute(path.as_ref())?;
+        let mut temporary = path.clone().into_os_string();
+        let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
+        temporary.push(format!(".{}-{number}.tmp", std::process::id()));
+        let temporary = PathBuf::from(temporary);
+        let file = fs.create(&temporary)?;
+        let unfinished = Unfinished { fs, named: false, temporary };
+        let builder = TableBuilder::new(file, options, Dialect::External)?
+            .created_by(&Creator::of_lone_table());
+        Ok(SstWriter { builder, unfinished, path, internal_key: Vec::new(), ranges: Vec::new() })
+    }
+
+    /// Adds a value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] unless the key is above all keys before it, and key and value
+    /// together have at most 2^30 bytes; [`Error::Io`] when the file cannot be written.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add(key, EntryKind::Value, value)
+    }
+
+    /// Adds a tombstone: ingested, it hides older entries of the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`SstWriter::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.add(key, EntryKind::Deletion, &[])
+    }
+
+    /// Adds a tombstone for all keys from `start` to before `end`: ingested, it hides older entries
+    /// of those keys, but none of this file. Ranges may come in any order; an empty one is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] when `end` is before `start`.
+    pub fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
+        if start > end {
+            return Err(reversed_range(start, end));
+        }
+        if start < end {
+            self.ranges.push((start.to_vec(), end.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, user_key: &[u8], kind: EntryKind, value: &[u8]) -> Result<()> {
+        if self.builder.last_user_key() == Some(user_key) {
+            return Err(Error::InvalidArgument(format!(
+                "the key \"{}\" is there already",
+                user_key.escape_ascii()
+            )));
+        }
+        self.internal_key.clear();
+        key::put_internal_key(&mut self.internal_key, user_key, key::pack(0, kind as u8));
+        self.builder.add(&self.internal_key, value)
+    }
+
+    /// Entries added so far, range deletions included.
+    pub fn entries(&self) -> u64 {
+        self.builder.entries() + self.ranges.len() as u64
+    }
+
+    /// Bytes of the file so far, with the data block that is being filled.
+    pub fn estimated_file_bytes(&self) -> u64 {
+        self.builder.estimated_file_bytes()
+    }
+
+    /// Completes the file, gives it its name, and makes both durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] without any entry or range deletion, as in RocksDB; [`Error::Io`] when
+    /// the file cannot be written, named or synced. Nothing is left of a file that has no name yet.
+    pub fn finish(mut self) -> Result<TableSummary> {
+        if self.entries() == 0 {
+            let path = self.path.display();
+            return Err(Error::InvalidArgument(format!("{path}: a table needs an entry")));
+        }
+        self.ranges.sort();
+        for (begin, end) in &self.ranges {
+            self.builder.add_range(RangeTombstone { begin, end, sequence: 0 })?;
+        }
+        let summary = self.builder.finish()?;
+        let fs = &self.unfinished.fs;
+        fs.rename(&self.unfinished.temporary, &self.path)?;
+        self.unfinished.named = true;
+        match self.path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => fs.sync_dir(dir)?,
+            _ => fs.sync_dir(Path::new("."))?,
+        }
+        Ok(summary)
+    }
+}
+
+impl fmt::Debug for SstWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SstWriter").field("path", &self.path).finish_non_exhaustive()
+    }
+}
