@@ -29,9 +29,8 @@ mod saved;
 
 use std::fmt;
 
-use super::{formulas, mix, reduce};
-
-pub(super) use saved::as_words;
+use super::formulas;
+use super::shared::{mix, reduce};
 
 /// The most hashes of a key.
 pub const MOST_HASHES: u32 = 64;

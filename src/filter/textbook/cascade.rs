@@ -30,7 +30,7 @@
 //! Invariant: each key of the universe is answered rightly. A key outside of it gets any answer.
 
 use super::bloom::{BloomFilter, Layout};
-use super::mix;
+use super::shared::mix;
 
 /// The rate of every layer but the first: half of the keys go on to the next.
 const RATE: f64 = 0.5;
@@ -110,7 +110,8 @@ impl Cascade {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{formulas, keys, share};
+    use super::super::formulas;
+    use super::super::shared::{keys, share};
     use super::*;
 
     #[test]

@@ -96,7 +96,8 @@ impl CountingBloom {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BloomFilter, Layout, keys, share};
+    use super::super::bloom::{BloomFilter, Layout};
+    use super::super::shared::{keys, share};
     use super::*;
 
     fn filled(present: &[u64], rate: f64) -> CountingBloom {

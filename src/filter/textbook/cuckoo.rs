@@ -24,7 +24,7 @@
 //! changes nothing.
 
 use super::packed::Packed;
-use super::{Full, mix, reduce};
+use super::shared::{Full, mix, reduce};
 
 /// Slots of a bucket, the paper's `b`.
 pub const SLOTS: usize = 4;
@@ -164,7 +164,7 @@ impl CuckooFilter {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{keys, share};
+    use super::super::shared::{keys, share};
     use super::*;
 
     #[test]

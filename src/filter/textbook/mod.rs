@@ -17,6 +17,7 @@
 //! quotient   quotient filter           fingerprints in order: they merge and resize without keys
 //! cascade    filter cascade            no wrong answer at all, if all questions are known
 //! packed     (integers of a few bits)  what cuckoo, quotient and counting store their slots in
+//! shared     (mixing, errors)          what all of them use
 //! ```
 //!
 //! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with a salt of their
@@ -33,8 +34,7 @@ mod packed;
 pub mod quotient;
 pub mod redis;
 pub mod scalable;
-
-use std::fmt;
+mod shared;
 
 pub use bloom::{BloomFilter, Layout};
 pub use cascade::Cascade;
@@ -42,63 +42,4 @@ pub use counting::CountingBloom;
 pub use cuckoo::CuckooFilter;
 pub use quotient::QuotientFilter;
 pub use scalable::ScalableBloom;
-
-/// An insertion found no room. The filter is as it was before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Full;
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the filter is full")
-    }
-}
-
-impl std::error::Error for Full {}
-
-/// Saved bytes are not what the format says. The text names the first thing that is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Damaged(pub &'static str);
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a saved filter: {}", self.0)
-    }
-}
-
-impl std::error::Error for Damaged {}
-
-/// The fractional digits of the golden ratio: neighbouring salts fall far apart.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// A new hash of `hash` for each `salt`. Every bit of the result depends on every bit of both.
-/// Equal hashes stay equal under every salt: mixing adds no information.
-pub fn mix(hash: u64, salt: u64) -> u64 {
-    let mut x = hash ^ salt.wrapping_mul(GOLDEN);
-    for _ in 0..2 {
-        x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    }
-    x ^ (x >> 32)
-}
-
-/// Maps a hash to `0..slots` evenly, by a multiplication where a division would do (Lemire 2019).
-/// The high bits of the hash decide.
-fn reduce(hash: u64, slots: usize) -> usize {
-    ((u128::from(hash) * slots as u128) >> 64) as usize
-}
-
-/// A checksum of words: finds flipped bits, not forgeries.
-fn checksum(words: &[u64]) -> u64 {
-    words.iter().fold(words.len() as u64, |sum, &word| mix(sum.rotate_left(1) ^ word, 1))
-}
-
-/// Distinct keys for tests: `keys(seed, 0..n)`. Different seeds share none.
-#[cfg(test)]
-fn keys(seed: u64, range: std::ops::Range<u64>) -> Vec<u64> {
-    range.map(|i| mix(seed << 40 | i, 0xbeef)).collect()
-}
-
-/// The share of `hashes` that `contains` answers "maybe" to.
-#[cfg(test)]
-fn share(hashes: &[u64], contains: impl Fn(u64) -> bool) -> f64 {
-    hashes.iter().filter(|&&hash| contains(hash)).count() as f64 / hashes.len() as f64
-}
+pub use shared::{Damaged, Full, mix};

@@ -75,7 +75,7 @@ mod tests {
         for width in 1..=32 {
             let mut slots = Packed::new(width, 200);
             let value = |i: usize, round: u64| {
-                (super::super::mix(i as u64, round) & ((1 << width) - 1)) as u32
+                (super::super::shared::mix(i as u64, round) & ((1 << width) - 1)) as u32
             };
             for round in 0..3 {
                 (0..200).for_each(|i| slots.set(i, value(i, round)));

@@ -35,7 +35,7 @@
 mod listing;
 
 use super::packed::Packed;
-use super::{Full, mix, reduce};
+use super::shared::{Full, mix, reduce};
 
 const OCCUPIED: u32 = 1;
 const CONTINUATION: u32 = 2;

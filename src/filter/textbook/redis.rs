@@ -14,16 +14,17 @@
 //! BF.LOADCHUNK key it. data   loadchunk      makes it; one that is there is replaced
 //! ```
 //!
-//! The effects are Redis'; the bytes of a dump are not. Items are hashes of 64 bits here. Redis
-//! answers for a filter that is half loaded; here that is an error.
+//! The effects are Redis'; the bytes of a dump are not. Items are hashes of 64 bits here. A filter
+//! that is half loaded answers nothing but an error.
 //!
 //! Invariant: a command that fails changes nothing; but a load of damaged bits has to start anew.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::scalable::{Loading, Options, ScalableBloom};
-use super::{Damaged, Full};
+use super::scalable::loading::Loading;
+use super::scalable::{Options, ScalableBloom};
+use super::shared::{Damaged, Full};
 
 /// Bytes of one piece of a dump.
 const PIECE_BYTES: usize = 1 << 20;
@@ -127,10 +128,7 @@ impl Keyspace {
     }
 
     fn create(&mut self, key: &str, rate: f64, capacity: u64, growth: Growth) -> Reply<()> {
-        let expansion = match growth {
-            Growth::Expansion(times) => Some(times),
-            Growth::NonScaling => None,
-        };
+        let expansion = if let Growth::Expansion(times) = growth { Some(times) } else { None };
         let options = Options { capacity, rate, expansion };
         let filter = ScalableBloom::new(options).map_err(CommandError::Invalid)?;
         self.filters.insert(key.into(), Entry::Ready(filter));

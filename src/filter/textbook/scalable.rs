@@ -33,12 +33,10 @@
 //! payload   the words of layer 0, of layer 1, …
 //! ```
 
-mod loading;
+pub mod loading;
 
 use super::bloom::{BloomFilter, Layout};
-use super::{Full, checksum};
-
-pub use loading::Loading;
+use super::shared::{Full, checksum};
 
 /// What a new filter is to be. The defaults are those of Redis.
 #[derive(Debug, Clone, Copy, PartialEq)]

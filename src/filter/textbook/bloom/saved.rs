@@ -11,7 +11,7 @@
 //! end-8   8         checksum of the words and of the 16 bytes before them
 //! ```
 
-use super::super::{Damaged, checksum};
+use super::super::shared::{Damaged, as_words, checksum};
 use super::{BloomFilter, Layout, MOST_HASHES};
 
 const MAGIC: [u8; 4] = *b"BLM1";
@@ -77,9 +77,4 @@ impl BloomFilter {
         filter.restore(words.split_off(HEADER_BYTES / 8))?;
         Ok(filter)
     }
-}
-
-/// Little-endian words; a rest of less than 8 bytes is left out.
-pub(in super::super) fn as_words(bytes: &[u8]) -> Vec<u64> {
-    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }

@@ -1,4 +1,4 @@
-use super::super::{keys, share};
+use super::super::shared::{keys, share};
 use super::*;
 
 const LAYOUTS: [Layout; 2] = [Layout::Shared, Layout::Split];

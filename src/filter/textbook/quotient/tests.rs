@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::super::{keys, share};
+use super::super::shared::{keys, share};
 use super::*;
 
 /// The marks are what the list of fingerprints makes them, and nothing else.

@@ -1,6 +1,6 @@
 //! Each command against what Redis' documentation says of it.
 
-use super::super::keys;
+use super::super::shared::keys;
 use super::*;
 
 const BY_TWO: Growth = Growth::Expansion(2);

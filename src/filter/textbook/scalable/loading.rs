@@ -3,8 +3,8 @@
 //! The pieces are input: any bytes may come. The header says how long the payload must be, and
 //! nothing is allocated for it before it is there.
 
-use super::super::bloom::as_words;
-use super::super::{Damaged, Full, checksum, formulas};
+use super::super::formulas;
+use super::super::shared::{Damaged, Full, as_words, checksum};
 use super::{HEADER_BYTES, MAGIC, MOST_LAYERS, Options, ScalableBloom};
 
 /// A saved filter on its way back. It takes no more memory than the pieces it was given.

@@ -1,4 +1,5 @@
-use super::super::{Damaged, keys, share};
+use super::super::shared::{Damaged, keys, share};
+use super::loading::Loading;
 use super::*;
 
 fn filled(options: Options, present: &[u64]) -> ScalableBloom {
