@@ -88,6 +88,8 @@ pub mod sizing;
 mod spec;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "textbook")]
+pub mod textbook;
 
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]

@@ -7,6 +7,7 @@ mod page;
 mod signals;
 mod size;
 mod streams;
+mod structures;
 mod usage;
 
 use std::ffi::OsStr;

@@ -4,9 +4,20 @@ use std::fs;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 12] = [
-    "compare", "size", "bench", "put", "get", "delete", "scan", "load", "stats", "inspect",
-    "verify", "repair",
+const COMMANDS: [&str; 13] = [
+    "compare",
+    "size",
+    "structures",
+    "bench",
+    "put",
+    "get",
+    "delete",
+    "scan",
+    "load",
+    "stats",
+    "inspect",
+    "verify",
+    "repair",
 ];
 
 #[test]

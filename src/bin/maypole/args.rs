@@ -11,7 +11,7 @@ use maypole::{Compression, Db, Error, FilterPolicy};
 
 use crate::failure::{Result, one_line};
 use crate::output::tell;
-use crate::text;
+use crate::show::text;
 
 /// A key or a value. (A bare `Vec<u8>` would mean "many arguments" to clap.)
 #[derive(Debug, Clone)]

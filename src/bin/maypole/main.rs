@@ -1,18 +1,16 @@
 //! The command line: `maypole COMMAND …`.
 //!
 //! ```text
-//! compare/   the main job: one tree per filter policy, measured on the same keys
-//! size       what filters would take and do, computed
-//! bench/     db_bench's workloads on one database
-//! put get delete scan load stats verify repair   on a database
-//! inspect                                     on one table file, whoever wrote it
+//! compare/      the main job: one tree per filter policy, measured on the same keys
+//! structures/   filters by themselves, and what is said of them, measured
+//! bench/        db_bench's workloads on one database
+//! commands/     on one database or table file; size: what filters would take, computed
 //!
-//! args       how arguments are read           text      how bytes are shown
-//! failure    what ends a command              progress  bars on a terminal
-//! output     tables, JSON, the machine        clock     what reading it costs
-//! sheet      tables that fit the screen       record    rows of figures for JSON, CSV and pages
-//! plot/      curves as SVG                    html      the frame of a page
-//! scratch    directories that never stay      space     what a run takes of a disk
+//! show/         figures: text, tables that fit the screen, records, curves, pages
+//! args          how arguments are read           failure   what ends a command
+//! output        streams, JSON, the machine       progress  bars on a terminal
+//! scratch       directories that never stay      space     what a run takes of a disk
+//! clock         what reading it costs
 //! ```
 //!
 //! It uses the library's public interface only. Results go to standard output, everything else to
@@ -25,41 +23,31 @@
 mod args;
 mod bench;
 mod clock;
+mod commands;
 mod compare;
-mod delete;
 mod failure;
-mod get;
-mod html;
-mod inspect;
-mod load;
 mod output;
-mod plot;
 mod progress;
-mod put;
-mod record;
-mod repair;
-mod scan;
 mod scratch;
-mod sheet;
-mod size;
+mod show;
 mod space;
-mod stats;
-mod text;
-mod verify;
+mod structures;
 
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use commands::{delete, get, inspect, load, put, repair, scan, size, stats, verify};
 use failure::{Failure, Result};
 use output::tell;
 
 /// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
 ///
 /// `maypole compare` measures what filters of several kinds and sizes would save on your keys, and
-/// what they cost; `maypole size` computes how large they must be; `maypole bench` measures reads and writes of one database. The other commands work
-/// on one database or one table file.
+/// what they cost. `maypole size` computes how large they must be. `maypole structures` measures
+/// filters by themselves, beside those of the textbooks. `maypole bench` measures reads and writes
+/// of one database. The other commands work on one database or one table file.
 ///
 /// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
 /// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
@@ -79,6 +67,7 @@ enum Command {
     Compare(Box<compare::Compare>),
     Size(size::Size),
     Bench(bench::Bench),
+    Structures(structures::Structures),
     Put(put::Put),
     Get(get::Get),
     Delete(delete::Delete),
@@ -98,6 +87,7 @@ impl Command {
             Command::Compare(command) => command.run(out),
             Command::Size(command) => command.run(out),
             Command::Bench(command) => command.run(out),
+            Command::Structures(command) => command.run(out),
             Command::Put(command) => command.run(),
             Command::Get(command) => command.run(out),
             Command::Delete(command) => command.run(),

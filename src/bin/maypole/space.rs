@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::failure::{Failure, Result};
 use crate::output::tell;
-use crate::text::size;
+use crate::show::text::size;
 
 /// Logs, MANIFEST and what else there is however little is written.
 const LEAST_BYTES: u64 = 16 << 20;

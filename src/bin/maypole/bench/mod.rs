@@ -244,7 +244,7 @@ impl Bench {
                 return Err(Failure::new(format_args!(
                     "{}: the key {} was not made by this command with {} --entries and {} --key-bytes",
                     dir.display(),
-                    crate::text::escape(cursor.key()),
+                    crate::show::text::escape(cursor.key()),
                     self.entries,
                     self.key_bytes
                 )));

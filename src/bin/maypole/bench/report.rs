@@ -9,7 +9,7 @@ use serde_json::json;
 use super::workload::{Outcome, Workload};
 use crate::failure::Result;
 use crate::output::{self, json_object, table};
-use crate::text::{count, percent, size};
+use crate::show::text::{count, percent, size};
 
 /// One workload.
 pub struct Row {

@@ -352,5 +352,5 @@ fn wrong(key: &[u8], written: bool) -> Failure {
     } else {
         "was found, though it was not written"
     };
-    Failure::new(format_args!("the key {} {what}", crate::text::escape(key)))
+    Failure::new(format_args!("the key {} {what}", crate::show::text::escape(key)))
 }

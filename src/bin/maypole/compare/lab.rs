@@ -21,7 +21,7 @@ use rand::{Rng, SeedableRng};
 use super::results::{AccuracyRow, SpeedRow};
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::record::{self, Record};
+use crate::show::record::{self, Record};
 
 /// Those that can be written.
 pub const FAMILIES: [Family; 3] = [Family::Bloom, Family::Ribbon, Family::Burr];

@@ -200,5 +200,5 @@ pub fn check(found: bool, present: bool, key: &[u8]) -> Result {
     } else {
         "was found, though it was not loaded"
     };
-    Err(Failure::new(format_args!("the key {} {was}", crate::text::escape(key))))
+    Err(Failure::new(format_args!("the key {} {was}", crate::show::text::escape(key))))
 }

@@ -44,7 +44,7 @@ use maypole::FilterPolicy;
 
 use crate::failure::{Failure, Result};
 use crate::scratch::Scratch;
-use crate::sheet::Screen;
+use crate::show::sheet::Screen;
 use crate::{clock, output, space};
 use keys::KeySet;
 use measure::Lookups;

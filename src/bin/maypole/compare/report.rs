@@ -6,9 +6,9 @@ use super::results::{PolicyRow, Times};
 use super::verdict;
 use crate::failure::Result;
 use crate::output;
-use crate::record;
-use crate::sheet::{Cell, Screen, Sheet, bar, short_count};
-use crate::text::{count, percent, size};
+use crate::show::record;
+use crate::show::sheet::{Cell, Screen, Sheet, bar, short_count};
+use crate::show::text::{count, percent, size};
 
 /// Characters of a bar.
 const BAR: usize = 8;

@@ -4,7 +4,7 @@
 use maypole::wilson_interval_95;
 use serde_json::{Value, json};
 
-use crate::record::{Field, record};
+use crate::show::record::{Field, record};
 
 /// All of a run.
 #[derive(Default)]

@@ -16,7 +16,7 @@ use super::page;
 use super::results::{About, Results};
 use crate::failure::{Failure, Result};
 use crate::output::json_object;
-use crate::record::{self, Record};
+use crate::show::record::{self, Record};
 
 /// Makes the directory, where it is missing.
 pub fn prepare(dir: &Path) -> Result {

@@ -25,8 +25,8 @@ use super::{Setup, rows};
 use crate::failure::{Failure, Result};
 use crate::output::{json_object, tell};
 use crate::progress;
-use crate::record::{self, Record};
-use crate::text::count;
+use crate::show::record::{self, Record};
+use crate::show::text::count;
 
 /// Sizes of cache, as parts of the data.
 const CACHES: [f64; 5] = [0.005, 0.02, 0.1, 0.4, 1.5];

@@ -24,8 +24,8 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::keys::{KeyList, KeySet};
+use crate::commands::load::{BATCH_BYTES, Values};
 use crate::failure::Result;
-use crate::load::{BATCH_BYTES, Values};
 use crate::progress;
 use crate::scratch::making;
 

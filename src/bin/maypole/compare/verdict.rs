@@ -1,7 +1,7 @@
 //! What the figures mean, in words.
 
 use super::results::PolicyRow;
-use crate::text::size;
+use crate::show::text::size;
 
 /// What a read costs when the operating system has the page, and when a flash device has it.
 const READ_COSTS_MICROS: [f64; 2] = [2.0, 80.0];

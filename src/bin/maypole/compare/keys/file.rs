@@ -7,9 +7,9 @@ use std::path::Path;
 
 use maypole::table::SstReader;
 
+use crate::commands::load::no_keys;
 use crate::failure::{Failure, Result};
-use crate::load::no_keys;
-use crate::text::{count, escape};
+use crate::show::text::{count, escape};
 use crate::{progress, space};
 
 /// A key and, where the source has one for it, its value.

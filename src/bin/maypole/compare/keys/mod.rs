@@ -21,8 +21,8 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
+use crate::show::text::{count, percent};
 use crate::space;
-use crate::text::{count, percent};
 use file::{Entry, distinct_entries};
 use zipf::Zipf;
 

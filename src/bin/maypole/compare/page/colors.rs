@@ -1,7 +1,7 @@
 //! Which policy is drawn in which colour: a kind of filter has the same everywhere on a page.
 
 use super::super::results::PolicyRow;
-use crate::plot::COLORS;
+use crate::show::plot::COLORS;
 
 /// Curves that one plot can tell apart.
 const MOST: usize = COLORS;

@@ -16,8 +16,8 @@ use std::fmt::Write;
 
 use super::results::{About, PolicyRow, Results};
 use super::verdict;
-use crate::html::{self, escape};
-use crate::text::{count, percent, size};
+use crate::show::html::{self, escape};
+use crate::show::text::{count, percent, size};
 use colors::Colors;
 use plots::Shown;
 

@@ -4,10 +4,10 @@ use super::super::lab::SPEED_FPR;
 use super::super::results::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow};
 use super::super::throughput::MIXED;
 use super::colors::{Colors, group};
-use crate::html;
-use crate::plot::{Axis, Look, Plot, Point, Series, Spread};
-use crate::sheet::short_count;
-use crate::text::{count, percent, size};
+use crate::show::html;
+use crate::show::plot::{Axis, Look, Plot, Point, Series, Spread};
+use crate::show::sheet::short_count;
+use crate::show::text::{count, percent, size};
 
 /// A plot with what is said about it.
 pub struct Shown {

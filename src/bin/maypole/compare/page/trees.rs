@@ -10,8 +10,8 @@ use std::fmt::Write;
 
 use super::super::results::{LevelRow, Results};
 use super::colors::Colors;
-use crate::html::{escape, figures};
-use crate::text::{count, percent, size};
+use crate::show::html::{escape, figures};
+use crate::show::text::{count, percent, size};
 
 /// Units of a drawing's width.
 const WIDTH: f64 = 600.0;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::record::{self, Record};
+use crate::show::record::{self, Record};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/page.js");

@@ -10,9 +10,9 @@ use crate::args;
 use crate::compare::lab;
 use crate::failure::{Failure, Result};
 use crate::output::{json_array, tell};
-use crate::record::{self, record};
-use crate::sheet::{Cell, Screen, Sheet};
-use crate::text::{count, percent, size};
+use crate::show::record::{self, record};
+use crate::show::sheet::{Cell, Screen, Sheet};
+use crate::show::text::{count, percent, size};
 
 /// Compute how large filters must be for so many keys, and what they will do.
 ///

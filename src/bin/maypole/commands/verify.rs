@@ -7,7 +7,7 @@ use clap::Args;
 use crate::args::ReadDb;
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::text::size;
+use crate::show::text::size;
 
 /// Read every table of a database whole: checksums, key order, and every key asked of its filter.
 ///

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::args::{self, Bytes, ReadDb};
 use crate::failure::Result;
-use crate::text::escape;
+use crate::show::text::escape;
 
 /// Print entries in the order of their keys, one a line: key, tab, value.
 #[derive(Args)]

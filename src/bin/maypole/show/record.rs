@@ -39,16 +39,16 @@ macro_rules! record {
         #[derive(Debug, Clone, PartialEq)]
         pub struct $Name { $($(#[$doc])* pub $field: $Type,)+ }
 
-        impl $crate::record::Record for $Name {
+        impl $crate::show::record::Record for $Name {
             const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),+];
 
             fn values(&self) -> Vec<serde_json::Value> {
-                vec![$($crate::record::Field::to_value(&self.$field)),+]
+                vec![$($crate::show::record::Field::to_value(&self.$field)),+]
             }
 
             fn from_json(row: &serde_json::Value) -> Option<Self> {
                 Some($Name {
-                    $($field: $crate::record::Field::from_value(&row[stringify!($field)])?,)+
+                    $($field: $crate::show::record::Field::from_value(&row[stringify!($field)])?,)+
                 })
             }
         }

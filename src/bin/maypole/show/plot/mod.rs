@@ -17,7 +17,7 @@ mod scale;
 
 use std::fmt::Write;
 
-use crate::html::escape;
+use crate::show::html::escape;
 pub use scale::Spread;
 use scale::{Scale, range};
 

@@ -10,7 +10,7 @@ use maypole::table::{BlockHandle, SstReader};
 
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::text::{count, escape, percent, size};
+use crate::show::text::{count, escape, percent, size};
 
 /// Print what a table file is made of: footer, metaindex, properties, range deletions, filter.
 ///

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::args::{self, Bytes, ReadDb};
 use crate::failure::{Failure, Result};
-use crate::text::escape;
+use crate::show::text::escape;
 
 /// Print the value of a key.
 ///

@@ -10,7 +10,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::failure::{Failure, Result};
-use crate::{args, progress, text};
+use crate::show::text;
+use crate::{args, progress};
 
 /// Bytes of keys and values that are written together.
 pub const BATCH_BYTES: usize = 256 << 10;

@@ -1,0 +1,12 @@
+//! The commands that work on one database or one table file, and the calculator: a file for each.
+
+pub mod delete;
+pub mod get;
+pub mod inspect;
+pub mod load;
+pub mod put;
+pub mod repair;
+pub mod scan;
+pub mod size;
+pub mod stats;
+pub mod verify;

@@ -1,0 +1,107 @@
+//! Keys, and the small experiments that several claims share.
+
+use maypole::filter::FilterSpec;
+use maypole::filter::textbook::{BloomFilter, Layout, mix};
+
+use crate::failure::{Failure, Result};
+use crate::structures::measure::Hashes;
+use crate::structures::subjects::{Filter, reader};
+
+/// The rate that most claims are made of.
+pub const ONE_PERCENT: f64 = 0.01;
+
+/// The keys of all claims.
+pub struct Lab {
+    /// Keys of a filter.
+    pub keys: usize,
+    pub seed: u64,
+    /// Five times as many as a filter is planned for.
+    pub present: Vec<u64>,
+    pub absent: Vec<u64>,
+}
+
+impl Lab {
+    pub fn new(keys: usize, seed: u64) -> Lab {
+        let hashes = Hashes::new(seed);
+        // 5,000 hits of a rate of 1 % tell it to a fiftieth.
+        let absent = hashes.absent((2 * keys).clamp(500_000, 4_000_000));
+        Lab { keys, seed, present: hashes.present(5 * keys), absent }
+    }
+
+    /// The planned number of keys.
+    pub fn planned(&self) -> &[u64] {
+        &self.present[..self.keys]
+    }
+
+    /// The share of absent keys that a filter takes for present.
+    pub fn rate(&self, filter: &impl Filter) -> f64 {
+        filter.count(&self.absent) as f64 / self.absent.len() as f64
+    }
+
+    /// A standard Bloom filter of the planned keys.
+    pub fn standard(&self, bits_per_key: f64, hashes: u32) -> BloomFilter {
+        let bits = (bits_per_key * self.keys as f64).round() as usize;
+        let mut filter = BloomFilter::new(Layout::Shared, bits, hashes);
+        filter.add(self.planned());
+        filter
+    }
+
+    /// A filter of the database that holds the planned keys, its rate and its bits a key.
+    pub fn own(&self, spec: &str) -> Result<(f64, f64)> {
+        let filter = reader(self.planned(), spec.parse::<FilterSpec>().map_err(Failure::new)?)?;
+        Ok((self.rate(&filter), Filter::bytes(&filter) as f64 * 8.0 / self.keys as f64))
+    }
+
+    /// How many small filters of `keys` keys each an experiment gets.
+    pub fn small_filters(&self, keys: usize) -> u64 {
+        (self.keys / (5 * keys)).max(20) as u64
+    }
+}
+
+/// A Bloom filter whose positions come from anywhere: what experiments with hashing need.
+pub struct Array {
+    hashes: u32,
+    bits: Vec<bool>,
+}
+
+impl Array {
+    pub fn new(bits: usize, hashes: u32) -> Array {
+        Array { hashes, bits: vec![false; bits] }
+    }
+
+    /// Sets the bits of a key. `place(i)` is its `i`th position.
+    pub fn add(&mut self, place: impl Fn(u32) -> usize) {
+        (0..self.hashes).for_each(|i| self.bits[place(i)] = true);
+    }
+
+    pub fn contains(&self, place: impl Fn(u32) -> usize) -> bool {
+        (0..self.hashes).all(|i| self.bits[place(i)])
+    }
+}
+
+/// The shape of many small Bloom filters.
+#[derive(Clone, Copy)]
+pub struct Small {
+    pub keys: usize,
+    pub bits: usize,
+    pub hashes: u32,
+    /// Filters, each of other keys.
+    pub filters: u64,
+    /// Absent keys asked of each.
+    pub asked: u64,
+}
+
+impl Small {
+    /// The rate over all the filters. `place(hash, i)` is the `i`th position of a key.
+    pub fn rate(self, seed: u64, place: impl Fn(u64, u32) -> usize) -> f64 {
+        let mut found = 0;
+        for filter in 0..self.filters {
+            let key = |i: u64| mix(filter << 32 | i, mix(seed, 0x511a));
+            let mut array = Array::new(self.bits, self.hashes);
+            (0..self.keys as u64).for_each(|i| array.add(|probe| place(key(i), probe)));
+            let absent = (1 << 31)..(1 << 31) + self.asked;
+            found += absent.filter(|&i| array.contains(|probe| place(key(i), probe))).count();
+        }
+        found as f64 / (self.filters * self.asked) as f64
+    }
+}

@@ -1,0 +1,185 @@
+//! What tutorials say of filters, each statement held against a measurement.
+//!
+//! ```text
+//! lab       keys, and the small experiments that several claims share
+//! sizes     what a structure takes: bits a key, kilobytes, shares of data and memory
+//! rates     what a size gives: false-positive rates, sized well and badly
+//! times     what a build and a query cost
+//! hashing   two hashes or many, slow ones, bad ones, steps of zero
+//! digests   MD5, SHA-256 and Java's String.hashCode, to be measured
+//! ```
+//!
+//! A verdict is computed from the figures by the rule that is printed with it, never written down.
+
+mod digests;
+mod hashing;
+mod lab;
+mod rates;
+mod sizes;
+mod times;
+
+use std::fmt;
+use std::io::Write;
+use std::ops::RangeInclusive;
+
+use serde_json::json;
+
+use crate::failure::Result;
+use crate::output::{self, json_object};
+use crate::progress;
+use lab::Lab;
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    True,
+    HalfTrue,
+    False,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::True => "true",
+            Verdict::HalfTrue => "half true",
+            Verdict::False => "false",
+        })
+    }
+}
+
+impl Verdict {
+    /// Of a figure that should lie in `right`, and is not far off in `nearly`.
+    fn of(figure: f64, right: RangeInclusive<f64>, nearly: RangeInclusive<f64>) -> Verdict {
+        if right.contains(&figure) {
+            Verdict::True
+        } else if nearly.contains(&figure) {
+            Verdict::HalfTrue
+        } else {
+            Verdict::False
+        }
+    }
+
+    /// Of a claim about several cases.
+    fn of_cases(holds: &[bool]) -> Verdict {
+        match holds.iter().filter(|&&holds| holds).count() {
+            0 => Verdict::False,
+            all if all == holds.len() => Verdict::True,
+            _ => Verdict::HalfTrue,
+        }
+    }
+}
+
+/// A claim that was measured.
+struct Claim {
+    /// What is said.
+    says: &'static str,
+    verdict: Verdict,
+    /// How the verdict follows from the figures.
+    rule: &'static str,
+    figures: Vec<(&'static str, f64)>,
+    /// One sentence for whoever believed it, or did not.
+    because: &'static str,
+    /// The command that measures more of it.
+    see: &'static str,
+}
+
+/// The command for what this one measures by itself.
+const HERE: &str = "maypole structures --claims";
+
+/// Claims that are measured together.
+type Measurement = fn(&Lab) -> Result<Vec<Claim>>;
+
+const MEASUREMENTS: &[Measurement] = &[
+    sizes::counting,
+    sizes::cuckoo,
+    sizes::ribbon,
+    times::ribbon,
+    sizes::quotient,
+    times::quotient_merging,
+    rates::five_times_the_keys,
+    rates::bits_that_halve,
+    rates::bits_for_a_tenth,
+    rates::bits_for_one_percent,
+    sizes::a_million_urls,
+    rates::whole_hashes,
+    hashing::two_hashes,
+    hashing::digests,
+    hashing::polynomials,
+    hashing::zero_step,
+    rates::reads_saved,
+    sizes::share_of_data,
+    rates::rocksdb_ten_bits,
+];
+
+/// Measures all claims with filters of `keys` keys.
+pub fn run(keys: usize, seed: u64, as_json: bool, out: &mut dyn Write) -> Result {
+    let lab = Lab::new(keys, seed);
+    let bar = progress::bar(MEASUREMENTS.len() as u64, "measuring claims");
+    let mut claims = Vec::new();
+    for measure in MEASUREMENTS {
+        claims.extend(measure(&lab)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if as_json {
+        let objects: Vec<_> = claims.iter().map(object).collect();
+        return output::json_array(&objects, out);
+    }
+    for claim in &claims {
+        let Claim { says, verdict, rule, because, .. } = claim;
+        writeln!(out, "{verdict:>9}  {says}")?;
+        writeln!(out, "           {}", figures(claim))?;
+        writeln!(out, "           Rule: {rule}")?;
+        writeln!(out, "           {because}")?;
+        if claim.see != HERE {
+            writeln!(out, "           More: {}", claim.see)?;
+        }
+        writeln!(out)?;
+    }
+    let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let [holds, half, fails] = [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of);
+    writeln!(out, "{} claims: {holds} true, {half} half true, {fails} false", claims.len())?;
+    writeln!(out, "Measured by: {HERE} --keys {keys} --seed {seed}")?;
+    writeln!(out, "Note: {}, one thread.", output::machine())?;
+    Ok(())
+}
+
+/// Figures with four significant digits: `9.612`.
+fn figures(claim: &Claim) -> String {
+    let shown = claim.figures.iter().map(|(name, figure)| {
+        let digits = 3 - figure.abs().max(1e-9).log10().floor() as i32;
+        format!("{name} {figure:.*}", digits.clamp(0, 8) as usize)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn object(claim: &Claim) -> String {
+    let figures: Vec<(&str, &dyn fmt::Display)> =
+        claim.figures.iter().map(|(name, figure)| (*name, figure as _)).collect();
+    json_object(&[
+        ("claim", &json!(claim.says)),
+        ("verdict", &json!(claim.verdict.to_string())),
+        ("figures", &json_object(&figures)),
+        ("rule", &json!(claim.rule)),
+        ("because", &json!(claim.because)),
+        ("see", &json!(claim.see)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_follow_the_figures() {
+        let of = |figure| Verdict::of(figure, 0.9..=1.1, 0.5..=1.5);
+        assert_eq!([1.0, 1.1, 1.2, 0.5, 1.6].map(of), {
+            use Verdict::*;
+            [True, True, HalfTrue, HalfTrue, False]
+        });
+        assert_eq!(of(f64::NAN), Verdict::False);
+        assert_eq!(Verdict::of_cases(&[true, true]), Verdict::True);
+        assert_eq!(Verdict::of_cases(&[true, false]), Verdict::HalfTrue);
+        assert_eq!(Verdict::of_cases(&[false]), Verdict::False);
+    }
+}

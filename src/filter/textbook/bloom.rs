@@ -1,0 +1,180 @@
+//! The standard Bloom filter: `k` bits of an array for each key.
+//!
+//! Literature: B. H. Bloom, CACM 1970. Two hashes for `k`: A. Kirsch, M. Mitzenmacher, "Less
+//! hashing, same performance", ESA 2006. The estimate of the number of keys: S. J. Swamidass, P.
+//! Baldi, J. Chem. Inf. Model. 2007.
+//!
+//! A key sets `k` bits. A query looks at the same `k` bits: one that is 0 proves that the key was
+//! never added. If all are 1, other keys may have set them: "maybe".
+//!
+//! ```text
+//! shared array, k = 3        bits   0 1 0 0 1 1 0 1 0 0 1 0 0 0 1 0
+//!   add "pole"  → 1, 4, 10            ↑     ↑           ↑
+//!   add "bloom" → 5, 7, 14                    ↑   ↑             ↑
+//!   ask "rose"  → 4, 7, 10   all 1: maybe, and wrong
+//!   ask "thorn" → 2, …       0: no
+//!
+//! split arrays, k = 3        |0 1 0 0 1|0 0 1 0 1|1 0 0 0 1|    hash i has array i to itself
+//! ```
+//!
+//! The `k` positions come from two hashes: `start + i · step`. The arithmetic wraps at 2^64, and
+//! `reduce` scales each sum to the array. A step near 0 would put all probes on one bit. With 64
+//! bits this happens to one key in `m`, and the odd step is never 0 itself. Two keys with nearly
+//! the same start and step share all their bits: in filters of some hundred bits this is felt, and
+//! the rate is higher than the formulas say.
+//!
+//! Invariants: a bit never goes back to 0. Bits past the array's end are 0.
+
+mod saved;
+
+use std::fmt;
+
+use super::formulas;
+use super::shared::{mix, reduce};
+
+/// The most hashes of a key.
+pub const MOST_HASHES: u32 = 64;
+
+/// Where the `k` bits of a key lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Anywhere in one array.
+    Shared,
+    /// One in each of `k` arrays. A little worse for small filters, but `k` processors could probe
+    /// their arrays at the same time: hardware is built so.
+    Split,
+}
+
+/// A standard Bloom filter.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BloomFilter {
+    layout: Layout,
+    hashes: u32,
+    array_bits: usize,
+    words: Vec<u64>,
+}
+
+/// Two filters differ in shape: their bits do not mean the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherShape;
+
+impl fmt::Display for OtherShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the filters differ in layout, size or number of hashes")
+    }
+}
+
+impl std::error::Error for OtherShape {}
+
+/// The `hashes` positions of a key in an array of `slots`: double hashing.
+pub(super) fn positions(hash: u64, slots: usize, hashes: u32) -> impl Iterator<Item = usize> {
+    let (start, step) = (mix(hash, 1), mix(hash, 2) | 1);
+    (0..u64::from(hashes)).map(move |i| reduce(start.wrapping_add(i.wrapping_mul(step)), slots))
+}
+
+impl BloomFilter {
+    /// A filter of at least `bits` bits that sets `hashes` of them for each key. Split arrays round
+    /// `bits` up to a multiple of `hashes`.
+    ///
+    /// # Panics
+    /// Unless `hashes` is 1 to [`MOST_HASHES`].
+    pub fn new(layout: Layout, bits: usize, hashes: u32) -> BloomFilter {
+        assert!((1..=MOST_HASHES).contains(&hashes), "1 to {MOST_HASHES} hashes, not {hashes}");
+        let array_bits = match layout {
+            Layout::Shared => bits.max(1),
+            Layout::Split => bits.max(1).div_ceil(hashes as usize),
+        };
+        let mut filter = BloomFilter { layout, hashes, array_bits, words: Vec::new() };
+        filter.words = vec![0; filter.bits().div_ceil(64)];
+        filter
+    }
+
+    /// The smallest filter that reaches `rate`, between 0 and 1, with `keys` keys.
+    pub fn for_rate(layout: Layout, keys: usize, rate: f64) -> BloomFilter {
+        let (bits, hashes) = formulas::whole_shape(keys, rate);
+        BloomFilter::new(layout, bits, hashes.min(MOST_HASHES))
+    }
+
+    /// Adds a key. `false` when all its bits were set: it was there before, or looked so.
+    pub fn insert(&mut self, hash: u64) -> bool {
+        let mut changed = false;
+        for bit in self.places(hash) {
+            let (word, mask) = (&mut self.words[bit / 64], 1 << (bit % 64));
+            changed |= *word & mask == 0;
+            *word |= mask;
+        }
+        changed
+    }
+
+    /// `false` when the key was certainly never added.
+    pub fn contains(&self, hash: u64) -> bool {
+        self.places(hash).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
+    }
+
+    fn places(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        let array_stride = match self.layout {
+            Layout::Shared => 0,
+            Layout::Split => self.array_bits,
+        };
+        let places = positions(hash, self.array_bits, self.hashes);
+        places.enumerate().map(move |(i, place)| i * array_stride + place)
+    }
+
+    /// Bits of all arrays.
+    pub fn bits(&self) -> usize {
+        match self.layout {
+            Layout::Shared => self.array_bits,
+            Layout::Split => self.array_bits * self.hashes as usize,
+        }
+    }
+
+    /// Bits that each key sets.
+    pub fn hashes(&self) -> u32 {
+        self.hashes
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.words.as_slice())
+    }
+
+    /// The share of bits that are set. A query that is wrong finds `k` of them: about `fill^k`.
+    pub fn fill(&self) -> f64 {
+        let set: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        set as f64 / self.bits() as f64
+    }
+
+    /// How many distinct keys were probably added, told from the bits alone. Infinite when every
+    /// bit is set: then nothing is left to tell from.
+    pub fn estimated_keys(&self) -> f64 {
+        let bits_a_key = match self.layout {
+            Layout::Shared => f64::from(self.hashes),
+            Layout::Split => 1.0,
+        };
+        let still_zero = (1.0 - self.fill()).ln();
+        (still_zero / (bits_a_key * (-1.0 / self.array_bits as f64).ln_1p())).max(0.0)
+    }
+
+    /// Adds all keys of `other`. The result is the filter that had been given both sets.
+    pub fn union(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
+        self.combine(other, |a, b| a | b)
+    }
+
+    /// Keeps what both may contain. No common key is lost. Bits that different keys set in both
+    /// stay too, so the result is wrong more often than a filter of the common keys alone.
+    pub fn intersect(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
+        self.combine(other, |a, b| a & b)
+    }
+
+    fn combine(&mut self, other: &BloomFilter, f: fn(u64, u64) -> u64) -> Result<(), OtherShape> {
+        let shape = |filter: &BloomFilter| (filter.layout, filter.hashes, filter.array_bits);
+        if shape(self) != shape(other) {
+            return Err(OtherShape);
+        }
+        self.words.iter_mut().zip(&other.words).for_each(|(a, &b)| *a = f(*a, b));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

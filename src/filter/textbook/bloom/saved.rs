@@ -1,0 +1,80 @@
+//! A [`BloomFilter`] as bytes. Stored bytes are input: they are checked, and believed never.
+//!
+//! ```text
+//! offset  size      meaning
+//! 0       4         "BLM1"
+//! 4       1         0 shared, 1 split
+//! 5       1         k, 1 to 64
+//! 6       2         0
+//! 8       8         bits of one array (little endian, as all that follows)
+//! 16      8 a word  the bits
+//! end-8   8         checksum of the words and of the 16 bytes before them
+//! ```
+
+use super::super::shared::{Damaged, as_words, checksum};
+use super::{BloomFilter, Layout, MOST_HASHES};
+
+const MAGIC: [u8; 4] = *b"BLM1";
+const HEADER_BYTES: usize = 16;
+
+impl BloomFilter {
+    /// The words of the arrays, for the scalable filter to save in pieces.
+    pub(in super::super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Puts saved words in the place of the filter's. The last word's unused bits must be 0.
+    pub(in super::super) fn restore(&mut self, words: Vec<u64>) -> Result<(), Damaged> {
+        if words.len() != self.words.len() {
+            return Err(Damaged("the size does not fit the shape"));
+        }
+        let unused = self.words.len() * 64 - self.bits();
+        if unused > 0 && words.last().is_some_and(|last| last.leading_zeros() < unused as u32) {
+            return Err(Damaged("bits are set past the end"));
+        }
+        self.words = words;
+        Ok(())
+    }
+
+    /// The filter as bytes: see the head of this file.
+    pub fn save(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * self.words.len() + 8);
+        bytes.extend(MAGIC);
+        bytes.extend([u8::from(self.layout == Layout::Split), self.hashes as u8, 0, 0]);
+        bytes.extend((self.array_bits as u64).to_le_bytes());
+        self.words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend(checksum(&as_words(&bytes)).to_le_bytes());
+        bytes
+    }
+
+    /// The filter that was saved. Any bytes may be given: it allocates no more than they take.
+    pub fn load(bytes: &[u8]) -> Result<BloomFilter, Damaged> {
+        let (header, rest) = bytes.split_first_chunk().ok_or(Damaged("shorter than a header"))?;
+        let [b'B', b'L', b'M', b'1', layout, hashes, 0, 0, array_bits @ ..]: &[u8; HEADER_BYTES] =
+            header
+        else {
+            return Err(Damaged("another format"));
+        };
+        let layout = match layout {
+            0 => Layout::Shared,
+            1 => Layout::Split,
+            _ => return Err(Damaged("an unknown layout")),
+        };
+        let (hashes, array_bits) = (u32::from(*hashes), u64::from_le_bytes(*array_bits));
+        let arrays = if layout == Layout::Split { u64::from(hashes) } else { 1 };
+        if !(1..=MOST_HASHES).contains(&hashes) || array_bits == 0 {
+            return Err(Damaged("an impossible shape"));
+        }
+        let bits = array_bits.checked_mul(arrays).ok_or(Damaged("an impossible shape"))?;
+        if rest.len() % 8 != 0 || rest.len() as u64 / 8 != bits.div_ceil(64) + 1 {
+            return Err(Damaged("the size does not fit the shape"));
+        }
+        let mut words = as_words(bytes);
+        if words.pop().is_none_or(|sum| sum != checksum(&words)) {
+            return Err(Damaged("the checksum differs"));
+        }
+        let mut filter = BloomFilter::new(layout, bits as usize, hashes);
+        filter.restore(words.split_off(HEADER_BYTES / 8))?;
+        Ok(filter)
+    }
+}

@@ -1,0 +1,157 @@
+//! The filter cascade: no wrong answer at all, for a universe that is known when it is built.
+//!
+//! Literature: J. Larisch et al., "CRLite: a scalable system for pushing all TLS revocations to all
+//! browsers", IEEE S&P 2017. The layers: K. Salikhov, G. Sacomoto, G. Kucherov, "Using cascading
+//! Bloom filters to improve the memory usage for de Brujin graphs", Algorithms Mol. Biol. 2014.
+//!
+//! The universe is the keys that are *in* and those that are *out*, such as revoked and good
+//! certificates. Nobody will ask for another key. A Bloom filter of the keys in is wrong for some
+//! keys out, and all of these can be listed: a second filter holds them. It is wrong for some keys
+//! in; a third filter holds those; and so on, until a layer is wrong for none.
+//!
+//! ```text
+//!            holds                      is asked, and wrong for
+//! layer 1    all keys in   1,000,000    keys out   100,000,000  →  707,107     rate 0.7 %
+//! layer 2    those out       707,107    keys in      1,000,000  →  500,000     rate 1/2
+//! layer 3    those in        500,000    those out      707,107  →  353,554     rate 1/2
+//! layer 4    …
+//!
+//! query      layer 1 no → out    layer 2 no → in    layer 3 no → out    …    the last says maybe:
+//!                                                                            what it holds
+//! ```
+//!
+//! Each layer has a salt of its own. With the same hashes in all of them, a key that one layer is
+//! wrong for would be more likely to fool the next one too, and the layers would not shrink.
+//!
+//! The sizes: at the rate 1/2 a key takes 1.44 bits, and layers from the second on shrink by half
+//! each two steps. The first layer's rate `r·√½ / s`, for `r` keys in and `s` out, makes the second
+//! one hold `r·√½` keys; smaller or larger rates cost more in all (CRLite).
+//!
+//! Invariant: each key of the universe is answered rightly. A key outside of it gets any answer.
+
+use super::bloom::{BloomFilter, Layout};
+use super::shared::mix;
+
+/// The rate of every layer but the first: half of the keys go on to the next.
+const RATE: f64 = 0.5;
+/// The layers halve, so a universe of 2^64 keys ends before this.
+const MOST_LAYERS: usize = 128;
+
+/// One layer, for reports.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerInfo {
+    /// Keys in the layer.
+    pub keys: usize,
+    /// Bits of its array.
+    pub bits: usize,
+    /// The rate it was made for.
+    pub rate: f64,
+}
+
+/// A filter cascade.
+#[derive(Clone)]
+pub struct Cascade {
+    layers: Vec<(BloomFilter, LayerInfo)>,
+}
+
+/// The hash that layer `layer` sees.
+fn salted(hash: u64, layer: usize) -> u64 {
+    mix(hash, 0x5a17 + layer as u64)
+}
+
+impl Cascade {
+    /// A cascade that answers "in" for all of `included` and "out" for all of `excluded`. `None`
+    /// when that cannot be: a hash stands in both.
+    pub fn new(included: &[u64], excluded: &[u64]) -> Option<Cascade> {
+        let (r, s) = (included.len() as f64, excluded.len() as f64);
+        let first_rate = (r * 0.5f64.sqrt() / s).clamp(1e-12, RATE);
+        let mut cascade = Cascade { layers: Vec::new() };
+        let (mut holds, mut asked) = (included.to_vec(), excluded.to_vec());
+        while !holds.is_empty() {
+            let layer = cascade.layers.len();
+            if layer == MOST_LAYERS {
+                return None;
+            }
+            let rate = if layer == 0 { first_rate } else { RATE };
+            let mut filter = BloomFilter::for_rate(Layout::Shared, holds.len(), rate);
+            holds.iter().for_each(|&hash| {
+                filter.insert(salted(hash, layer));
+            });
+            asked.retain(|&hash| filter.contains(salted(hash, layer)));
+            let info = LayerInfo { keys: holds.len(), bits: filter.bits(), rate };
+            cascade.layers.push((filter, info));
+            // The wrong ones are held next, and those held now are asked.
+            (holds, asked) = (asked, holds);
+        }
+        Some(cascade)
+    }
+
+    /// Whether a key of the universe is in. The first layer that says no decides; if none does, the
+    /// last one holds the key.
+    pub fn contains(&self, hash: u64) -> bool {
+        let says_no = |(layer, (filter, _)): (usize, &(BloomFilter, LayerInfo))| {
+            !filter.contains(salted(hash, layer))
+        };
+        let agreeing = self.layers.iter().enumerate().position(says_no);
+        // Layers 0, 2, … hold keys that are in.
+        agreeing.unwrap_or(self.layers.len()) % 2 == 1
+    }
+
+    /// The layers, from the first.
+    pub fn layers(&self) -> impl Iterator<Item = LayerInfo> {
+        self.layers.iter().map(|&(_, info)| info)
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.layers.iter().map(|(filter, _)| filter.bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::formulas;
+    use super::super::shared::{keys, share};
+    use super::*;
+
+    #[test]
+    fn the_whole_universe_is_answered_rightly() {
+        for (r, s) in [(0, 10), (10, 0), (1, 1), (1000, 1000), (500, 20_000), (5000, 50)] {
+            let (included, excluded) = (keys(1, 0..r), keys(2, 0..s));
+            let cascade = Cascade::new(&included, &excluded).unwrap();
+            assert!(included.iter().all(|&key| cascade.contains(key)), "{r} {s}");
+            assert!(!excluded.iter().any(|&key| cascade.contains(key)), "{r} {s}");
+        }
+    }
+
+    #[test]
+    fn layers_halve_every_two_steps_and_cost_what_the_sum_says() {
+        let (included, excluded) = (keys(3, 0..4000), keys(4, 0..100_000));
+        let cascade = Cascade::new(&included, &excluded).unwrap();
+        let layers: Vec<_> = cascade.layers().collect();
+        assert_eq!(layers[0].keys, 4000);
+        for three in layers.windows(3).take_while(|three| three[2].keys > 300) {
+            let ratio = three[2].keys as f64 / three[0].keys as f64;
+            assert!((ratio - 0.5).abs() < 0.1, "{layers:?}");
+        }
+        // 1.44 bits for each halving: log2(s/r) + 1/2 in the first layer, and as many layers of one
+        // halving as make √½ + √½/2 + … and 1/2 + 1/4 + … of the keys.
+        let bits_per_key = cascade.bytes() as f64 * 8.0 / 4000.0;
+        let expected = 1.44 * (25f64.log2() + 0.5 + 2.0 * 0.5f64.sqrt() + 1.0);
+        assert!((bits_per_key / expected - 1.0).abs() < 0.15, "{bits_per_key} {expected}");
+        // One filter that is right so often would be larger.
+        assert!(bits_per_key < formulas::bits_per_key(0.1 / 100_000.0));
+    }
+
+    #[test]
+    fn a_stranger_gets_any_answer() {
+        let cascade = Cascade::new(&keys(5, 0..2000), &keys(6, 0..2000)).unwrap();
+        let rate = share(&keys(7, 0..10_000), |key| cascade.contains(key));
+        assert!((0.1..0.7).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_key_that_is_in_and_out_makes_no_cascade() {
+        assert!(Cascade::new(&keys(8, 0..100), &keys(8, 99..200)).is_none());
+    }
+}

@@ -1,0 +1,149 @@
+//! The counting Bloom filter: a counter where the standard filter has a bit, so that keys can
+//! leave.
+//!
+//! Literature: L. Fan, P. Cao, J. Almeida, A. Broder, "Summary cache", SIGCOMM 1998 and ToN 2000.
+//!
+//! ```text
+//!                      counters   0 2 0 0 1 15 0 1
+//! add    → 1, 4, 7                  3     2      2
+//! remove → 1, 4, 5                  2     1 15         15 never comes down again
+//! ```
+//!
+//! Four bits for each counter: at the best number of hashes a counter passes 15 once in 10^15, if
+//! no key is added twice. So the filter is four times as large as a standard one.
+//!
+//! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it.
+//! One at [`STUCK`] has lost count and stays: taking from it could drop it to 0 while keys still
+//! need it.
+//!
+//! The danger. Removing a key that was never added, but looks present, takes counts from other
+//! keys, and these may be lost. A filter cannot notice it. Only someone who knows the keys can
+//! remove safely, and an LSM tree never needs to: it writes a new filter with every table.
+
+use super::bloom::{MOST_HASHES, positions};
+use super::formulas;
+use super::packed::Packed;
+
+/// A counter here has overflowed.
+pub const STUCK: u32 = 15;
+
+/// A counting Bloom filter with counters of four bits.
+#[derive(Clone)]
+pub struct CountingBloom {
+    counters: Packed,
+    hashes: u32,
+}
+
+impl CountingBloom {
+    /// A filter of `counters` counters, `hashes` of them for each key.
+    ///
+    /// # Panics
+    /// Unless `hashes` is 1 to [`MOST_HASHES`].
+    pub fn new(counters: usize, hashes: u32) -> CountingBloom {
+        assert!((1..=MOST_HASHES).contains(&hashes), "1 to {MOST_HASHES} hashes, not {hashes}");
+        CountingBloom { counters: Packed::new(4, counters.max(1)), hashes }
+    }
+
+    /// The smallest filter that reaches `rate`, between 0 and 1, with `keys` keys.
+    pub fn for_rate(keys: usize, rate: f64) -> CountingBloom {
+        let (counters, hashes) = formulas::whole_shape(keys, rate);
+        CountingBloom::new(counters, hashes.min(MOST_HASHES))
+    }
+
+    fn places(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+        positions(hash, self.counters.len(), self.hashes)
+    }
+
+    /// Adds a key. Adding it twice counts twice: it has to be removed twice.
+    pub fn insert(&mut self, hash: u64) {
+        for place in self.places(hash) {
+            let count = self.counters.get(place);
+            self.counters.set(place, STUCK.min(count + 1));
+        }
+    }
+
+    /// `false` when the key is certainly not there, provided that only present keys were removed.
+    pub fn contains(&self, hash: u64) -> bool {
+        self.places(hash).all(|place| self.counters.get(place) > 0)
+    }
+
+    /// Removes a key that was added. `false`, and nothing changes, when it is certainly not there.
+    /// A key that was never added may look present; removing it damages the filter: see above.
+    pub fn remove(&mut self, hash: u64) -> bool {
+        if !self.contains(hash) {
+            return false;
+        }
+        for place in self.places(hash) {
+            let count = self.counters.get(place);
+            // 0: two probes of a key that was never added met here.
+            if (1..STUCK).contains(&count) {
+                self.counters.set(place, count - 1);
+            }
+        }
+        true
+    }
+
+    /// Counters that have overflowed and will never be 0 again.
+    pub fn stuck(&self) -> usize {
+        (0..self.counters.len()).filter(|&place| self.counters.get(place) == STUCK).count()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.counters.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bloom::{BloomFilter, Layout};
+    use super::super::shared::{keys, share};
+    use super::*;
+
+    fn filled(present: &[u64], rate: f64) -> CountingBloom {
+        let mut filter = CountingBloom::for_rate(present.len(), rate);
+        present.iter().for_each(|&key| filter.insert(key));
+        filter
+    }
+
+    #[test]
+    fn it_is_a_standard_filter_of_four_times_the_size_that_forgets() {
+        let (present, absent) = (keys(1, 0..20_000), keys(2, 0..100_000));
+        let mut filter = filled(&present, 0.01);
+        let bits = BloomFilter::for_rate(Layout::Shared, present.len(), 0.01).bytes();
+        assert!((filter.bytes() as f64 / bits as f64 - 4.0).abs() < 0.01);
+        let rate = share(&absent, |key| filter.contains(key));
+        assert!((rate / 0.01 - 1.0).abs() < 0.25, "{rate}");
+        assert_eq!(filter.stuck(), 0);
+
+        let (gone, kept) = present.split_at(15_000);
+        assert!(gone.iter().all(|&key| filter.remove(key)));
+        assert!(kept.iter().all(|&key| filter.contains(key)));
+        // A quarter of the keys in the space of all: nearly nothing is left to be wrong.
+        assert!(share(gone, |key| filter.contains(key)) < 0.001);
+    }
+
+    #[test]
+    fn removing_what_was_never_added_loses_keys() {
+        let present = keys(3, 0..5000);
+        let mut filter = filled(&present, 0.1);
+        let strangers = keys(4, 0..5000);
+        assert!(strangers.iter().all(|&key| filter.contains(key) || !filter.remove(key)));
+        assert!(present.iter().all(|&key| filter.contains(key)), "a sure no changes nothing");
+        let removed = strangers.iter().filter(|&&key| filter.remove(key)).count();
+        let lost = present.iter().filter(|&&key| !filter.contains(key)).count();
+        assert!(removed > 300 && lost > 300, "{removed} removed, {lost} lost");
+    }
+
+    #[test]
+    fn a_counter_that_overflowed_stays() {
+        let mut filter = CountingBloom::new(1000, 4);
+        (0..15).for_each(|_| filter.insert(1));
+        assert_eq!(filter.stuck(), 4);
+        assert!((0..40).all(|_| filter.remove(1)), "it looks present for ever");
+        // 14 times is counted, and comes back down to nothing.
+        (0..14).for_each(|_| filter.insert(2));
+        assert!((0..14).all(|_| filter.remove(2)));
+        assert!(!filter.remove(2));
+    }
+}

@@ -1,0 +1,235 @@
+//! The cuckoo filter: a hash table of short fingerprints, where each key has two buckets.
+//!
+//! Literature: B. Fan, D. G. Andersen, M. Kaminsky, M. D. Mitzenmacher, "Cuckoo filter: practically
+//! better than Bloom", CoNEXT 2014. Cuckoo hashing: R. Pagh, F. F. Rodler, ESA 2001.
+//!
+//! ```text
+//! bucket 0  |7a|c3|  |  |       insert x: fingerprint 1f, buckets 1 and 3
+//! bucket 1  |04|9e|b2|55|  full ┐
+//! bucket 2  |61|  |  |  |       │  b2 is thrown out: its other bucket is 2, which has room
+//! bucket 3  |d8|2b|f0|13|  full ┘  1f takes the slot of b2
+//! bucket 4  |  |8c|  |  |
+//! ```
+//!
+//! A fingerprint that is thrown out has lost its key. Its other bucket must follow from what is
+//! left, so `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this comes back. The
+//! paper takes the xor of the two, which needs a power of two of buckets; a difference does not.
+//!
+//! A query compares with `2b` slots, so about `2b · load / 2^f` of absent keys are found: `f` bits
+//! of fingerprint spend 3 on the eight slots, and 5 % of the slots stay empty. That is why a cuckoo
+//! filter beats a Bloom filter for small rates only.
+//!
+//! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. Each present key's
+//! fingerprint is in one of its two buckets, as often as the key was added. A failed insertion
+//! changes nothing.
+
+use super::packed::Packed;
+use super::shared::{Full, mix, reduce};
+
+/// Slots of a bucket, the paper's `b`.
+pub const SLOTS: usize = 4;
+/// How many fingerprints are thrown out before an insertion gives up.
+const MOST_KICKS: usize = 500;
+/// How full the table is meant to become: above 95 % insertions start to fail.
+const LOAD: f64 = 0.95;
+
+/// A cuckoo filter with buckets of four fingerprints.
+#[derive(Clone)]
+pub struct CuckooFilter {
+    /// Bucket `i` is slots `4i` to `4i + 3`.
+    slots: Packed,
+    fingerprint_bits: u32,
+    len: usize,
+    /// Decides who is thrown out. Any sequence without a pattern does.
+    kicks: u64,
+}
+
+impl CuckooFilter {
+    /// A filter with room for `keys` keys and fingerprints of 2 to 32 bits.
+    pub fn new(keys: usize, fingerprint_bits: u32) -> CuckooFilter {
+        let buckets = (keys as f64 / LOAD / SLOTS as f64).ceil() as usize;
+        let slots = Packed::new(fingerprint_bits.clamp(2, 32), buckets.max(1) * SLOTS);
+        CuckooFilter { slots, fingerprint_bits: fingerprint_bits.clamp(2, 32), len: 0, kicks: 0 }
+    }
+
+    /// A filter with room for `keys` keys that is wrong at most as often as `rate`, between 0 and
+    /// 1.
+    pub fn for_rate(keys: usize, rate: f64) -> CuckooFilter {
+        let bits = (2.0 * SLOTS as f64 * LOAD / rate).log2().ceil();
+        CuckooFilter::new(keys, bits as u32)
+    }
+
+    fn buckets(&self) -> usize {
+        self.slots.len() / SLOTS
+    }
+
+    /// A key's fingerprint and one of its buckets.
+    fn locate(&self, hash: u64) -> (u32, usize) {
+        let fingerprint = mix(hash, 1) & ((1 << self.fingerprint_bits) - 1);
+        (fingerprint.max(1) as u32, reduce(mix(hash, 2), self.buckets()))
+    }
+
+    fn other_bucket(&self, fingerprint: u32, bucket: usize) -> usize {
+        let buckets = self.buckets();
+        let sum = reduce(mix(fingerprint.into(), 3), buckets);
+        (sum + buckets - bucket) % buckets
+    }
+
+    /// The slot in `bucket` that holds `fingerprint`; 0 asks for an empty one.
+    fn find(&self, bucket: usize, fingerprint: u32) -> Option<usize> {
+        (bucket * SLOTS..(bucket + 1) * SLOTS).find(|&slot| self.slots.get(slot) == fingerprint)
+    }
+
+    /// `false` when the key is certainly not there, provided that only present keys were removed.
+    pub fn contains(&self, hash: u64) -> bool {
+        let (fingerprint, bucket) = self.locate(hash);
+        let other = self.other_bucket(fingerprint, bucket);
+        self.find(bucket, fingerprint).or_else(|| self.find(other, fingerprint)).is_some()
+    }
+
+    /// Adds a key. The same key twice takes two slots; it has eight at most.
+    pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
+        let (mut fingerprint, mut bucket) = self.locate(hash);
+        // The slots whose fingerprints were thrown out, to put them back if there is no end.
+        let mut thrown = Vec::new();
+        loop {
+            let other = self.other_bucket(fingerprint, bucket);
+            if let Some(slot) = self.find(bucket, 0).or_else(|| self.find(other, 0)) {
+                self.slots.set(slot, fingerprint);
+                self.len += 1;
+                return Ok(());
+            }
+            if thrown.len() == MOST_KICKS {
+                break;
+            }
+            // Of a key just thrown out, `bucket` is the full one that it left.
+            let random = mix(self.kicks, 4) as usize;
+            self.kicks += 1;
+            bucket = if thrown.is_empty() && random & SLOTS == 0 { bucket } else { other };
+            let slot = bucket * SLOTS + random % SLOTS;
+            thrown.push(slot);
+            fingerprint = self.exchange(slot, fingerprint);
+        }
+        for slot in thrown.into_iter().rev() {
+            fingerprint = self.exchange(slot, fingerprint);
+        }
+        Err(Full)
+    }
+
+    /// Puts a fingerprint into a slot and takes out the one that was there.
+    fn exchange(&mut self, slot: usize, fingerprint: u32) -> u32 {
+        let thrown = self.slots.get(slot);
+        self.slots.set(slot, fingerprint);
+        thrown
+    }
+
+    /// Removes a key that was added, once. `false` when it is certainly not there. A key that was
+    /// never added may look present; removing it loses another key of the same fingerprint.
+    pub fn remove(&mut self, hash: u64) -> bool {
+        let (fingerprint, bucket) = self.locate(hash);
+        let other = self.other_bucket(fingerprint, bucket);
+        let found = self.find(bucket, fingerprint).or_else(|| self.find(other, fingerprint));
+        if let Some(slot) = found {
+            self.slots.set(slot, 0);
+            self.len -= 1;
+        }
+        found.is_some()
+    }
+
+    /// Fingerprints in the table.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The share of slots that are taken.
+    pub fn load(&self) -> f64 {
+        self.len as f64 / self.slots.len() as f64
+    }
+
+    /// Bits of a fingerprint.
+    pub fn fingerprint_bits(&self) -> u32 {
+        self.fingerprint_bits
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.slots.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shared::{keys, share};
+    use super::*;
+
+    #[test]
+    fn no_key_is_lost_at_95_percent_and_the_rate_is_that_of_eight_slots() {
+        let (present, absent) = (keys(1, 0..20_000), keys(2, 0..200_000));
+        for wanted in [0.1, 0.01] {
+            let mut filter = CuckooFilter::for_rate(present.len(), wanted);
+            assert!(present.iter().all(|&key| filter.insert(key).is_ok()));
+            assert!(filter.load() > 0.949 && filter.len() == present.len());
+            assert!(present.iter().all(|&key| filter.contains(key)));
+            let rate = share(&absent, |key| filter.contains(key));
+            let expected =
+                2.0 * SLOTS as f64 * filter.load() / f64::from(1u32 << filter.fingerprint_bits());
+            assert!(
+                (rate / expected - 1.0).abs() < 0.2 && rate < 1.05 * wanted,
+                "{rate} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn removed_keys_are_gone_and_the_others_stay() {
+        let present = keys(3, 0..5000);
+        let mut filter = CuckooFilter::new(present.len(), 16);
+        present.iter().for_each(|&key| filter.insert(key).unwrap());
+        let (gone, kept) = present.split_at(4000);
+        assert!(gone.iter().all(|&key| filter.remove(key)));
+        assert!(kept.iter().all(|&key| filter.contains(key)));
+        assert!(share(gone, |key| filter.contains(key)) < 0.01);
+        assert!(kept.iter().all(|&key| filter.remove(key)) && filter.is_empty());
+        assert!(!filter.remove(present[0]));
+    }
+
+    #[test]
+    fn a_full_table_says_so_and_loses_nothing() {
+        let present = keys(4, 0..2000);
+        let mut filter = CuckooFilter::new(1000, 12);
+        let fits = present.iter().position(|&key| filter.insert(key) == Err(Full)).unwrap();
+        assert!(filter.load() > 0.95 && fits == filter.len(), "{}", filter.load());
+        for &key in &present[fits..fits + 100] {
+            // Some still fit. None that does not may push another one out.
+            let _ = filter.insert(key);
+        }
+        assert!(present[..fits].iter().all(|&key| filter.contains(key)));
+    }
+
+    #[test]
+    fn one_key_fits_eight_times() {
+        let mut filter = CuckooFilter::new(10_000, 12);
+        for key in keys(5, 0..50) {
+            let fits = (0..20).take_while(|_| filter.insert(key).is_ok()).count();
+            // Both buckets may be the same one.
+            assert!(fits == 2 * SLOTS || fits == SLOTS, "{fits}");
+            assert!((0..fits).all(|_| filter.remove(key)) && !filter.remove(key));
+        }
+        assert!(filter.is_empty());
+    }
+
+    #[test]
+    fn removing_what_was_never_added_loses_a_key() {
+        let present = keys(6, 0..5000);
+        let mut filter = CuckooFilter::new(present.len(), 6);
+        present.iter().for_each(|&key| filter.insert(key).unwrap());
+        let removed = keys(7, 0..5000).iter().filter(|&&key| filter.remove(key)).count();
+        let lost = present.iter().filter(|&&key| !filter.contains(key)).count();
+        assert!(removed > 300 && lost > 100, "{removed} removed, {lost} lost");
+    }
+}

@@ -1,0 +1,45 @@
+//! The filters of the textbooks, built plainly, to be read, measured and compared.
+//!
+//! The database uses none of them: its own families are [`super::Family`]. They stand here because
+//! every text on filters speaks of them, and a claim about a structure is best held against the
+//! structure. `maypole structures` measures them beside the families of the database.
+//!
+//! Read them in this order. Each file opens with its literature and a drawing.
+//!
+//! ```text
+//! file       structure                 what it teaches
+//! formulas   (arithmetic)              size and rate: the usual formulas, and how exact they are
+//! bloom      standard Bloom filter     k bits for each key; two hashes make k; OR is a union
+//! counting   counting Bloom filter     deletion costs four bits for one, and can lose keys
+//! scalable   scalable Bloom filter     a filter that grows keeps its rate by a geometric series
+//! redis      commands over scalable    what Redis' BF commands promise
+//! cuckoo     cuckoo filter             fingerprints instead of bits; two places for each
+//! quotient   quotient filter           fingerprints in order: they merge and resize without keys
+//! cascade    filter cascade            no wrong answer at all, if all questions are known
+//! packed     (integers of a few bits)  what cuckoo, quotient and counting store their slots in
+//! shared     (mixing, errors)          what all of them use
+//! ```
+//!
+//! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with a salt of their
+//! own. Two keys with the same hash are one key to them.
+//!
+//! What is absent: SIMD, prefetching, and lines of the processor's cache. [`super`] has those.
+
+pub mod bloom;
+pub mod cascade;
+pub mod counting;
+pub mod cuckoo;
+pub mod formulas;
+mod packed;
+pub mod quotient;
+pub mod redis;
+pub mod scalable;
+mod shared;
+
+pub use bloom::{BloomFilter, Layout};
+pub use cascade::Cascade;
+pub use counting::CountingBloom;
+pub use cuckoo::CuckooFilter;
+pub use quotient::QuotientFilter;
+pub use scalable::ScalableBloom;
+pub use shared::{Damaged, Full, mix};

@@ -1,0 +1,106 @@
+//! What the order of a [`QuotientFilter`] is good for: it is listed from front to back, and a list
+//! becomes a larger filter, or one of two.
+//!
+//! ```text
+//! doubled    quotient 101, remainder 0110    the same bits,
+//!            quotient 1010, remainder 110    cut one further
+//!
+//! merged     a: 1·a 2·b 5·d  ┐
+//!            b: 1·c 2·e 2·f  ┘ 1·a 1·c 2·b 2·e 2·f 5·d
+//! ```
+
+use super::{CONTINUATION, MARKS, OCCUPIED, QuotientFilter, SHIFTED};
+
+impl QuotientFilter {
+    /// Quotients and remainders of the cluster that starts at `start`, in order.
+    pub(super) fn cluster(&self, start: usize) -> impl Iterator<Item = (usize, u32)> {
+        let (mut slot, mut quotient) = (start, start);
+        std::iter::from_fn(move || {
+            let entry = self.slots.get(slot);
+            if slot != start {
+                if entry & SHIFTED == 0 {
+                    // Empty, or the next cluster.
+                    return None;
+                }
+                if entry & CONTINUATION == 0 {
+                    quotient = self.next(quotient);
+                    while !self.has(quotient, OCCUPIED) {
+                        quotient = self.next(quotient);
+                    }
+                }
+            }
+            slot = self.next(slot);
+            Some((quotient, entry >> 3))
+        })
+    }
+
+    /// All quotients and remainders, in order. A cluster may reach around the end of the slots:
+    /// what it has there belongs to the first slots, and comes first.
+    pub(super) fn fingerprints(&self) -> impl Iterator<Item = (usize, u32)> {
+        let around = self.cluster_start(0);
+        let first = self.cluster(around).filter(move |&(quotient, _)| quotient < around);
+        let starts = (0..self.slots.len()).filter(|&slot| self.slots.get(slot) & MARKS == OCCUPIED);
+        let others = starts
+            .flat_map(|start| self.cluster(start).filter(move |&(quotient, _)| quotient >= start));
+        first.chain(others)
+    }
+
+    /// A filter of fingerprints that come in order: each goes to its own slot, or to the first free
+    /// one behind. `None` when they are too many.
+    pub(super) fn from_sorted(
+        slots: usize,
+        remainder_bits: u32,
+        sorted: impl Iterator<Item = (usize, u32)>,
+    ) -> Option<QuotientFilter> {
+        let mut filter = QuotientFilter::new(slots, remainder_bits);
+        let (mut free, mut last) = (0, None);
+        for (quotient, remainder) in sorted {
+            let slot = quotient.max(free);
+            if slot >= filter.slots.len() {
+                // Around the end, where the first ones may stand already.
+                filter.insert_fingerprint(quotient, remainder).ok()?;
+                continue;
+            }
+            let continues = if last == Some(quotient) { CONTINUATION } else { 0 };
+            let shifted = if slot == quotient { 0 } else { SHIFTED };
+            filter.slots.set(slot, remainder << 3 | continues | shifted);
+            filter.slots.set(quotient, filter.slots.get(quotient) | OCCUPIED);
+            filter.len += 1;
+            (free, last) = (slot + 1, Some(quotient));
+        }
+        (filter.len <= filter.most()).then_some(filter)
+    }
+
+    /// The same fingerprints in twice as many slots. `None` when no remainder bit would be left.
+    pub fn doubled(&self) -> Option<QuotientFilter> {
+        let remainder_bits = self.remainder_bits - 1;
+        if remainder_bits == 0 {
+            return None;
+        }
+        let cut_further = |(quotient, remainder): (usize, u32)| {
+            let quotient = quotient << 1 | (remainder >> remainder_bits) as usize;
+            (quotient, remainder & ((1 << remainder_bits) - 1))
+        };
+        let sorted = self.fingerprints().map(cut_further);
+        QuotientFilter::from_sorted(2 * self.slots.len(), remainder_bits, sorted)
+    }
+
+    /// A filter of what is in either, from two of the same shape, made in one pass over both. They
+    /// are doubled first if it would be too full. `None` when the shapes differ or no bit is left.
+    pub fn merged(&self, other: &QuotientFilter) -> Option<QuotientFilter> {
+        let shape = |filter: &QuotientFilter| (filter.slots.len(), filter.remainder_bits);
+        if shape(self) != shape(other) {
+            return None;
+        }
+        if self.len + other.len > self.most() {
+            return self.doubled()?.merged(&other.doubled()?);
+        }
+        let (mut a, mut b) = (self.fingerprints().peekable(), other.fingerprints().peekable());
+        let sorted = std::iter::from_fn(|| match (a.peek(), b.peek()) {
+            (Some(first), Some(second)) if first > second => b.next(),
+            (None, _) => b.next(),
+            _ => a.next(),
+        });
+        QuotientFilter::from_sorted(self.slots.len(), self.remainder_bits, sorted)
+    }
+}

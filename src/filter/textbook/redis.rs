@@ -1,0 +1,248 @@
+//! What Redis' BF commands promise, as methods over named [`ScalableBloom`] filters.
+//!
+//! Literature: the commands' pages at <https://redis.io/docs/latest/commands/>.
+//!
+//! ```text
+//! command                     here           and where the filter is missing
+//! BF.RESERVE key rate n …     reserve        makes it; it is an error if there is one
+//! BF.ADD, BF.MADD             add, madd      makes it with the defaults: 100, 1 %, expansion 2
+//! BF.INSERT key … ITEMS …     insert         makes it as said, unless NOCREATE
+//! BF.EXISTS, BF.MEXISTS       exists, …      "no"
+//! BF.CARD                     card           0
+//! BF.INFO                     info           an error
+//! BF.SCANDUMP key iterator    scandump       an error
+//! BF.LOADCHUNK key it. data   loadchunk      makes it; one that is there is replaced
+//! ```
+//!
+//! The effects are Redis'; the bytes of a dump are not. Items are hashes of 64 bits here. A filter
+//! that is half loaded answers nothing but an error.
+//!
+//! Invariant: a command that fails changes nothing; but a load of damaged bits has to start anew.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::scalable::loading::Loading;
+use super::scalable::{Options, ScalableBloom};
+use super::shared::{Damaged, Full};
+
+/// Bytes of one piece of a dump.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Why a command failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandError {
+    /// There is a filter of this name already.
+    Exists,
+    /// There is no filter of this name.
+    NotFound,
+    /// The filter may not grow, and is full.
+    Full,
+    /// Pieces of the filter are missing: load them first.
+    Loading,
+    /// The arguments do not go together, or are out of range.
+    Invalid(&'static str),
+    /// A piece is not what was saved, or not the next one.
+    Damaged(Damaged),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Exists => f.write_str("there is a filter of this name"),
+            CommandError::NotFound => f.write_str("there is no filter of this name"),
+            CommandError::Full => Full.fmt(f),
+            CommandError::Loading => f.write_str("the filter is not loaded completely"),
+            CommandError::Invalid(what) => f.write_str(what),
+            CommandError::Damaged(damaged) => damaged.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<Damaged> for CommandError {
+    fn from(damaged: Damaged) -> CommandError {
+        CommandError::Damaged(damaged)
+    }
+}
+
+/// The result of a command.
+pub type Reply<T> = Result<T, CommandError>;
+
+/// How a new filter grows. A type, so that EXPANSION and NONSCALING cannot both be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// EXPANSION: each layer is so many times as large as the one before.
+    Expansion(u32),
+    /// NONSCALING: a full filter refuses keys.
+    NonScaling,
+}
+
+/// The options of BF.INSERT. They matter where the filter has to be made.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct InsertOptions {
+    /// CAPACITY.
+    pub capacity: Option<u64>,
+    /// ERROR.
+    pub rate: Option<f64>,
+    /// EXPANSION or NONSCALING.
+    pub growth: Option<Growth>,
+    /// NOCREATE: fail if there is no filter. It does not go with a capacity or a rate.
+    pub no_create: bool,
+}
+
+/// What BF.INFO tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Info {
+    /// Keys that there is room for before the filter grows.
+    pub capacity: u64,
+    /// Bytes of memory.
+    pub size: usize,
+    /// Layers.
+    pub filters: usize,
+    /// Keys added that looked new.
+    pub items: u64,
+    /// `None` if the filter does not grow.
+    pub expansion: Option<u32>,
+}
+
+enum Entry {
+    Ready(ScalableBloom),
+    Loading(Loading),
+}
+
+/// Filters by name.
+#[derive(Default)]
+pub struct Keyspace {
+    filters: BTreeMap<String, Entry>,
+}
+
+impl Keyspace {
+    /// BF.RESERVE: makes an empty filter.
+    pub fn reserve(&mut self, key: &str, rate: f64, capacity: u64, growth: Growth) -> Reply<()> {
+        if self.filters.contains_key(key) {
+            return Err(CommandError::Exists);
+        }
+        self.create(key, rate, capacity, growth)
+    }
+
+    fn create(&mut self, key: &str, rate: f64, capacity: u64, growth: Growth) -> Reply<()> {
+        let expansion = if let Growth::Expansion(times) = growth { Some(times) } else { None };
+        let options = Options { capacity, rate, expansion };
+        let filter = ScalableBloom::new(options).map_err(CommandError::Invalid)?;
+        self.filters.insert(key.into(), Entry::Ready(filter));
+        Ok(())
+    }
+
+    /// The filter of a name; `None` where there is none.
+    fn get(&self, key: &str) -> Reply<Option<&ScalableBloom>> {
+        match self.filters.get(key) {
+            None => Ok(None),
+            Some(Entry::Ready(filter)) => Ok(Some(filter)),
+            Some(Entry::Loading(_)) => Err(CommandError::Loading),
+        }
+    }
+
+    /// BF.ADD: `false` means that the item may have been there before.
+    pub fn add(&mut self, key: &str, item: u64) -> Reply<bool> {
+        self.madd(key, &[item])?.pop().unwrap_or(Err(CommandError::Full))
+    }
+
+    /// BF.MADD: one answer for each item.
+    pub fn madd(&mut self, key: &str, items: &[u64]) -> Reply<Vec<Reply<bool>>> {
+        self.insert(key, InsertOptions::default(), items)
+    }
+
+    /// BF.INSERT: BF.RESERVE where it is needed, then BF.MADD.
+    pub fn insert(
+        &mut self,
+        key: &str,
+        options: InsertOptions,
+        items: &[u64],
+    ) -> Reply<Vec<Reply<bool>>> {
+        let InsertOptions { capacity, rate, growth, no_create } = options;
+        if no_create && (capacity.is_some() || rate.is_some()) {
+            return Err(CommandError::Invalid("NOCREATE does not go with CAPACITY or ERROR"));
+        }
+        if !self.filters.contains_key(key) {
+            if no_create {
+                return Err(CommandError::NotFound);
+            }
+            let Options { capacity: keys, rate: usual, .. } = Options::default();
+            let growth = growth.unwrap_or(Growth::Expansion(2));
+            self.create(key, rate.unwrap_or(usual), capacity.unwrap_or(keys), growth)?;
+        }
+        match self.filters.get_mut(key) {
+            Some(Entry::Ready(filter)) => Ok(items
+                .iter()
+                .map(|&item| filter.add(item).map_err(|Full| CommandError::Full))
+                .collect()),
+            _ => Err(CommandError::Loading),
+        }
+    }
+
+    /// BF.EXISTS: `false` means that the item was certainly not added.
+    pub fn exists(&self, key: &str, item: u64) -> Reply<bool> {
+        Ok(self.get(key)?.is_some_and(|filter| filter.contains(item)))
+    }
+
+    /// BF.MEXISTS: one answer for each item.
+    pub fn mexists(&self, key: &str, items: &[u64]) -> Reply<Vec<bool>> {
+        items.iter().map(|&item| self.exists(key, item)).collect()
+    }
+
+    /// BF.CARD: keys added that looked new.
+    pub fn card(&self, key: &str) -> Reply<u64> {
+        Ok(self.get(key)?.map_or(0, ScalableBloom::items))
+    }
+
+    /// BF.INFO.
+    pub fn info(&self, key: &str) -> Reply<Info> {
+        let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
+        Ok(Info {
+            capacity: filter.capacity(),
+            size: filter.bytes(),
+            filters: filter.layers(),
+            items: filter.items(),
+            expansion: filter.options().expansion,
+        })
+    }
+
+    /// BF.SCANDUMP: the next iterator and a piece to keep with it. The first call passes 0; an
+    /// iterator of 0 in the reply is the end, and its piece is empty. Add nothing meanwhile.
+    pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {
+        let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
+        let Some(offset) = iterator.checked_sub(1) else {
+            return Ok((1, filter.save_header()));
+        };
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let piece = filter.save_piece(offset, PIECE_BYTES);
+        let next = if piece.is_empty() { 0 } else { iterator + piece.len() as u64 };
+        Ok((next, piece))
+    }
+
+    /// BF.LOADCHUNK: takes the pieces of a dump, each with the iterator that came with it, in their
+    /// order. The first one replaces whatever has the name.
+    pub fn loadchunk(&mut self, key: &str, iterator: u64, piece: &[u8]) -> Reply<()> {
+        if iterator == 1 {
+            let loading = Loading::new(piece)?;
+            self.filters.insert(key.into(), Entry::Loading(loading));
+            return Ok(());
+        }
+        let entry = self.filters.get_mut(key).ok_or(CommandError::NotFound)?;
+        let Entry::Loading(loading) = entry else {
+            return Err(CommandError::Exists);
+        };
+        // The iterator is where the piece ends, and one more.
+        let start = iterator.checked_sub(1 + piece.len() as u64);
+        loading.push(start.ok_or(Damaged("a piece out of its order"))?, piece)?;
+        if loading.is_complete() {
+            *entry = Entry::Ready(loading.finish()?);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

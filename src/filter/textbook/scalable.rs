@@ -1,0 +1,200 @@
+//! The scalable Bloom filter: it grows, and its rate stays bounded.
+//!
+//! Literature: P. S. Almeida, C. Baquero, N. Preguiça, D. Hutchison, "Scalable Bloom filters",
+//! IPL 2007.
+//!
+//! A standard filter that gets more keys than planned is soon useless, and it cannot be made
+//! larger: its keys are gone. So a full layer is left alone, and a larger one takes the next keys.
+//!
+//! ```text
+//!           capacity   rate        expansion 2, rate 1 %
+//! layer 0      100     0.5   %     ████            full
+//! layer 1      200     0.25  %     ████████        full
+//! layer 2      400     0.125 %     ██████░░░░░░░░  takes the next key
+//!                      --------
+//!           at most    1     %     a query asks every layer; each may be wrong
+//! ```
+//!
+//! The rates halve, so that their sum never reaches the rate that was asked for. The price: each
+//! halving costs 1.44 bits a key, and an absent key is looked for in every layer.
+//!
+//! Invariants: all layers but the last hold as many keys as they have room for. A key enters only
+//! if no layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers
+//! follow from the [`Options`] alone.
+//!
+//! ```text
+//! header    offset  size     meaning
+//!           0       4        "SBF1"
+//!           4       4        expansion, 0 if the filter does not grow (little endian, as all)
+//!           8       8        capacity of layer 0
+//!           16      8        rate, an IEEE double
+//!           24      8        checksum of the header's other words and of the payload
+//!           32      8 each   items of each layer
+//! payload   the words of layer 0, of layer 1, …
+//! ```
+
+pub mod loading;
+
+use super::bloom::{BloomFilter, Layout};
+use super::shared::{Full, checksum};
+
+/// What a new filter is to be. The defaults are those of Redis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Keys of the first layer: 1 to 2^30.
+    pub capacity: u64,
+    /// The bound on the rate of all layers together: above 0 and below 1.
+    pub rate: f64,
+    /// How many times as large each layer is as the one before: 1 to 32768. `None`: the filter does
+    /// not grow, and is full at its capacity.
+    pub expansion: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { capacity: 100, rate: 0.01, expansion: Some(2) }
+    }
+}
+
+/// The most layers: the last one's rate is that of the whole by 2^64.
+const MOST_LAYERS: usize = 64;
+/// The most keys of one layer.
+const MOST_KEYS: u64 = 1 << 40;
+
+impl Options {
+    /// What is wrong with the options, if anything is.
+    pub fn fault(&self) -> Option<&'static str> {
+        match self {
+            Options { capacity, .. } if !(1..=1 << 30).contains(capacity) => {
+                Some("the capacity must be 1 to 2^30")
+            }
+            Options { rate, .. } if !(*rate > 0.0 && *rate < 1.0) => {
+                Some("the rate must lie between 0 and 1")
+            }
+            Options { expansion: Some(0 | 32_769..), .. } => {
+                Some("the expansion must be 1 to 32768")
+            }
+            _ => None,
+        }
+    }
+
+    /// Keys and rate of a layer. `None`: the filter ends before.
+    fn layer(&self, index: usize) -> Option<(u64, f64)> {
+        let Some(expansion) = self.expansion else {
+            return (index == 0).then_some((self.capacity, self.rate));
+        };
+        let growth = u64::from(expansion).checked_pow(index.try_into().ok()?)?;
+        let capacity = self.capacity.checked_mul(growth)?;
+        let rate = self.rate * 0.5f64.powi(index as i32 + 1);
+        (index < MOST_LAYERS && capacity <= MOST_KEYS).then_some((capacity, rate))
+    }
+}
+
+#[derive(Clone)]
+struct Layer {
+    filter: BloomFilter,
+    capacity: u64,
+    items: u64,
+}
+
+/// A Bloom filter that grows.
+#[derive(Clone)]
+pub struct ScalableBloom {
+    options: Options,
+    layers: Vec<Layer>,
+}
+
+impl ScalableBloom {
+    /// An empty filter of one layer, or what is wrong with `options`.
+    pub fn new(options: Options) -> Result<ScalableBloom, &'static str> {
+        if let Some(fault) = options.fault() {
+            return Err(fault);
+        }
+        let mut filter = ScalableBloom { options, layers: Vec::new() };
+        filter.grow().map_err(|Full| "too large")?;
+        Ok(filter)
+    }
+
+    fn grow(&mut self) -> Result<(), Full> {
+        let (capacity, rate) = self.options.layer(self.layers.len()).ok_or(Full)?;
+        let filter = BloomFilter::for_rate(Layout::Shared, capacity as usize, rate);
+        self.layers.push(Layer { filter, capacity, items: 0 });
+        Ok(())
+    }
+
+    /// Adds a key. `Ok(false)`: it was there before, or looked so, and nothing changes.
+    pub fn add(&mut self, hash: u64) -> Result<bool, Full> {
+        if self.contains(hash) {
+            return Ok(false);
+        }
+        if self.layers.last().is_none_or(|last| last.items >= last.capacity) {
+            self.grow()?;
+        }
+        let last = self.layers.last_mut().ok_or(Full)?;
+        last.filter.insert(hash);
+        last.items += 1;
+        Ok(true)
+    }
+
+    /// `false` when the key was certainly never added. The newest layer has the most keys and is
+    /// asked first.
+    pub fn contains(&self, hash: u64) -> bool {
+        self.layers.iter().rev().any(|layer| layer.filter.contains(hash))
+    }
+
+    /// Keys that looked new when they were added.
+    pub fn items(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.items).sum()
+    }
+
+    /// Keys that there is room for before the next layer.
+    pub fn capacity(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.capacity).sum()
+    }
+
+    /// Layers so far.
+    pub fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// What the filter was asked to be.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.layers.iter().map(|layer| layer.filter.bytes()).sum()
+    }
+
+    /// The bits of all layers as bytes, in the order of saving.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        self.layers.iter().flat_map(|layer| layer.filter.words()).copied()
+    }
+
+    /// The first piece of a saved filter: everything but the bits.
+    pub fn save_header(&self) -> Vec<u8> {
+        let Options { capacity, rate, expansion } = self.options;
+        let first = u64::from(u32::from_le_bytes(MAGIC)) | u64::from(expansion.unwrap_or(0)) << 32;
+        let mut words = vec![first, capacity, rate.to_bits()];
+        words.extend(self.layers.iter().map(|layer| layer.items));
+        let header_words = words.len();
+        words.extend(self.words());
+        let sum = checksum(&words);
+        words.truncate(header_words);
+        words.insert(3, sum);
+        words.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// A piece of the payload: at most `most` of its bytes from `offset` on, a multiple of 8. Empty
+    /// at the end.
+    pub fn save_piece(&self, offset: usize, most: usize) -> Vec<u8> {
+        self.words().skip(offset / 8).take(most / 8).flat_map(u64::to_le_bytes).collect()
+    }
+}
+
+const MAGIC: [u8; 4] = *b"SBF1";
+const HEADER_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! A saved [`ScalableBloom`] on its way back, piece by piece.
+//!
+//! The pieces are input: any bytes may come. The header says how long the payload must be, and
+//! nothing is allocated for it before it is there.
+
+use super::super::formulas;
+use super::super::shared::{Damaged, Full, as_words, checksum};
+use super::{HEADER_BYTES, MAGIC, MOST_LAYERS, Options, ScalableBloom};
+
+/// A saved filter on its way back. It takes no more memory than the pieces it was given.
+pub struct Loading {
+    options: Options,
+    items: Vec<u64>,
+    /// The header's words but for the checksum.
+    header: Vec<u64>,
+    checksum: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Loading {
+    /// Starts with the header. It may be any bytes.
+    pub fn new(header: &[u8]) -> Result<Loading, Damaged> {
+        let (head, items) = header.split_at_checked(HEADER_BYTES).ok_or(Damaged("too short"))?;
+        if !head.starts_with(&MAGIC) || items.len() % 8 != 0 {
+            return Err(Damaged("another format"));
+        }
+        let [first, capacity, rate, checksum] = as_words(head)[..] else {
+            return Err(Damaged("too short"));
+        };
+        let expansion = Some((first >> 32) as u32).filter(|&expansion| expansion != 0);
+        let options = Options { capacity, rate: f64::from_bits(rate), expansion };
+        let (items, mut payload_bytes) = (as_words(items), 0);
+        if options.fault().is_some() || items.is_empty() || items.len() > MOST_LAYERS {
+            return Err(Damaged("impossible options"));
+        }
+        for (i, &count) in items.iter().enumerate() {
+            let (capacity, rate) = options.layer(i).ok_or(Damaged("too many layers"))?;
+            if count > capacity || (i + 1 < items.len() && count < capacity) {
+                return Err(Damaged("a layer holds too many keys or too few"));
+            }
+            let (bits, _) = formulas::whole_shape(capacity as usize, rate);
+            payload_bytes += 8 * bits.div_ceil(64) as u64;
+        }
+        let mut header = as_words(header);
+        header.remove(3);
+        Ok(Loading { options, items, header, checksum, payload_bytes, payload: Vec::new() })
+    }
+
+    /// Takes the piece that starts at `offset` of the payload. Pieces come in their order.
+    pub fn push(&mut self, offset: u64, piece: &[u8]) -> Result<(), Damaged> {
+        let loaded = self.payload.len() as u64;
+        if offset != loaded || piece.len() as u64 > self.payload_bytes - loaded {
+            return Err(Damaged("a piece out of its order"));
+        }
+        self.payload.extend(piece);
+        Ok(())
+    }
+
+    /// Whether no piece is missing.
+    pub fn is_complete(&self) -> bool {
+        self.payload.len() as u64 == self.payload_bytes
+    }
+
+    /// The filter, once it is complete.
+    pub fn finish(&self) -> Result<ScalableBloom, Damaged> {
+        let mut words = self.header.clone();
+        words.extend(as_words(&self.payload));
+        if !self.is_complete() || checksum(&words) != self.checksum {
+            return Err(Damaged("the checksum differs"));
+        }
+        words.drain(..self.header.len());
+        let mut filter = ScalableBloom { options: self.options, layers: Vec::new() };
+        for &items in &self.items {
+            filter.grow().map_err(|Full| Damaged("too many layers"))?;
+            let layer = filter.layers.last_mut().ok_or(Damaged("no layer"))?;
+            let rest = words.split_off(layer.filter.words().len());
+            layer.filter.restore(words)?;
+            layer.items = items;
+            words = rest;
+        }
+        Ok(filter)
+    }
+}

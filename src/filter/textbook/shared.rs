@@ -1,0 +1,68 @@
+//! What the structures share: how hashes are mixed, and the two ways to fail.
+
+use std::fmt;
+
+/// An insertion found no room. The filter is as it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the filter is full")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// Saved bytes are not what the format says. The text names the first thing that is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damaged(pub &'static str);
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a saved filter: {}", self.0)
+    }
+}
+
+impl std::error::Error for Damaged {}
+
+/// The fractional digits of the golden ratio: neighbouring salts fall far apart.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A new hash of `hash` for each `salt`. Every bit of the result depends on every bit of both.
+/// Equal hashes stay equal under every salt: mixing adds no information.
+pub fn mix(hash: u64, salt: u64) -> u64 {
+    let mut x = hash ^ salt.wrapping_mul(GOLDEN);
+    for _ in 0..2 {
+        x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    }
+    x ^ (x >> 32)
+}
+
+/// Maps a hash to `0..slots` evenly, by a multiplication where a division would do (Lemire 2019).
+/// The high bits of the hash decide.
+pub(super) fn reduce(hash: u64, slots: usize) -> usize {
+    ((u128::from(hash) * slots as u128) >> 64) as usize
+}
+
+/// A checksum of words: finds flipped bits, not forgeries.
+pub(super) fn checksum(words: &[u64]) -> u64 {
+    words.iter().fold(words.len() as u64, |sum, &word| mix(sum.rotate_left(1) ^ word, 1))
+}
+
+/// Little-endian words; a rest of less than 8 bytes is left out.
+pub(super) fn as_words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// Distinct keys for tests: `keys(seed, 0..n)`. Different seeds share none.
+#[cfg(test)]
+pub(super) fn keys(seed: u64, range: std::ops::Range<u64>) -> Vec<u64> {
+    range.map(|i| mix(seed << 40 | i, 0xbeef)).collect()
+}
+
+/// The share of `hashes` that `contains` answers "maybe" to.
+#[cfg(test)]
+pub(super) fn share(hashes: &[u64], contains: impl Fn(u64) -> bool) -> f64 {
+    hashes.iter().filter(|&&hash| contains(hash)).count() as f64 / hashes.len() as f64
+}

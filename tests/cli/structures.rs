@@ -1,0 +1,175 @@
+//! `structures` on a few keys: that its figures hang together, and that verdicts follow from them.
+
+use serde_json::Value;
+
+use crate::maypole;
+
+const FIELDS: [&str; 15] = [
+    "structure",
+    "deletes",
+    "static",
+    "planned_keys",
+    "bytes",
+    "bits_per_key",
+    "bits_over_bound",
+    "build_ns_per_key",
+    "query_absent_ns",
+    "query_present_ns",
+    "absent_probes",
+    "rate",
+    "rate_at_2_times",
+    "rate_at_5_times",
+    "full_at_keys",
+];
+
+const NAMES: [&str; 11] = [
+    "bloom, shared array",
+    "bloom, split arrays",
+    "counting bloom",
+    "scalable bloom",
+    "cuckoo",
+    "quotient",
+    "cascade",
+    "binary fuse",
+    "maypole bloom",
+    "maypole ribbon",
+    "maypole burr",
+];
+
+fn objects(text: &str) -> Vec<Value> {
+    serde_json::from_str::<Value>(text).unwrap().as_array().unwrap().clone()
+}
+
+fn number(object: &Value, field: &str) -> f64 {
+    object[field].as_f64().unwrap_or_else(|| panic!("{field} in {object}"))
+}
+
+#[test]
+fn help_tells_every_option() {
+    let help = maypole!("structures", "--help").well();
+    assert!(help.contains("Usage: maypole structures"), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
+    for option in ["keys", "rate", "seed", "claims", "json", "csv"] {
+        assert!(help.contains(&format!("--{option}")), "{option}");
+    }
+    assert!(maypole!("--help").well().contains("\n  structures "));
+}
+
+#[test]
+fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
+    let rows =
+        objects(&maypole!("structures", "--keys", "20000", "--rate", "0.02", "--json").well());
+    let names: Vec<_> = rows.iter().map(|row| row["structure"].as_str().unwrap()).collect();
+    assert_eq!(names, NAMES);
+    for row in &rows {
+        let object = row.as_object().unwrap();
+        assert_eq!(object.len(), FIELDS.len(), "{row}");
+        assert!(FIELDS.iter().all(|field| object.contains_key(*field)), "{row}");
+        assert_eq!(row["planned_keys"], 20_000);
+        for time in ["build_ns_per_key", "query_absent_ns", "query_present_ns"] {
+            assert!(number(row, time) > 0.0, "{row}");
+        }
+        let bits = number(row, "bytes") * 8.0 / 20_000.0;
+        assert!((bits / number(row, "bits_per_key") - 1.0).abs() < 1e-9);
+        // 10,000 hits: no rate is worse than planned by more than five deviations, or the
+        // granularity of a small filter.
+        assert!(number(row, "rate") < 0.0215, "{row}");
+        let over = ["rate_at_2_times", "rate_at_5_times"].map(|field| row[field].as_f64());
+        match (row["static"].as_bool().unwrap(), row["full_at_keys"].as_u64()) {
+            (true, full) => assert!(over == [None; 2] && full.is_none(), "{row}"),
+            (false, Some(full)) => {
+                assert!(over == [None; 2] && (20_000..40_000).contains(&full), "{row}");
+            }
+            (false, None) => assert!(over[0] < over[1], "{row}"),
+        }
+    }
+    let row = |name| rows.iter().find(|row| row["structure"] == name).unwrap();
+    // Only fingerprints and counters can be taken back.
+    let deletes = rows.iter().filter(|row| row["deletes"] == true).count();
+    assert_eq!(deletes, 3);
+    assert_eq!(row("cascade")["rate"], 0.0);
+    assert!(row("cuckoo")["full_at_keys"].is_u64() && row("quotient")["full_at_keys"].is_u64());
+    // The one that grows keeps its rate; the one that does not is lost.
+    assert!(number(row("scalable bloom"), "rate_at_5_times") < 0.02);
+    assert!(number(row("bloom, shared array"), "rate_at_5_times") > 0.5);
+    let bits = |name| number(row(name), "bits_per_key");
+    assert!(bits("counting bloom") > 3.9 * bits("bloom, shared array"));
+    assert!(bits("maypole burr") < 0.8 * bits("maypole bloom"));
+}
+
+#[test]
+fn the_table_and_the_csv_have_a_line_a_structure() {
+    let table = maypole!("structures", "--keys", "2000", "--rate", "0.1").well();
+    let csv = maypole!("structures", "--keys", "2000", "--rate", "0.1", "--csv").well();
+    for name in NAMES {
+        assert_eq!(table.lines().filter(|line| line.starts_with(name)).count(), 1, "{table}");
+    }
+    for part in ["full at 1.", "static", "2,000 keys and a rate of 10.0 %"] {
+        assert!(table.contains(part), "{part} in {table}");
+    }
+    let mut lines = csv.lines();
+    assert_eq!(lines.next().unwrap(), FIELDS.join(","));
+    assert_eq!(lines.count(), NAMES.len());
+}
+
+#[test]
+fn claims_get_verdicts_that_the_figures_carry() {
+    let claims = objects(&maypole!("structures", "--claims", "--keys", "20000", "--json").well());
+    assert_eq!(claims.len(), 21);
+    for claim in &claims {
+        let verdict = claim["verdict"].as_str().unwrap();
+        assert!(["true", "half true", "false"].contains(&verdict), "{claim}");
+        assert!(!claim["figures"].as_object().unwrap().is_empty(), "{claim}");
+        for text in ["claim", "rule", "because", "see"] {
+            assert!(claim[text].as_str().unwrap().len() > 10, "{claim}");
+        }
+        let spaces = |text: &str| claim[text].as_str().unwrap().contains("  ");
+        assert!(!["claim", "rule", "because"].into_iter().any(spaces), "{claim}");
+    }
+    let of = |part: &str| {
+        let found: Vec<_> =
+            claims.iter().filter(|claim| claim["claim"].as_str().unwrap().contains(part)).collect();
+        assert_eq!(found.len(), 1, "{part}");
+        found[0]
+    };
+    // Those that neither the machine nor so few keys can turn.
+    for (part, verdict) in [
+        ("counting", "true"),
+        ("below a rate of 3 %", "half true"),
+        ("holds 5 million", "false"),
+        ("0.7 bits", "false"),
+        ("117 KB", "false"),
+        ("1 to 2 % of the data", "half true"),
+        ("over 90 %", "true"),
+        ("MD5", "true"),
+        ("documentation", "true"),
+    ] {
+        assert_eq!(of(part)["verdict"], verdict, "{}", of(part));
+    }
+    assert!(number(&of("holds 5 million")["figures"], "rate at 5 times") > 0.7);
+}
+
+#[test]
+fn claims_are_told_in_words() {
+    let text = maypole!("structures", "--claims", "--keys", "2000", "--seed", "2").well();
+    let refuted = text.lines().filter(|line| line.starts_with("    false  ")).count();
+    assert!(refuted >= 3, "{text}");
+    assert!(text.contains("21 claims: ") && text.contains("More: maypole compare"), "{text}");
+}
+
+#[test]
+fn wrong_calls_are_refused() {
+    for call in [
+        &["structures", "--keys", "0"][..],
+        &["structures", "--keys", "9999999999"],
+        &["structures", "--rate", "0"],
+        &["structures", "--rate", "1"],
+        &["structures", "--rate", "nan"],
+        &["structures", "--rate", "0.01", "--claims"],
+        &["structures", "--csv", "--json"],
+        &["structures", "--csv", "--claims"],
+        &["structures", "--seed", "-1"],
+    ] {
+        crate::run(call).badly(2);
+    }
+}
