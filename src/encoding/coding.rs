@@ -36,6 +36,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+#[inline]
 pub(crate) fn put_length_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -107,6 +108,7 @@ impl<'a> Decoder<'a> {
         Ok(&rest[..count])
     }
 
+    #[inline]
     pub fn u8(&mut self, what: &str) -> Result<u8, Damage> {
         Ok(self.bytes(1, what)?[0])
     }

@@ -253,6 +253,7 @@ impl WritableFile for RealWritableFile {
         }
     }
 
+    #[inline]
     fn flush(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             return Ok(());

@@ -275,10 +275,16 @@ pub(crate) fn no_database(dir: &Path) -> Error {
 
 impl Inner {
     /// Takes the directory over, where the opening could not. Every writer calls this first.
+    #[inline]
     pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
-        if writer.wal.is_some() {
-            return Ok(());
+        match writer.wal {
+            Some(_) => Ok(()),
+            None => self.take_over_now(writer),
         }
+    }
+
+    #[cold]
+    fn take_over_now(&self, writer: &mut Writer) -> Result<()> {
         self.check_writable()?;
         let mut pending = lock(&self.pending);
         let Some(PendingTakeOver { replayed, error }) = &mut *pending else { return Ok(()) };
