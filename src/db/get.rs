@@ -34,6 +34,7 @@ use crate::version::{TableFile, Version};
 
 impl Inner {
     /// `snapshot`: the sequence number of a snapshot, `None` for the last visible write.
+    #[inline]
     pub(super) fn get(
         &self,
         key: &[u8],
@@ -42,6 +43,7 @@ impl Inner {
         self.lookup(key, snapshot, |value| value.to_slice())
     }
 
+    #[inline]
     pub(super) fn get_with<R>(
         &self,
         key: &[u8],
@@ -69,8 +71,7 @@ impl Inner {
         if read_state.has_entries_in_memory()
             && let Some(entry) = find_in_memtables(read_state, &key, &guard, tickers)?
         {
-            let value_bytes = entry.map_or(0, <[u8]>::len) as u64;
-            tickers.add_all([(Ticker::NumberKeysRead, 1), (Ticker::BytesRead, value_bytes)]);
+            tickers.add(Ticker::NumberKeysRead, 1);
             return Ok(entry.map(|value| visit(ValueRef::Memtable(value))));
         }
         tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
@@ -151,13 +152,11 @@ fn find_in_tables<R>(
         if file.table.filter_says_maybe(key, guard, tickers)
             && let Some(found) = file.table.get_after_filter(key, guard, tickers)?
         {
-            if !(is_value(found.kind)? && found.sequence >= deleted_at) {
-                tickers.add(hit_ticker(run.level), 1);
-                return Ok(None);
-            }
-            let value_bytes = found.value().len() as u64;
-            tickers.add_all([(hit_ticker(run.level), 1), (Ticker::BytesRead, value_bytes)]);
-            return Ok(Some(visit(&found)));
+            tickers.add(hit_ticker(run.level), 1);
+            return Ok(match is_value(found.kind)? && found.sequence >= deleted_at {
+                true => Some(visit(&found)),
+                false => None,
+            });
         }
         if deleted_at > 0 {
             // Every version in a deeper file is older, so it is deleted too.

@@ -119,7 +119,6 @@ fn find_together(
         let mut failed = Ok(());
         open.retain(|lookup| match find_in_memtables(read_state, &lookup.key, guard, tickers) {
             Ok(Some(entry)) => {
-                tickers.add(Ticker::BytesRead, entry.map_or(0, <[u8]>::len) as u64);
                 values[lookup.to] = entry.map(Slice::copy_from);
                 false
             }
@@ -164,7 +163,6 @@ fn find_together(
             if let Some(found) = found {
                 tickers.add(hit_ticker(run.level), 1);
                 if is_value(found.kind)? && found.sequence >= *deleted_at {
-                    tickers.add(Ticker::BytesRead, found.value().len() as u64);
                     values[*to] = Some(found.value_slice());
                 }
                 *to = ANSWERED;

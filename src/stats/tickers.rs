@@ -94,8 +94,6 @@ tickers! {
 
     /// Keys looked up, `multi_get` included.
     NumberKeysRead = "number.keys.read",
-    /// Bytes of the values that lookups found, those of `multi_get` included.
-    BytesRead = "bytes.read",
     /// Calls of `multi_get`.
     NumberMultigetCalls = "number.multiget.get",
     /// Keys that were looked up by `multi_get`.

@@ -108,7 +108,6 @@ fn looking_up_together_counts_what_one_by_one_counts() {
         let since = &db.stats().tickers - &before;
         [
             Ticker::NumberKeysRead,
-            Ticker::BytesRead,
             Ticker::MemtableMiss,
             Ticker::BloomUseful,
             Ticker::BloomFullPositive,
@@ -187,37 +186,6 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     assert!(pinned > 300 && pinned < 8_000, "{pinned}");
     drop(db);
     assert_eq!(cache.pinned_usage(), 0);
-}
-
-/// What a call adds to a ticker.
-fn counted(db: &Db, ticker: Ticker, call: impl FnOnce()) -> u64 {
-    let before = db.stats().tickers.get(ticker);
-    call();
-    db.stats().tickers.get(ticker) - before
-}
-
-#[test]
-fn lookups_count_the_bytes_of_the_values_they_find() {
-    let db = Db::builder("/db").fs(Arc::new(MemFs::new())).open().unwrap();
-    let values = [("one", 1), ("empty", 0), ("ten", 10), ("hundred", 100)];
-    for (key, bytes) in values {
-        db.put(key, vec![b'v'; bytes]).unwrap();
-    }
-    db.put("gone", "a value").unwrap();
-    db.delete("gone").unwrap();
-    db.put("range", "a value").unwrap();
-    db.delete_range("range", "rangf").unwrap();
-    // Once from the memtable, once from a table, once from a deeper one.
-    for _ in 0..3 {
-        for (key, bytes) in values.into_iter().chain([("gone", 0), ("range", 0), ("absent", 0)]) {
-            let counted = |call: &dyn Fn()| counted(&db, Ticker::BytesRead, call);
-            assert_eq!(counted(&|| drop(db.get(key).unwrap())), bytes as u64, "{key}");
-            assert_eq!(counted(&|| _ = db.contains_key(key).unwrap()), bytes as u64, "{key}");
-            assert_eq!(counted(&|| drop(db.multi_get(&[key, key]).unwrap())), 2 * bytes as u64);
-        }
-        db.flush().unwrap();
-        db.compact_range::<&str>(..).unwrap();
-    }
 }
 
 #[test]
