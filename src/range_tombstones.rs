@@ -1,6 +1,6 @@
 //! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
 //!
-//! A range deletion is a tombstone for all keys from `begin` to before `end`. A snapshot that sees
+//! A range deletion is a tombstone for all keys from `start` to before `end`. A snapshot that sees
 //! its sequence number sees no older versions of those keys. The ranges of a set may overlap. A
 //! lookup asks for the newest range that covers its key and that its snapshot sees.
 //!
@@ -32,20 +32,20 @@ use std::sync::Arc;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Error;
 
-/// A tombstone for the user keys from `begin` to before `end`.
+/// A tombstone for the user keys from `start` to before `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RangeTombstone<'a> {
-    pub begin: &'a [u8],
+    pub start: &'a [u8],
     pub end: &'a [u8],
     pub sequence: SequenceNumber,
 }
 
 /// The error for a range that ends before its start. An empty range is no error: as in
 /// `BTreeMap::range`, only exchanged ends are a mistake.
-pub(crate) fn reversed_range(begin: &[u8], end: &[u8]) -> Error {
+pub(crate) fn reversed_range(start: &[u8], end: &[u8]) -> Error {
     Error::InvalidArgument(format!(
-        "a range from \"{}\" to \"{}\" ends before its begin",
-        begin.escape_ascii(),
+        "a range from \"{}\" to \"{}\" ends before its start",
+        start.escape_ascii(),
         end.escape_ascii()
     ))
 }
@@ -67,7 +67,7 @@ pub(crate) struct RangeTombstones {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fragment<'a> {
     /// Its first key; `None`: from the very first key on.
-    pub begin: Option<&'a [u8]>,
+    pub start: Option<&'a [u8]>,
     /// The first key behind it; `None`: to the very last one.
     pub end: Option<&'a [u8]>,
     /// The sequence number of the newest range deletion that covers it; 0: none.
@@ -76,14 +76,14 @@ pub(crate) struct Fragment<'a> {
 
 impl<'a> Fragment<'a> {
     /// All keys, none of them deleted.
-    pub const EVERYTHING: Fragment<'static> = Fragment { begin: None, end: None, sequence: 0 };
+    pub const EVERYTHING: Fragment<'static> = Fragment { start: None, end: None, sequence: 0 };
 
     /// The answer of two sets together, for the same key: the keys in both fragments, and the newer
     /// range deletion.
     pub fn meet(self, other: Fragment<'a>) -> Fragment<'a> {
         Fragment {
             // `None` is before every key.
-            begin: self.begin.max(other.begin),
+            start: self.start.max(other.start),
             end: match (self.end, other.end) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
@@ -96,9 +96,9 @@ impl<'a> Fragment<'a> {
 impl RangeTombstones {
     pub fn new<'a>(ranges: impl IntoIterator<Item = RangeTombstone<'a>>) -> RangeTombstones {
         let mut given: Vec<RangeTombstone<'_>> =
-            ranges.into_iter().filter(|range| range.begin < range.end).collect();
+            ranges.into_iter().filter(|range| range.start < range.end).collect();
         given.sort_unstable_by_key(|range| std::cmp::Reverse(range.sequence));
-        let mut bounds: Vec<&[u8]> = given.iter().flat_map(|r| [r.begin, r.end]).collect();
+        let mut bounds: Vec<&[u8]> = given.iter().flat_map(|r| [r.start, r.end]).collect();
         bounds.sort_unstable();
         bounds.dedup();
 
@@ -110,7 +110,7 @@ impl RangeTombstones {
         }
         let position = |bound: &[u8]| bounds.partition_point(|&other| other < bound);
         set.ranges =
-            given.iter().map(|r| (position(r.begin), position(r.end), r.sequence)).collect();
+            given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
         // `nodes` holds first the number at each node, then where each node's numbers end, and,
         // after filling from the oldest, where they start.
@@ -146,7 +146,7 @@ impl RangeTombstones {
     /// The ranges as they were given, newest first.
     pub fn iter(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
         self.ranges.iter().map(|&(first, behind, sequence)| RangeTombstone {
-            begin: self.bound(first),
+            start: self.bound(first),
             end: self.bound(behind),
             sequence,
         })
@@ -177,7 +177,7 @@ impl RangeTombstones {
         let behind = self.fragments_up_to(user_key);
         let fragment = behind.checked_sub(1);
         Fragment {
-            begin: fragment.map(|fragment| self.bound(fragment)),
+            start: fragment.map(|fragment| self.bound(fragment)),
             end: (behind < self.key_ends.len()).then(|| self.bound(behind)),
             sequence: fragment.map_or(0, |fragment| self.newest(fragment, snapshot)),
         }
@@ -193,12 +193,12 @@ impl RangeTombstones {
         let first = lower.map_or(0, |lower| self.fragments_up_to(lower).saturating_sub(1));
         (first..self.fragment_count())
             .map(move |fragment| {
-                let (begin, end) = (self.bound(fragment), self.bound(fragment + 1));
-                let begin = lower.map_or(begin, |lower| begin.max(lower));
-                (begin, upper.map_or(end, |upper| end.min(upper)), fragment)
+                let (start, end) = (self.bound(fragment), self.bound(fragment + 1));
+                let start = lower.map_or(start, |lower| start.max(lower));
+                (start, upper.map_or(end, |upper| end.min(upper)), fragment)
             })
-            .take_while(move |(begin, _, _)| upper.is_none_or(|upper| *begin < upper))
-            .filter(|(begin, end, _)| begin < end)
+            .take_while(move |(start, _, _)| upper.is_none_or(|upper| *start < upper))
+            .filter(|(start, end, _)| start < end)
     }
 
     /// The newest range deletion that covers a fragment and that `snapshot` sees; 0: none.
@@ -263,17 +263,17 @@ pub(crate) fn fragment_of_disjoint<'a>(
     user_key: &[u8],
     snapshot: SequenceNumber,
 ) -> Fragment<'a> {
-    fn begin(set: &RangeTombstones) -> Option<&[u8]> {
-        set.span().map(|(begin, _)| begin)
+    fn start(set: &RangeTombstones) -> Option<&[u8]> {
+        set.span().map(|(start, _)| start)
     }
-    let behind = sets.partition_point(|set| begin(set) <= Some(user_key));
+    let behind = sets.partition_point(|set| start(set) <= Some(user_key));
     let mut fragment = match behind.checked_sub(1) {
         Some(reaching) => sets[reaching].fragment_at(user_key, snapshot),
         None => Fragment::EVERYTHING,
     };
     // Behind its last range a set does not know where the next set starts.
     if fragment.end.is_none() {
-        fragment.end = sets.get(behind).and_then(|next| begin(next));
+        fragment.end = sets.get(behind).and_then(|next| start(next));
     }
     fragment
 }
@@ -322,8 +322,8 @@ mod tests {
     type Owned = (Vec<u8>, Vec<u8>, SequenceNumber);
 
     fn borrowed(ranges: &[Owned]) -> impl Iterator<Item = RangeTombstone<'_>> {
-        ranges.iter().map(|(begin, end, sequence)| RangeTombstone {
-            begin,
+        ranges.iter().map(|(start, end, sequence)| RangeTombstone {
+            start,
             end,
             sequence: *sequence,
         })
@@ -331,8 +331,8 @@ mod tests {
 
     /// The oracle: asks every range.
     fn naive(ranges: &[Owned], key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
-        let holds = |(begin, end, sequence): &&Owned| {
-            &begin[..] <= key && key < &end[..] && *sequence <= snapshot
+        let holds = |(start, end, sequence): &&Owned| {
+            &start[..] <= key && key < &end[..] && *sequence <= snapshot
         };
         ranges.iter().filter(holds).map(|range| range.2).max().unwrap_or(0)
     }
@@ -368,10 +368,10 @@ mod tests {
                 assert_eq!(sets.covering(&key, snapshot), expected, "{ranges:?} {key:?}");
                 let fragment = set.fragment_at(&key, snapshot);
                 assert_eq!(fragment.sequence, expected);
-                assert!(fragment.begin.is_none_or(|begin| begin <= &key[..]));
+                assert!(fragment.start.is_none_or(|start| start <= &key[..]));
                 assert!(fragment.end.is_none_or(|end| &key[..] < end));
                 let other = random_key(&mut rng);
-                if fragment.begin.is_none_or(|begin| begin <= &other[..])
+                if fragment.start.is_none_or(|start| start <= &other[..])
                     && fragment.end.is_none_or(|end| &other[..] < end)
                 {
                     assert_eq!(naive(&ranges, &other, snapshot), expected, "one fragment");
@@ -392,7 +392,7 @@ mod tests {
             let lower = rng.random_bool(0.8).then_some(&lower[..]);
             let upper = rng.random_bool(0.8).then_some(&upper[..]);
             let fragments: Vec<_> = set.clipped(lower, upper).collect();
-            assert!(fragments.iter().all(|(begin, end, _)| begin < end));
+            assert!(fragments.iter().all(|(start, end, _)| start < end));
             assert!(fragments.windows(2).all(|pair| pair[0].1 <= pair[1].0));
             for _ in 0..20 {
                 let (key, snapshot) = (random_key(&mut rng), rng.random_range(0..32));
@@ -400,7 +400,7 @@ mod tests {
                     && upper.is_none_or(|upper| &key[..] < upper);
                 let expected = if inside { naive(&ranges, &key, snapshot) } else { 0 };
                 let holding =
-                    fragments.iter().find(|(begin, end, _)| *begin <= &key[..] && &key[..] < *end);
+                    fragments.iter().find(|(start, end, _)| *start <= &key[..] && &key[..] < *end);
                 let found = holding.map_or(0, |&(_, _, fragment)| set.newest(fragment, snapshot));
                 assert_eq!(found, expected, "{ranges:?} {lower:?} {upper:?} {key:?}");
             }
@@ -421,13 +421,13 @@ mod tests {
             let parts = lowers.zip(uppers).map(|(lower, upper)| {
                 // As the tables of a level hold them: clipped, all versions kept.
                 let fragments = whole.clipped(lower, upper);
-                let all = fragments.flat_map(|(begin, end, fragment)| {
+                let all = fragments.flat_map(|(start, end, fragment)| {
                     let all = (1..30).map(move |snapshot| (snapshot, fragment));
-                    all.map(move |(snapshot, fragment)| (begin, end, snapshot, fragment))
+                    all.map(move |(snapshot, fragment)| (start, end, snapshot, fragment))
                 });
-                RangeTombstones::new(all.filter_map(|(begin, end, snapshot, fragment)| {
+                RangeTombstones::new(all.filter_map(|(start, end, snapshot, fragment)| {
                     let sequence = whole.newest(fragment, snapshot);
-                    (sequence == snapshot).then_some(RangeTombstone { begin, end, sequence })
+                    (sequence == snapshot).then_some(RangeTombstone { start, end, sequence })
                 }))
             });
             let parts: Vec<_> = parts.filter(|set| !set.is_empty()).map(Arc::new).collect();
@@ -436,7 +436,7 @@ mod tests {
                 let fragment = fragment_of_disjoint(&parts, &key, snapshot);
                 assert_eq!(fragment.sequence, naive(&ranges, &key, snapshot));
                 let other = random_key(&mut rng);
-                if fragment.begin.is_none_or(|begin| begin <= &other[..])
+                if fragment.start.is_none_or(|start| start <= &other[..])
                     && fragment.end.is_none_or(|end| &other[..] < end)
                 {
                     let expected = naive(&ranges, &other, snapshot);
@@ -450,7 +450,7 @@ mod tests {
     fn ranges_within_each_other_take_no_square_of_memory() {
         let keys: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_be_bytes).collect();
         let nested = (0..10_000).map(|i| RangeTombstone {
-            begin: &keys[i],
+            start: &keys[i],
             end: &keys[19_999 - i],
             sequence: 1 + i as u64,
         });
@@ -465,8 +465,8 @@ mod tests {
 
     #[test]
     fn a_set_of_empty_ranges_is_empty() {
-        let empty = RangeTombstone { begin: b"b", end: b"b", sequence: 5 };
-        let reversed = RangeTombstone { begin: b"b", end: b"a", sequence: 6 };
+        let empty = RangeTombstone { start: b"b", end: b"b", sequence: 5 };
+        let reversed = RangeTombstone { start: b"b", end: b"a", sequence: 6 };
         let set = RangeTombstones::new([empty, reversed]);
         assert!(set.is_empty() && set.span().is_none());
         assert_eq!(set.covering(b"b", MAX_SEQUENCE), 0);

@@ -120,7 +120,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// The blocks of a file, and where they begin to be found.
+/// The blocks of a file, and where they start to be found.
 struct Stored<'a> {
     /// The file without its footer.
     blocks: &'a [u8],

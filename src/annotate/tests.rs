@@ -217,7 +217,7 @@ fn every_kind_of_operation_is_shown() {
     let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let mut builder =
         TableBuilder::new(file, options, Dialect::Database { file_number: 1 }).unwrap();
-    builder.add_range(RangeTombstone { begin: b"b", end: b"d", sequence: 9 }).unwrap();
+    builder.add_range(RangeTombstone { start: b"b", end: b"d", sequence: 9 }).unwrap();
     builder.finish().unwrap();
     let dump = check(&read(&fs, "/ranges.sst"));
     assert!(dump.contains("deleted up to before \"d\""), "{dump}");

@@ -35,7 +35,7 @@ pub(crate) struct Ranges<'a> {
 /// A range that survives, with the sequence numbers of its deletions, newest first.
 #[derive(Debug, PartialEq, Eq)]
 struct Kept<'a> {
-    begin: &'a [u8],
+    start: &'a [u8],
     end: &'a [u8],
     sequences: Vec<SequenceNumber>,
 }
@@ -88,22 +88,22 @@ impl<'a> Ranges<'a> {
         upper: Option<&'r [u8]>,
     ) -> impl Iterator<Item = RangeTombstone<'r>> {
         let mut kept: Vec<Kept<'r>> = Vec::new();
-        for (begin, end, fragment) in self.set.clipped(lower, upper) {
-            let sequences = self.surviving_sequences(begin, end, fragment);
+        for (start, end, fragment) in self.set.clipped(lower, upper) {
+            let sequences = self.surviving_sequences(start, end, fragment);
             match kept.last_mut() {
                 _ if sequences.is_empty() => {}
-                Some(last) if last.end == begin && last.sequences == sequences => last.end = end,
-                _ => kept.push(Kept { begin, end, sequences }),
+                Some(last) if last.end == start && last.sequences == sequences => last.end = end,
+                _ => kept.push(Kept { start, end, sequences }),
             }
         }
-        kept.into_iter().flat_map(|Kept { begin, end, sequences }| {
-            sequences.into_iter().map(move |sequence| RangeTombstone { begin, end, sequence })
+        kept.into_iter().flat_map(|Kept { start, end, sequences }| {
+            sequences.into_iter().map(move |sequence| RangeTombstone { start, end, sequence })
         })
     }
 
     fn surviving_sequences(
         &self,
-        begin: &[u8],
+        start: &[u8],
         end: &[u8],
         fragment: usize,
     ) -> Vec<SequenceNumber> {
@@ -116,7 +116,7 @@ impl<'a> Ranges<'a> {
             }
             let stripe = self.snapshots.partition_point(|&snapshot| snapshot < newest);
             let Some(older) = stripe.checked_sub(1) else {
-                if self.is_below(begin, end) {
+                if self.is_below(start, end) {
                     sequences.push(newest);
                 }
                 return sequences;
@@ -127,8 +127,8 @@ impl<'a> Ranges<'a> {
     }
 
     /// Whether a level below the output holds anything in the range.
-    fn is_below(&self, begin: &[u8], end: &[u8]) -> bool {
+    fn is_below(&self, start: &[u8], end: &[u8]) -> bool {
         (self.output_level + 1..LEVELS)
-            .any(|level| !self.version.overlapping_range(level, Some(begin), Some(end)).is_empty())
+            .any(|level| !self.version.overlapping_range(level, Some(start), Some(end)).is_empty())
     }
 }

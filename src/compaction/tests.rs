@@ -342,7 +342,7 @@ fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     for (_, file) in version.files() {
         for range in file.table.ranges().iter().flat_map(|ranges| ranges.iter()) {
             newest.retain(|key, (sequence, _, _)| {
-                let holds = range.begin <= &key[..] && &key[..] < range.end;
+                let holds = range.start <= &key[..] && &key[..] < range.end;
                 !(holds && range.sequence <= snapshot && *sequence < range.sequence)
             });
         }
@@ -379,9 +379,9 @@ fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
             points.insert((key, std::cmp::Reverse(sequence)), (kind, value));
             if rng.random_bool(0.1) {
                 sequence += 1;
-                let begin = rng.random_range(keys.clone());
-                let end = (begin + rng.random_range(1..80)).min(keys.end);
-                ranges.push((user_key(begin), sequence, user_key(end)));
+                let start = rng.random_range(keys.clone());
+                let end = (start + rng.random_range(1..80)).min(keys.end);
+                ranges.push((user_key(start), sequence, user_key(end)));
             }
         }
         if count == 0 {
@@ -393,8 +393,8 @@ fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
         for ((user_key, sequence), (kind, value)) in &points {
             table.add(&internal_key(user_key, sequence.0, *kind), value).unwrap();
         }
-        for (begin, sequence, end) in &ranges {
-            table.add_range(RangeTombstone { begin, end, sequence: *sequence }).unwrap();
+        for (start, sequence, end) in &ranges {
+            table.add_range(RangeTombstone { start, end, sequence: *sequence }).unwrap();
         }
         let file = table.finish().unwrap();
         edit.added.push((level, file.meta.clone()));
@@ -406,8 +406,8 @@ fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
 fn assert_files_hold_their_ranges(version: &Version) {
     for (level, file) in version.files() {
         let meta = &file.meta;
-        if let Some((begin, end)) = file.table.ranges().and_then(|ranges| ranges.span()) {
-            assert!(key::user_key(&meta.smallest) <= begin, "level {level}");
+        if let Some((start, end)) = file.table.ranges().and_then(|ranges| ranges.span()) {
+            assert!(key::user_key(&meta.smallest) <= start, "level {level}");
             assert!(key::compare(&key::range_end(end), &meta.largest).is_le(), "level {level}");
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn flush(
     }
     let sets = memtable.ranges();
     let mut ranges: Vec<RangeTombstone<'_>> = sets.iter().flat_map(|set| set.iter()).collect();
-    ranges.sort_unstable_by(|a, b| a.begin.cmp(b.begin).then(b.sequence.cmp(&a.sequence)));
+    ranges.sort_unstable_by(|a, b| a.start.cmp(b.start).then(b.sequence.cmp(&a.sequence)));
     ranges.into_iter().try_for_each(|range| table.add_range(range))?;
     table.finish().map(Some)
 }

@@ -104,7 +104,7 @@ struct TableSearch<'g> {
     lookup: usize,
     table: &'g Table,
     /// Where the key can be, when the table's index is in memory.
-    place: Option<BlockPosition<'g>>,
+    position: Option<BlockPosition<'g>>,
 }
 
 /// Looks up to [`TOGETHER`] keys up. Those that nobody knows stay in `open`.
@@ -141,23 +141,23 @@ fn find_together(
             }
         }
         ask_filters(run, open, guard, tickers, &mut searches);
-        for TableSearch { lookup, table, place } in &mut searches {
-            *place = table.find_block(&open[*lookup].key, guard, tickers);
-            place.iter().for_each(BlockPosition::prefetch_slot);
+        for TableSearch { lookup, table, position } in &mut searches {
+            *position = table.find_block(&open[*lookup].key, guard, tickers);
+            position.iter().for_each(BlockPosition::prefetch_slot);
         }
-        for place in searches.iter().flat_map(|search| &search.place) {
-            place.prefetch_block();
+        for position in searches.iter().flat_map(|search| &search.position) {
+            position.prefetch_block();
         }
-        for TableSearch { lookup, place, .. } in &mut searches {
-            if let Some(place) = place {
-                place.find_entry(&open[*lookup].key, guard);
+        for TableSearch { lookup, position, .. } in &mut searches {
+            if let Some(position) = position {
+                position.find_entry(&open[*lookup].key, guard);
             }
         }
         let mut found_any = false;
-        for TableSearch { lookup, table, place } in searches.drain(..) {
+        for TableSearch { lookup, table, position } in searches.drain(..) {
             let OpenLookup { to, key, deleted_at, .. } = &mut open[lookup];
-            let found = match place {
-                Some(place) => table.get_from_block(place, key, guard, tickers)?,
+            let found = match position {
+                Some(position) => table.get_from_block(position, key, guard, tickers)?,
                 None => table.get_after_filter(key, guard, tickers)?,
             };
             if let Some(found) = found {
@@ -193,7 +193,7 @@ fn ask_filters<'g>(
         let answers = &mut answers[..keys.len()];
         table.filter_says_maybe_together(keys, answers, guard, tickers);
         for (&lookup, _) in lookups.iter().zip(answers).filter(|(_, maybe)| **maybe) {
-            searches.push(TableSearch { lookup, table, place: None });
+            searches.push(TableSearch { lookup, table, position: None });
         }
     };
     if run.len() == 1 {
@@ -252,18 +252,20 @@ fn sort_by_file(questions: &mut [Question], files: usize) {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
 
     #[test]
     fn questions_are_sorted_by_file_however_many_files_and_questions_there_are() {
-        let mut state = 1u32;
+        let mut rng = StdRng::seed_from_u64(1);
         for files in [2, 3, 7, TOGETHER - 1, TOGETHER, TOGETHER + 1, 1000] {
             for count in [0, 1, 2, 33, TOGETHER] {
                 let mut questions: Vec<Question> = (0..count as u32)
                     .map(|lookup| {
-                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        let file = rng.random_range(0..files as u32);
                         // The last file is asked too.
-                        let file = (state >> 8) % files as u32;
                         Question { file: if lookup == 1 { files as u32 - 1 } else { file }, lookup }
                     })
                     .collect();

@@ -133,9 +133,9 @@ pub fn operations(data: &[u8]) {
                 map.remove(&key(a));
             }
             15 => {
-                let (begin, end) = (key(a).min(key(b)), key(a).max(key(b)));
-                db.delete_range(&begin, &end).expect("memory");
-                map.retain(|key, _| *key < begin || *key >= end);
+                let (start, end) = (key(a).min(key(b)), key(a).max(key(b)));
+                db.delete_range(&start, &end).expect("memory");
+                map.retain(|key, _| *key < start || *key >= end);
             }
             16..20 => {
                 batch.put(key(a), [b; 9]);
@@ -159,13 +159,13 @@ pub fn operations(data: &[u8]) {
                 assert_eq!(found.as_deref(), map.get(&key(a)).map(Vec::as_slice), "{:?}", key(a));
             }
             27 => {
-                let (begin, end) = (key(a).min(key(b)), key(a).max(key(b)));
+                let (start, end) = (key(a).min(key(b)), key(a).max(key(b)));
                 let found: Vec<_> = db
-                    .range(begin.clone()..end.clone())
+                    .range(start.clone()..end.clone())
                     .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
                     .collect::<Result<_>>()
                     .expect("memory");
-                let expected = map.range(begin..end).map(|(k, v)| (k.clone(), v.clone()));
+                let expected = map.range(start..end).map(|(k, v)| (k.clone(), v.clone()));
                 assert!(found.into_iter().eq(expected), "a range");
             }
             28 => db.flush().expect("memory"),

@@ -177,9 +177,9 @@ impl MemtableWriter {
         }
     }
 
-    fn insert_range(&mut self, begin: &[u8], end: &[u8], sequence: SequenceNumber) {
+    fn insert_range(&mut self, start: &[u8], end: &[u8], sequence: SequenceNumber) {
         let memtable = &*self.memtable;
-        let new = memtable.ranges().with(RangeTombstone { begin, end, sequence });
+        let new = memtable.ranges().with(RangeTombstone { start, end, sequence });
         let Counters { ranges, range_bytes, .. } = &memtable.counters.0;
         range_bytes.store(new.heap_bytes(), Ordering::Relaxed);
         memtable.ranges.replace(Arc::new(new));

@@ -71,7 +71,7 @@ impl Subject for MemtableWriter {
         let sets = Memtable::ranges(self);
         let ranges = sets.iter().flat_map(|set| set.iter());
         let mut ranges: Vec<_> =
-            ranges.map(|r| (r.begin.to_vec(), r.end.to_vec(), r.sequence)).collect();
+            ranges.map(|r| (r.start.to_vec(), r.end.to_vec(), r.sequence)).collect();
         ranges.sort_by(|a, b| a.0.cmp(&b.0).then(b.2.cmp(&a.2)));
         ranges
     }
@@ -261,7 +261,7 @@ fn random_operations_answer_as_the_plain_version_does() {
             let kind = [VALUE, VALUE, VALUE, DELETION, 7, RANGE_DELETION][rng.random_range(0..6)];
             let mut value = vec![sequence as u8; rng.random_range(0..40)];
             if kind == RANGE_DELETION {
-                // Behind its begin, and for long keys near it.
+                // Behind its start, and for long keys near it.
                 value =
                     [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
             }

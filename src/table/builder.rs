@@ -145,7 +145,7 @@ impl TableBuilder {
         summary.entries += 1;
         summary.deletions += 1;
         summary.range_deletions += 1;
-        summary.raw_key_bytes += (range.begin.len() + TRAILER_BYTES) as u64;
+        summary.raw_key_bytes += (range.start.len() + TRAILER_BYTES) as u64;
         summary.raw_value_bytes += range.end.len() as u64;
         summary.see(range.sequence);
         Ok(())

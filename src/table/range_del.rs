@@ -59,28 +59,28 @@ pub(super) fn read_ranges(
         cursor.seek_to_first()?;
         while cursor.valid() {
             let (internal_key, end) = (cursor.key(), cursor.value());
-            let (begin, kind) = (key::user_key(internal_key), key::kind_byte(internal_key));
+            let (start, kind) = (key::user_key(internal_key), key::kind_byte(internal_key));
             if kind != EntryKind::RangeDeletion as u8 {
                 return Err(Damage::new(0, "entries of type 15", format_args!("type {kind}")));
             }
             // An empty range hides nothing. Old versions of RocksDB wrote them.
-            if begin > end {
+            if start > end {
                 return Err(Damage::new(
                     0,
-                    "ranges that end at or behind their begin",
-                    format_args!("\"{}\" to \"{}\"", begin.escape_ascii(), end.escape_ascii()),
+                    "ranges that end at or behind their start",
+                    format_args!("\"{}\" to \"{}\"", start.escape_ascii(), end.escape_ascii()),
                 ));
             }
-            key_bytes.take(begin.len())?;
-            ranges.push((begin.to_vec(), cursor.value_range(), key::sequence(internal_key)));
+            key_bytes.take(start.len())?;
+            ranges.push((start.to_vec(), cursor.value_range(), key::sequence(internal_key)));
             cursor.next()?;
         }
         Ok(())
     };
     read().map_err(|damage| file.damaged(damage, handle))?;
     check_count(ranges.len() as u64, handle)?;
-    let set = RangeTombstones::new(ranges.iter().map(|(begin, end, sequence)| RangeTombstone {
-        begin,
+    let set = RangeTombstones::new(ranges.iter().map(|(start, end, sequence)| RangeTombstone {
+        start,
         end: &block.bytes()[end.clone()],
         sequence: *sequence,
     }));
@@ -112,14 +112,14 @@ impl RangeBlockBuilder {
 
     /// Adds a range. Internal keys must not descend, and the range must not be empty.
     pub fn add(&mut self, range: RangeTombstone<'_>) -> Result<()> {
-        let RangeTombstone { begin, end, sequence } = range;
+        let RangeTombstone { start, end, sequence } = range;
         let kind = EntryKind::RangeDeletion as u8;
         self.internal_key.clear();
-        key::put_internal_key(&mut self.internal_key, begin, key::pack(sequence, kind));
+        key::put_internal_key(&mut self.internal_key, start, key::pack(sequence, kind));
         let bytes = self.internal_key.len() + end.len();
         // Offsets in a block are 32 bits; three lengths of at most 5 bytes, and a restart point.
         let with_range = self.block.estimated_bytes() + bytes + 4 + 15;
-        let wrong = if begin >= end {
+        let wrong = if start >= end {
             Some("a range deletion of nothing".to_string())
         } else if bytes > MAX_ENTRY_BYTES {
             Some(format!("a range deletion of {bytes} bytes: its bounds may have 2^30 together"))
@@ -128,7 +128,7 @@ impl RangeBlockBuilder {
         } else if !self.is_empty()
             && key::compare(self.block.last_key(), &self.internal_key).is_gt()
         {
-            Some(format!("range deletions out of order: \"{}\"", begin.escape_ascii()))
+            Some(format!("range deletions out of order: \"{}\"", start.escape_ascii()))
         } else {
             None
         };

@@ -353,8 +353,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a range deletion is dropped above what it hides",
         file: "src/compaction/ranges.rs",
-        old: "if self.is_below(begin, end) {",
-        new: "if false && self.is_below(begin, end) {",
+        old: "if self.is_below(start, end) {",
+        new: "if false && self.is_below(start, end) {",
         program: "lib",
         test: "compaction::tests::a_compaction_of_range_deletions_changes_nothing_for_any_reader",
     },

@@ -100,7 +100,7 @@ impl RangeDelAggregator {
         let tables = self.version.range_fragments(user_key, self.snapshot);
         let common = memtables.chain(tables).fold(Fragment::EVERYTHING, Fragment::meet);
         self.start.clear();
-        self.start.extend_from_slice(common.begin.unwrap_or_default());
+        self.start.extend_from_slice(common.start.unwrap_or_default());
         self.end = common.end.map(<[u8]>::to_vec);
         self.deleted_at = common.sequence;
         self.is_known = true;

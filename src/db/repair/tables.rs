@@ -273,7 +273,7 @@ impl Repair<'_> {
         })?;
         let ranges = salvage.ranges().into_iter().flat_map(|ranges| ranges.iter());
         let mut ranges: Vec<RangeTombstone<'_>> = ranges.collect();
-        ranges.sort_unstable_by(|a, b| a.begin.cmp(b.begin).then(b.sequence.cmp(&a.sequence)));
+        ranges.sort_unstable_by(|a, b| a.start.cmp(b.start).then(b.sequence.cmp(&a.sequence)));
         is_empty &= ranges.is_empty();
         ranges.into_iter().try_for_each(|range| table.add_range(range))?;
         Ok((if is_empty { None } else { Some(table.finish()?) }, holes))

@@ -194,7 +194,7 @@ impl<'a> Operations<'a> {
         if kind == EntryKind::RangeDeletion && key >= value {
             return Err(Damage::new(
                 start,
-                "a range that ends behind its begin",
+                "a range that ends behind its start",
                 "one that does not",
             ));
         }
@@ -299,9 +299,9 @@ mod tests {
 
     #[test]
     fn a_stored_range_that_does_not_end_behind_its_begin_is_damage() {
-        for (begin, end) in [("b", "b"), ("b", "a")] {
+        for (start, end) in [("b", "b"), ("b", "a")] {
             let mut operation = vec![EntryKind::RangeDeletion as u8];
-            put_length_prefixed(&mut operation, begin.as_bytes());
+            put_length_prefixed(&mut operation, start.as_bytes());
             put_length_prefixed(&mut operation, end.as_bytes());
             let mut operations = Operations { decoder: Decoder::new(&operation) };
             assert!(operations.next().unwrap().is_err());

@@ -29,7 +29,7 @@
 //! ```text
 //! 470  590   1/4 of the nodes rise, keys compared by memcmp
 //! 390  430   3/8 rise, keys compared by words, the next nodes prefetched: what is here
-//! 440  440   with a key prefix beside each link; 610 and 640 when the keys begin alike
+//! 440  440   with a key prefix beside each link; 610 and 640 when the keys start alike
 //! 470  380   upper levels and their prefixes in memory of their own; then 650 and 720
 //! 610  340   what is here, all of it on huge pages
 //! ```

@@ -140,7 +140,7 @@ impl Block {
             let entry = Entry::decode(entries, offset)?;
             let suffix = &entries[entry.suffix.clone()];
             if entry.shared <= same_bytes {
-                // A whole key, which at a restart point may well begin like the one before; or the
+                // A whole key, which at a restart point may well start like the one before; or the
                 // first entry, all of whose shared bytes are known.
                 matched = entry.shared;
             }
@@ -205,6 +205,9 @@ fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::super::builder::BlockBuilder;
     use super::super::bytes::BlockBytes;
     use super::*;
@@ -243,17 +246,13 @@ mod tests {
         }
         users.push(vec![1, 0, 0, 0, 0, 0, 0, 0, 1]);
         users.push(vec![2, 1, 2, 0, 0, 0, 0, 0, 0, 0, 5]);
-        let mut state = 1u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut rng = StdRng::seed_from_u64(1);
         for _ in 0..60 {
             let mut keys = Vec::new();
             for user in &users {
                 for sequence in 0..4 {
-                    if random(5) == 0 {
-                        keys.push(internal_key(user, sequence, random(2) as u8));
+                    if rng.random_bool(0.2) {
+                        keys.push(internal_key(user, sequence, rng.random_range(0..2)));
                     }
                 }
             }

@@ -12,7 +12,7 @@ pub(crate) struct ScanOptions {
     /// lookups use.
     pub fill_cache: bool,
     /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. A
-    /// scan that fills the cache may end soon: its reads begin small, double up to this, and end
+    /// scan that fills the cache may end soon: its reads start small, double up to this, and end
     /// before a block that is in memory.
     pub read_ahead_bytes: usize,
 }

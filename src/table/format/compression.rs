@@ -314,6 +314,9 @@ fn missing_codec(compression: Compression) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
 
     fn decompress(payload: &[u8], type_byte: u8) -> Result<Vec<u8>, Failure> {
@@ -349,13 +352,8 @@ mod tests {
 
     #[test]
     fn noise_is_stored_as_it_is() {
-        let mut state = 1u64;
-        let noise: Vec<u8> = std::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 56) as u8
-        })
-        .take(4096)
-        .collect();
+        let mut noise = [0; 4096];
+        StdRng::seed_from_u64(1).fill_bytes(&mut noise);
         for compression in Compression::ALL {
             let mut out = Vec::new();
             let stored = Compressor::new(compression).unwrap().compress(&noise, &mut out);

@@ -192,7 +192,7 @@ impl SstReader {
         let ranges = self.table.ranges().into_iter().flat_map(|ranges| ranges.iter());
         let mut ranges: Vec<_> = ranges
             .map(|range| RangeDeletion {
-                start: range.begin.to_vec(),
+                start: range.start.to_vec(),
                 end: range.end.to_vec(),
                 sequence: range.sequence,
             })

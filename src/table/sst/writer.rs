@@ -165,8 +165,8 @@ impl SstWriter {
             return Err(Error::InvalidArgument(format!("{path}: a table needs an entry")));
         }
         self.ranges.sort();
-        for (begin, end) in &self.ranges {
-            self.builder.add_range(RangeTombstone { begin, end, sequence: 0 })?;
+        for (start, end) in &self.ranges {
+            self.builder.add_range(RangeTombstone { start, end, sequence: 0 })?;
         }
         let summary = self.builder.finish()?;
         let fs = &self.unfinished.fs;

@@ -18,8 +18,8 @@ const RANGES: [(&str, &str, u64); 4] =
     [("a", "m", 9), ("f", "user000030", 7), ("f", "g", 3), ("user000030", "user000033", 20_500)];
 
 fn ranges() -> impl Iterator<Item = RangeTombstone<'static>> {
-    RANGES.iter().map(|&(begin, end, sequence)| RangeTombstone {
-        begin: begin.as_bytes(),
+    RANGES.iter().map(|&(start, end, sequence)| RangeTombstone {
+        start: start.as_bytes(),
         end: end.as_bytes(),
         sequence,
     })
@@ -46,7 +46,7 @@ pub fn table_bytes(entries: &Entries, options: TableOptions) -> (Vec<u8>, TableS
 
 pub fn assert_has_ranges(table: &Table, what: &dyn std::fmt::Display) {
     let mut found: Vec<_> = table.ranges().unwrap().iter().collect();
-    found.sort_by(|a, b| a.begin.cmp(b.begin).then(b.sequence.cmp(&a.sequence)));
+    found.sort_by(|a, b| a.start.cmp(b.start).then(b.sequence.cmp(&a.sequence)));
     assert_eq!(found, ranges().collect::<Vec<_>>(), "{what}");
 }
 
@@ -113,7 +113,7 @@ fn the_builder_refuses_empty_ranges_and_a_wrong_order() {
     let file = fs.create(Path::new("t.sst")).unwrap();
     let dialect = Dialect::Database { file_number: 1 };
     let mut builder = TableBuilder::new(file, options(Compression::None), dialect).unwrap();
-    let range = |begin, end, sequence| RangeTombstone { begin, end, sequence };
+    let range = |start, end, sequence| RangeTombstone { start, end, sequence };
     builder.add_range(range(b"b", b"c", 5)).unwrap();
     builder.add_range(range(b"b", b"c", 5)).unwrap();
     for bad in [range(b"a", b"z", 9), range(b"b", b"z", 6), range(b"d", b"d", 1)] {
@@ -139,11 +139,11 @@ fn with_range_block(entries: &[(Vec<u8>, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn a_range_block_that_cannot_be_right_is_named() {
-    let entry = |begin: &str, end: &'static str, sequence, kind| {
-        (internal_key(begin.as_bytes(), sequence, kind), end.as_bytes())
+    let entry = |start: &str, end: &'static str, sequence, kind| {
+        (internal_key(start.as_bytes(), sequence, kind), end.as_bytes())
     };
     let good = || -> Vec<_> {
-        RANGES.iter().map(|&(begin, end, sequence)| entry(begin, end, sequence, 15)).collect()
+        RANGES.iter().map(|&(start, end, sequence)| entry(start, end, sequence, 15)).collect()
     };
     let opened =
         |entries: &[(Vec<u8>, &[u8])]| Table::open(file_of(&with_range_block(entries)), context(0));
@@ -195,7 +195,7 @@ fn what_rocksdb_deleted_is_deleted_here() {
     };
     // ldb deleterange b d, as write number 9, flushed alone.
     let only = open("r7-v5-range-only.sst");
-    let expected = RangeTombstone { begin: b"b", end: b"d", sequence: 9 };
+    let expected = RangeTombstone { start: b"b", end: b"d", sequence: 9 };
     assert_eq!(only.ranges().unwrap().iter().collect::<Vec<_>>(), [expected]);
     assert_eq!(only.verify().unwrap().entries, 0);
 
@@ -204,8 +204,8 @@ fn what_rocksdb_deleted_is_deleted_here() {
     assert_eq!(set.len(), 3);
     for range in set.iter() {
         let covering = |key: &[u8], snapshot| set.covering(key, snapshot);
-        assert_eq!(covering(range.begin, range.sequence), range.sequence);
-        assert!(covering(range.begin, range.sequence - 1) < range.sequence);
+        assert_eq!(covering(range.start, range.sequence), range.sequence);
+        assert!(covering(range.start, range.sequence - 1) < range.sequence);
     }
     let (_, end) = set.span().unwrap();
     assert_eq!(set.covering(end, MAX_SEQUENCE), 0, "the end is exclusive");

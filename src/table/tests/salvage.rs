@@ -14,7 +14,7 @@ fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec
     let mut builder = TableBuilder::new(file, options, dialect).unwrap();
     entries.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     if ranges {
-        let range = RangeTombstone { begin: b"user000001", end: b"user000002", sequence: 77 };
+        let range = RangeTombstone { start: b"user000001", end: b"user000002", sequence: 77 };
         builder.add_range(range).unwrap();
     }
     builder.finish().unwrap();

@@ -217,7 +217,7 @@ impl Bench {
                 fill.name()
             ))),
             (false, _, Some(first)) if !first.is_fill() => Err(Failure::new(format_args!(
-                "{} needs a database: begin with fillseq or fillrandom, or give --db with one",
+                "{} needs a database: start with fillseq or fillrandom, or give --db with one",
                 first.name()
             ))),
             _ => Ok(()),
