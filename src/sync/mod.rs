@@ -18,14 +18,14 @@ pub(crate) use arc_cell::ArcCell;
 pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use loom::sync::{Mutex, atomic};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use std::sync::{Mutex, atomic};
 
 /// Locks `mutex`, also if a thread has panicked while it held it. For data that each critical
 /// section leaves whole wherever it can panic.
 #[cfg(not(loom))]
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

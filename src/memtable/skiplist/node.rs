@@ -22,7 +22,6 @@ use std::ptr::NonNull;
 use super::SkipList;
 use crate::encoding::bytes::compare_words;
 use crate::encoding::key;
-use crate::memory::prefetch;
 use crate::memtable::arena::{ALIGNMENT, Arena, Bump};
 use crate::sync::atomic::{AtomicPtr, Ordering};
 
@@ -136,7 +135,7 @@ impl<'a> NodeRef<'a> {
         // Not in models: it would be one more load to interleave, without effect.
         #[cfg(not(loom))]
         // SAFETY: the caller's promise.
-        prefetch(unsafe { self.link(level) }.load(Ordering::Relaxed));
+        crate::memory::prefetch(unsafe { self.link(level) }.load(Ordering::Relaxed));
         #[cfg(loom)]
         let _ = level;
     }
