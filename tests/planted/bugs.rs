@@ -140,8 +140,8 @@ pub const BUGS: &[Bug] = &[
         old: "while let Some((offset, header)) = self.find_header(search_from)? {",
         new: "while let Some((offset, header)) = self.find_header(search_from)?\n            \
               && offset < bad + 4096\n        {",
-        program: "db",
-        test: "durability::rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it",
+        program: "lib",
+        test: "wal::tests::rot_of_any_length_before_a_synced_record_is_an_error",
     },
     Bug {
         name: "the payload of a log record is not checked",
