@@ -132,7 +132,7 @@ fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
         maypole!("bench", "--db", &db, "--entries", entries, "--json", "--workloads", workloads)
     };
     let error = bench("readseq,fillseq", "3000").badly(1);
-    assert!(error.contains("begin with fillseq") && !db.exists(), "{error}");
+    assert!(error.contains("start with fillseq") && !db.exists(), "{error}");
     bench("fillrandom,fillseq", "3000").noted();
     let found = rows(&bench("readrandom,readseq", "3000").noted());
     assert_eq!((&found[0]["found"], &found[1]["found"]), (&3000.into(), &3000.into()));
