@@ -54,17 +54,23 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
             .collect();
         scope.spawn(|| {
             let mut last = [0; WRITERS as usize];
-            while !done.load(Ordering::SeqCst) {
+            for look in 0u32.. {
+                if done.load(Ordering::SeqCst) {
+                    break;
+                }
                 let told = [0, 1, 2, 3].map(|i: usize| acknowledged[i].load(Ordering::SeqCst));
                 // A killed process, reopened, now and then; a snapshot otherwise.
-                let image = last.iter().sum::<u32>().is_multiple_of(16).then(|| open(&fs.kill()));
+                let image = look.is_multiple_of(8).then(|| open(&fs.kill()));
                 let snapshot = image.as_ref().unwrap_or(&db).snapshot();
                 for writer in 0..WRITERS {
                     let i = writer as usize;
                     let number = last_batch(&snapshot, writer);
                     assert!(number >= told[i], "an acknowledged batch is missing");
-                    assert!(image.is_some() || number >= last[i], "a batch came and went");
-                    last[i] = number;
+                    // An image may hold a batch that is in the log and not yet visible to others.
+                    if image.is_none() {
+                        assert!(number >= last[i], "a batch came and went");
+                        last[i] = number;
+                    }
                 }
             }
         });
