@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "compare",
     "size",
     "structures",
@@ -14,6 +14,8 @@ const COMMANDS: [&str; 13] = [
     "delete",
     "scan",
     "load",
+    "write-table",
+    "ingest",
     "stats",
     "inspect",
     "verify",

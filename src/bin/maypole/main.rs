@@ -10,7 +10,7 @@
 //! args          how arguments are read           failure   what ends a command
 //! output        streams, JSON, the machine       progress  bars on a terminal
 //! scratch       directories that never stay      space     what a run takes of a disk
-//! clock         what reading it costs
+//! input         entries from files and streams   clock     what reading it costs
 //! ```
 //!
 //! It uses the library's public interface only. Results go to standard output, everything else to
@@ -26,6 +26,7 @@ mod clock;
 mod commands;
 mod compare;
 mod failure;
+mod input;
 mod output;
 mod progress;
 mod scratch;
@@ -38,7 +39,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{delete, get, inspect, load, put, repair, scan, size, stats, verify};
+use commands::{
+    delete, get, ingest, inspect, load, put, repair, scan, size, stats, verify, write_table,
+};
 use failure::{Failure, Result};
 use output::tell;
 
@@ -73,6 +76,8 @@ enum Command {
     Delete(delete::Delete),
     Scan(scan::Scan),
     Load(load::Load),
+    WriteTable(write_table::WriteTable),
+    Ingest(ingest::Ingest),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
@@ -93,6 +98,8 @@ impl Command {
             Command::Delete(command) => command.run(),
             Command::Scan(command) => command.run(out),
             Command::Load(command) => command.run(out),
+            Command::WriteTable(command) => command.run(out),
+            Command::Ingest(command) => command.run(out),
             Command::Stats(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),

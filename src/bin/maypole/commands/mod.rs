@@ -2,6 +2,7 @@
 
 pub mod delete;
 pub mod get;
+pub mod ingest;
 pub mod inspect;
 pub mod load;
 pub mod put;
@@ -10,3 +11,4 @@ pub mod scan;
 pub mod size;
 pub mod stats;
 pub mod verify;
+pub mod write_table;
