@@ -37,10 +37,11 @@ mod structures;
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    delete, get, ingest, inspect, load, put, repair, scan, size, stats, verify, write_table,
+    checkpoint, compact, count, delete, get, ingest, inspect, load, put, repair, scan, shell, size,
+    stats, verify, write_table,
 };
 use failure::{Failure, Result};
 use output::tell;
@@ -75,13 +76,18 @@ enum Command {
     Get(get::Get),
     Delete(delete::Delete),
     Scan(scan::Scan),
+    Count(count::Count),
     Load(load::Load),
     WriteTable(write_table::WriteTable),
     Ingest(ingest::Ingest),
+    Compact(compact::Compact),
+    Checkpoint(checkpoint::Checkpoint),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
     Repair(repair::Repair),
+    Completions(shell::Completions),
+    Man(shell::Man),
     #[command(hide = true)]
     FilterSpeed(compare::FilterSpeed),
 }
@@ -97,13 +103,18 @@ impl Command {
             Command::Get(command) => command.run(out),
             Command::Delete(command) => command.run(),
             Command::Scan(command) => command.run(out),
+            Command::Count(command) => command.run(out),
             Command::Load(command) => command.run(out),
             Command::WriteTable(command) => command.run(out),
             Command::Ingest(command) => command.run(out),
+            Command::Compact(command) => command.run(out),
+            Command::Checkpoint(command) => command.run(out),
             Command::Stats(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),
             Command::Repair(command) => command.run(out),
+            Command::Completions(command) => command.run(Cli::command(), out),
+            Command::Man(command) => command.run(Cli::command(), out),
             Command::FilterSpeed(command) => command.run(out),
         }
     }
