@@ -4,8 +4,12 @@ mod bench;
 mod compare;
 mod database;
 mod page;
+// Unix' signals, and the free space of its file systems.
+#[cfg(unix)]
 mod signals;
 mod size;
+// Streams are closed by a Unix shell.
+#[cfg(unix)]
 mod streams;
 mod structures;
 mod tables;

@@ -27,9 +27,13 @@ mod descriptors;
 mod durability;
 mod edges;
 mod faults;
+// Loop devices.
+#[cfg(target_os = "linux")]
 mod file_systems;
 mod history;
 mod kill;
+// `ulimit`, which Windows has not.
+#[cfg(unix)]
 mod limits;
 mod model;
 mod paths;
