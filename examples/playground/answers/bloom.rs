@@ -1,0 +1,57 @@
+//! A Bloom filter of the library, taken apart.
+
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+use maypole::hash64;
+
+use super::{Keys, list};
+
+/// Bytes of a line of the filter.
+const LINE_BYTES: usize = 64;
+/// More keys than this are more lines than a page can show.
+const MAX_KEYS: usize = 400;
+
+pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {
+    if keys.added.len() > MAX_KEYS {
+        return Err(format!("at most {MAX_KEYS} keys can be drawn"));
+    }
+    let spec: FilterSpec = format!("bloom({bits})").parse().map_err(|e| format!("{e}"))?;
+    let mut builder = FilterBuilder::new(spec);
+    keys.added.iter().for_each(|key| builder.add(hash64(key.as_bytes())));
+    let block = builder.finish().ok_or("a filter needs a key")?;
+    let (count, rate) = (block.keys(), block.predicted_fpr());
+    let filter = block.into_reader();
+
+    let lines = filter.bytes().chunks_exact(LINE_BYTES);
+    let place = |key: &str| place(hash64(key.as_bytes()), &filter);
+    let hex = |line: &[u8]| {
+        let bytes: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("\"{bytes}\"")
+    };
+    let asked = |key: &&str| {
+        let maybe = filter.may_contain(hash64(key.as_bytes()));
+        format!("{{\"maybe\":{maybe},{}", &place(key)[1..])
+    };
+    Ok(format!(
+        "{{\"keys\":{count},\"k\":{},\"fill\":{:.6},\"rate\":{rate:.6e},\"lines\":{},\"added\":{},\"asked\":{}}}",
+        filter.probes().unwrap_or(0),
+        filter.fill().unwrap_or(0.0),
+        list(lines, hex),
+        list(&keys.added, |key| place(key)),
+        list(&keys.asked, asked),
+    ))
+}
+
+/// The line of a key, and the bits of that line that it probes, in order (`docs/format.md`). The
+/// reader only says yes or no. So this is the format's arithmetic once more; `tests/book` compares
+/// the bits with those that the library sets.
+fn place(hash: u64, filter: &FilterReader) -> String {
+    let lines = (filter.bytes().len() / LINE_BYTES) as u64;
+    let line = ((hash & 0xffff_ffff) * lines) >> 32;
+    let mut seed = (hash >> 32) as u32;
+    let bits = (0..filter.probes().unwrap_or(0)).map(|_| {
+        let bit = seed >> 23;
+        seed = seed.wrapping_mul(0x9e37_79b9);
+        bit
+    });
+    format!("{{\"line\":{line},\"bits\":{}}}", list(bits, |bit| bit.to_string()))
+}
