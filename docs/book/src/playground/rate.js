@@ -10,8 +10,8 @@ const rate = (() => {
 
   /// By family: predicted points in order, and what was counted, by the bits asked for.
   let curves = {}, marks = {};
-  /// Grows when what is being computed is of no use any more.
-  let version = 0;
+  /// What is still to be computed, a piece at a time, so that the page stays awake.
+  let queue = [], busy = false;
   let timer = null;
 
   const keys = () => byId("rate-keys").value;
@@ -26,23 +26,26 @@ const rate = (() => {
     return [Math.max(0, (center - spread) / scale), Math.min(1, (center + spread) / scale)];
   }
 
-  /// Does the work one piece at a time, so that the page stays awake.
-  function inTurn(pieces, done) {
-    const mine = version;
-    const next = () => {
-      if (mine !== version) return;
-      const piece = pieces.shift();
-      if (!piece) return done();
-      piece();
-      setTimeout(next);
-    };
-    next();
+  function work() {
+    const piece = queue.shift();
+    busy = piece !== undefined;
+    if (!busy) {
+      byId("rate-all").disabled = false;
+      return draw();
+    }
+    piece();
+    setTimeout(work);
+  }
+
+  function enqueue(pieces, { first = false } = {}) {
+    queue = first ? [...pieces, ...queue] : [...queue, ...pieces];
+    if (!busy) work();
   }
 
   // -- what is computed --------------------------------------------------------------------------------
 
   function predict() {
-    version++;
+    queue = [];
     curves = Object.fromEntries(FAMILIES.map((family) => [family, []]));
     marks = Object.fromEntries(FAMILIES.map((family) => [family, new Map()]));
     const pieces = [];
@@ -55,7 +58,7 @@ const rate = (() => {
         if (bits % 2 === 1) draw();
       });
     }
-    inTurn([...pieces, ...counts([bits()], ASKED)], draw);
+    enqueue([...pieces, ...counts([bits()], ASKED)]);
   }
 
   /// The pieces of work that count passing keys.
@@ -65,12 +68,6 @@ const rate = (() => {
       if (!known || known.asked < asked) marks[family].set(bits, measure(family, bits, asked));
       draw();
     }));
-  }
-
-  function count(sizes, asked) {
-    version++;
-    byId("rate-all").disabled = sizes.length > 1;
-    inTurn(counts(sizes, asked), () => { byId("rate-all").disabled = false; draw(); });
   }
 
   // -- what is drawn -------------------------------------------------------------------------------------
@@ -130,15 +127,15 @@ const rate = (() => {
   }
 
   function table() {
-    const head = ["family", "stored bits", "predicted", "counted, 95 % interval", "passed"];
+    const head = ["family", "stored bits", "predicted", "counted, 95 % interval"];
     const rows = FAMILIES.map((family) => {
       const seen = marks[family].get(bits());
       if (!seen || seen.error) return [family, "–", "–", seen ? "cannot be built" : "…", ""];
       const [low, high] = interval(seen.passed, seen.asked);
       const range = html("small", { textContent: `${percent(low)} to ${percent(high)}` });
+      const passed = html("small", { textContent: `${seen.passed.toLocaleString("en")} passed` });
       const name = seen.family === family ? family : html("span", {}, family, html("small", { textContent: `built: ${seen.family}` }));
-      return [name, seen.bits.toFixed(2), percent(seen.rate), html("span", {}, percent(seen.passed / seen.asked), range),
-        seen.passed.toLocaleString("en")];
+      return [name, seen.bits.toFixed(2), percent(seen.rate), html("span", {}, percent(seen.passed / seen.asked), range, passed)];
     });
     byId("rate-table").replaceChildren(
       html("thead", {}, html("tr", {}, ...head.map((title) => html("th", { textContent: title, scope: "col" })))),
@@ -159,11 +156,17 @@ const rate = (() => {
     byId("rate-bits").addEventListener("input", () => {
       draw();
       clearTimeout(timer);
-      timer = setTimeout(() => count([bits()], ASKED), 120);
+      timer = setTimeout(() => enqueue(counts([bits()], ASKED), { first: true }), 120);
     });
     byId("rate-keys").addEventListener("change", predict);
-    byId("rate-all").onclick = () => count([...Array.from({ length: MOST }, (_, i) => i + 1), bits()], ASKED_OF_MANY);
-    byId("rate-clear").onclick = () => { marks = Object.fromEntries(FAMILIES.map((family) => [family, new Map()])); count([bits()], ASKED); };
+    byId("rate-all").onclick = () => {
+      byId("rate-all").disabled = true;
+      enqueue(counts(Array.from({ length: MOST }, (_, i) => i + 1), ASKED_OF_MANY));
+    };
+    byId("rate-clear").onclick = () => {
+      FAMILIES.forEach((family) => marks[family].clear());
+      enqueue(counts([bits()], ASKED), { first: true });
+    };
     onWidth(byId("rate-picture"), draw);
     predict();
   }

@@ -28,7 +28,7 @@ const ribbon = (() => {
       frame(beginning(band, keysHere.size));
       for (const step of band.steps) {
         if (step.bumped) bump(step, rows, fate, frame, band);
-        else eliminate(step, rows, fate, frame);
+        else eliminate(step, rows, fate, frame, band);
       }
       if (band.solution) substitute(band, rows, values, frame, keysHere.size);
     });
@@ -42,8 +42,9 @@ const ribbon = (() => {
       : `Seed ${band.seed}: ${slots}. The seed and a key’s hash give its row.`;
   }
 
-  function eliminate(step, rows, fate, frame) {
+  function eliminate(step, rows, fate, frame, band) {
     const name = keys[step.key];
+    const layer = mode() === "burr" && band.seed > 0 ? ` of layer ${band.seed}` : "";
     fate[step.key] = { kind: "moving", text: "" };
     const [first] = step.rows;
     let caption = `${name} starts in slot ${slotName(first[0])}; its fingerprint is ${bitsOf(first[2])}. `;
@@ -62,7 +63,7 @@ const ribbon = (() => {
         fate[step.key] = agrees ? { kind: "placed", text: "follows" } : { kind: "bumped", text: "contradicts" };
         frame(caption, { moving: { key: step.key, row }, meets: null });
       } else if (free) {
-        fate[step.key] = { kind: "placed", text: slotName(slot) };
+        fate[step.key] = { kind: "placed", text: `${slotName(slot)}${layer}` };
         rows[slot] = { key: step.key, row };
         frame(`${caption}That slot is free: the row stays there.`, { settled: slot });
       } else {
@@ -118,7 +119,18 @@ const ribbon = (() => {
 
   // -- from a frame to a picture -----------------------------------------------------------------------
 
-  const short = (name) => (name.length > 6 ? `${name.slice(0, 5)}…` : name);
+  /// Where a row begins: before it stand the number of its slot and the name of its key.
+  const LEFT = 66, NAME_WIDTH = 38;
+  const pen = document.createElement("canvas").getContext("2d");
+
+  /// As much of a name as has room beside its row.
+  function short(name) {
+    pen.font = "600 12px system-ui, 'Liberation Sans', sans-serif";
+    if (pen.measureText(name).width <= NAME_WIDTH) return name;
+    const letters = [...name];
+    while (pen.measureText(`${letters.join("")}…`).width > NAME_WIDTH) letters.pop();
+    return `${letters.join("")}…`;
+  }
 
   function cells(row, slots, cell) {
     const group = svg("g");
@@ -136,7 +148,7 @@ const ribbon = (() => {
   function picture(frame) {
     const room = byId("ribbon-picture").clientWidth;
     const { band } = frame, slots = band.slots;
-    const left = 60, gap = room < 500 ? 64 : 80, right = gap + 40;
+    const left = LEFT, gap = room < 500 ? 64 : 80, right = gap + 40;
     const cell = Math.max(11, Math.min(24, Math.floor((room - left - right) / slots)));
     const wide = left + slots * cell + right, high = Math.max(cell, 19);
     const bitsAt = left + slots * cell + 8, valueAt = bitsAt + gap;
