@@ -10,6 +10,9 @@
 //! bytes  = line[top >> 10]          one instruction
 //! found  = bytes & 1 << (top >> 7 & 7)
 //! ```
+//!
+//! For up to 8 probes that is 33 instructions, where the portable loop has 55 for 7 (counted in
+//! optimised code of Rust 1.95). Times are not known: they were not measured on such a processor.
 
 use std::arch::aarch64::*;
 
@@ -65,7 +68,7 @@ fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
     let [first, rest @ ..] = &POWERS;
     let mut missing = missing_of(line, seed, first, probes);
     if usize::from(probes) > GROUP {
-        for (i, powers) in rest[..(usize::from(probes) - 1) / GROUP].iter().enumerate() {
+        for (i, powers) in rest.iter().enumerate().take((usize::from(probes) - 1) / GROUP) {
             let left = probes - ((i + 1) * GROUP) as u8;
             missing = vorr_u8(missing, missing_of(line, seed, powers, left));
         }
