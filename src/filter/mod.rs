@@ -46,6 +46,7 @@
 //! family.rs  spec.rs        the words: families, hashes, what is wanted
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               what a family's reader must do
+//! anatomy.rs                the parts of a stored filter, for those who draw it
 //! bloom/plain.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
@@ -72,6 +73,7 @@
 //!    `AnyGeometry::parse` and `FilterReader::family`.
 //! 5. Its specs in `tests.rs`: what every family promises is tested there for all of them.
 
+mod anatomy;
 mod bloom;
 mod builder;
 mod burr;
@@ -91,6 +93,7 @@ mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
 
+pub use anatomy::{KeyEquation, RibbonLayer, RibbonParts};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;

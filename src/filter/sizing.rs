@@ -9,7 +9,7 @@ use super::burr;
 use super::spec::Target;
 
 pub use bloom::sizing::{
-    bloom_bytes, bloom_fpr, bloom_millibits_for_fpr, bloom_probes, cache_line_bloom_fpr,
+    bits_set_distribution, bloom_bytes, bloom_fpr, bloom_millibits_for_fpr, bloom_probes, cache_line_bloom_fpr,
     rocksdb_bloom_fpr, standard_bloom_fpr,
 };
 
