@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::{
+    OsStringValueParser, PathBufValueParser, RangedU64ValueParser, TypedValueParser,
+};
 use maypole::{Compression, Db, Error, FilterPolicy};
 
 use crate::failure::{Result, one_line};
@@ -93,6 +95,16 @@ pub fn compression(text: &str) -> std::result::Result<Compression, String> {
         "zstd" => Ok(Compression::Zstd),
         _ => Err("expected none, snappy, lz4 or zstd".into()),
     }
+}
+
+/// Reads the name of a drawing. The ending keeps a table from being written over by mistake.
+pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
+            true => Ok(path),
+            false => Err("expected a name that ends in .svg"),
+        }
+    })
 }
 
 /// Opens a database that must be there, to write to it.

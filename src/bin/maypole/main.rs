@@ -6,6 +6,7 @@
 //! bench/        db_bench's workloads on one database
 //! commands/     on one database or table file; size: what filters would take, computed
 //!
+//! picture/      inspect --filter: what a filter looks like
 //! show/         figures: text, tables that fit the screen, records, curves, pages
 //! args          how arguments are read           failure   what ends a command
 //! output        streams, JSON, the machine       progress  bars on a terminal
@@ -27,6 +28,7 @@ mod commands;
 mod compare;
 mod failure;
 mod output;
+mod picture;
 mod progress;
 mod scratch;
 mod show;
