@@ -55,6 +55,9 @@ use output::tell;
 /// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
 /// itself. What one command prints, another one takes.
 ///
+/// Numbers of keys may end in k, M or G, thousands, millions and billions: 1.5M. Sizes in bytes may
+/// end in K, M, G or T, powers of 1024.
+///
 /// Exit code 0: done. 1: failed. 2: called wrongly, nothing was touched.
 #[derive(Parser)]
 #[command(name = "maypole", version, verbatim_doc_comment)]

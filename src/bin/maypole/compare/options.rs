@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args};
 use maypole::Compression;
 
@@ -48,12 +47,12 @@ pub struct Compare {
     /// Bits a key, separated by commas: what BITS in a policy stands for, and BITS+2 for two more
     #[arg(long, value_name = "LIST", value_parser = policies::bits, default_value = "4,7,10,13,16")]
     pub bits: Bits,
-    /// How many keys to generate
+    /// How many keys to generate, such as 10k or 100M
     #[arg(
         long,
         value_name = "N",
         default_value_t = 1_000_000,
-        value_parser = RangedU64ValueParser::<usize>::new().range(3..=1_000_000_000),
+        value_parser = args::count_in::<usize>(3..=1_000_000_000),
         conflicts_with = "given"
     )]
     keys: usize,
@@ -104,7 +103,7 @@ pub struct Compare {
     #[arg(
         long,
         value_name = "N",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000_000),
+        value_parser = args::count_in::<usize>(1..=1_000_000_000),
         verbatim_doc_comment
     )]
     absent: Option<usize>,
