@@ -24,6 +24,12 @@ use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names}
 impl Inner {
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let fs = &self.store.fs;
+        if fs.exists(&lasting(&**fs, dir)?)? {
+            return Err(Error::InvalidArgument(format!(
+                "{}: exists already; a checkpoint makes a new directory",
+                dir.display()
+            )));
+        }
         self.copy_tree(dir, |_, _, file, target| {
             if fs.hard_link(file.path(), target).is_err() {
                 // Another file system, or one without links.
@@ -33,8 +39,17 @@ impl Inner {
         })
     }
 
-    /// As a checkpoint, with the filters that `policy` gives to each table where it stands.
+    /// As a checkpoint, with the filters that `policy` gives to each table where it stands. `dir` may
+    /// be there, if it is empty.
     pub(super) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
+        let fs = &self.store.fs;
+        let absolute = lasting(&**fs, dir)?;
+        if fs.exists(&absolute)? && !fs.list(&absolute)?.is_empty() {
+            return Err(Error::InvalidArgument(format!(
+                "{}: exists already and is not empty; a copy wants a directory of its own",
+                dir.display()
+            )));
+        }
         self.copy_tree(dir, |version, level, file, target| {
             // A table of level 0 is a run of its own. Those of a deeper level are one run, which is
             // whole already.
@@ -43,7 +58,7 @@ impl Inner {
             let new_entries = if level == 0 { file.meta.entries } else { 0 };
             let filter = policy.spec_for(&FilterContext::new(&metas, level, new_entries));
             let filter_keys = self.store.options.filter_keys;
-            let target = self.store.fs.create(target)?;
+            let target = fs.create(target)?;
             let summary = file.table.refilter(target, filter, filter_keys)?;
             self.store.count_filter(&summary);
             let file_bytes = summary.file_bytes;
@@ -59,12 +74,6 @@ impl Inner {
     ) -> Result<()> {
         let fs = &self.store.fs;
         let dir = &lasting(&**fs, dir)?;
-        if fs.exists(dir)? {
-            return Err(Error::InvalidArgument(format!(
-                "{}: exists already; a checkpoint makes a new directory",
-                dir.display()
-            )));
-        }
         self.flush()?;
         // Under the manifest's lock: nobody installs a version between the two.
         let (read_state, flushed_sequence) = {
@@ -72,7 +81,9 @@ impl Inner {
             let flushed_sequence = lock(&self.progress).flushed_sequence;
             (self.read_state.load_arc(&pin()), flushed_sequence)
         };
-        fs::create_dir_durably(&**fs, dir)?;
+        if !fs.exists(dir)? {
+            fs::create_dir_durably(&**fs, dir)?;
+        }
         let mut added = Vec::new();
         for (level, file) in read_state.version.files() {
             let target = names::table_path(dir, file.meta.number);

@@ -630,8 +630,8 @@ impl Db {
     }
 
     /// As [`Db::checkpoint`], but each table of the copy is written again, with the filter that
-    /// `policy` gives it: the data and the tree stay the same. For comparisons of policies. Not
-    /// tried against a loss of power, and so not public.
+    /// `policy` gives it: the data and the tree stay the same. `dir` may be there, if it is empty. For
+    /// comparisons of policies. Not tried against a loss of power, and so not public.
     #[doc(hidden)]
     pub fn copy_with_filters(&self, dir: impl AsRef<Path>, policy: &FilterPolicy) -> Result<()> {
         self.inner.copy_with_filters(dir.as_ref(), policy)
