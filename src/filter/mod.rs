@@ -78,7 +78,7 @@
 //! 7. **Where the compiler does not ask:** `StoredFilter::find` (`table/filter/block.rs`) and
 //!    `FilterInfo::of` (`info.rs`), else no reader finds the block; `annotate/filter.rs`;
 //!    `filter/fuzzing.rs`, `fuzzing/filters.rs`; `FAMILIES` and `spec` in the command line's
-//!    `compare/lab.rs`.
+//!    `compare/lab.rs`; and the bytes in `docs/format.md`.
 
 mod anatomy;
 mod bloom;
