@@ -113,7 +113,7 @@ pub struct Values {
     size: usize,
 }
 
-/// Values start at so many different places of the text.
+/// Values start at this many different offsets of the text.
 const STARTS: u64 = 4096;
 
 impl Values {
