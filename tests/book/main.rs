@@ -6,6 +6,7 @@
 //! - `examples`: code that is shown in the chapters and stands nowhere else.
 //! - `exercises`: the twelve breaks and their solutions.
 //! - `playground`: the page with the filters as WebAssembly.
+//! - `shown`: the programs in `examples/` run, and print what the book shows.
 
 #[path = "../../examples/playground/answers/mod.rs"]
 mod answers;
@@ -16,4 +17,5 @@ mod figures;
 mod markdown;
 mod playground;
 mod printed;
+mod shown;
 mod text;

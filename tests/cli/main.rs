@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod database;
 mod page;
+mod picture;
 // Unix' signals, and the free space of its file systems.
 #[cfg(unix)]
 mod signals;
