@@ -149,7 +149,7 @@ const ribbon = (() => {
     const room = byId("ribbon-picture").clientWidth;
     const { band } = frame, slots = band.slots;
     const left = LEFT, gap = room < 500 ? 64 : 80, right = gap + 40;
-    const cell = Math.max(11, Math.min(24, Math.floor((room - left - right) / slots)));
+    const cell = Math.max(8, Math.min(24, Math.floor((room - left - right) / slots)));
     const wide = left + slots * cell + right, high = Math.max(cell, 19);
     const bitsAt = left + slots * cell + 8, valueAt = bitsAt + gap;
     const bandAt = 24 + high + 14;
