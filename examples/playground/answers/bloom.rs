@@ -5,8 +5,6 @@ use maypole::hash64;
 
 use super::{Keys, list};
 
-/// Bytes of a line of the filter.
-const LINE_BYTES: usize = 64;
 /// More keys than this are more lines than a page can show.
 const MAX_KEYS: usize = 400;
 
@@ -21,7 +19,7 @@ pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {
     let (count, rate) = (block.keys(), block.predicted_fpr());
     let filter = block.into_reader();
 
-    let lines = filter.bytes().chunks_exact(LINE_BYTES);
+    let lines = filter.lines().ok_or("no Bloom filter")?;
     let place = |key: &str| place(hash64(key.as_bytes()), &filter);
     let hex = |line: &[u8]| {
         let bytes: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -45,7 +43,7 @@ pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {
 /// reader only says yes or no. So this is the format's arithmetic once more; `tests/book` compares
 /// the bits with those that the library sets.
 fn place(hash: u64, filter: &FilterReader) -> String {
-    let lines = (filter.bytes().len() / LINE_BYTES) as u64;
+    let lines = filter.lines().map_or(0, |lines| lines.len()) as u64;
     let line = ((hash & 0xffff_ffff) * lines) >> 32;
     let mut seed = (hash >> 32) as u32;
     let bits = (0..filter.probes().unwrap_or(0)).map(|_| {
