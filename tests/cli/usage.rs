@@ -4,13 +4,14 @@ use std::fs;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "compare",
     "size",
     "structures",
     "bench",
     "put",
     "get",
+    "explain",
     "delete",
     "scan",
     "load",
