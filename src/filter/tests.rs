@@ -75,50 +75,6 @@ fn no_filter_of_any_family_and_size_misses_a_key() {
     println!("{probes} keys, each asked in three ways of {} filters, 0 missed", SPECS.len());
 }
 
-/// The plain versions make the traces, the fast ones the answers.
-#[test]
-fn a_trace_leads_to_the_answer_of_the_reader_for_every_family() {
-    let (mut maybes, mut noes, mut bumped, mut tags) = (0, 0, 0, 0);
-    let mut hold_against = |filter: &FilterReader, hashes: &[KeyHash]| {
-        for &hash in hashes {
-            let (trace, maybe) = (filter.trace(hash), filter.may_contain(hash));
-            assert_eq!(trace.says_maybe(), maybe, "{filter:?} {hash:#x} {trace:?}");
-            *(if maybe { &mut maybes } else { &mut noes }) += 1;
-            match trace {
-                ProbeTrace::Slots { bumped: layers, .. } => {
-                    bumped += usize::from(!layers.is_empty())
-                }
-                ProbeTrace::Tags { .. } => tags += 1,
-                _ => {}
-            }
-        }
-    };
-    for spec in SPECS {
-        for keys in [1, 40, 3000, 20_000] {
-            let present = random_hashes(keys as u64, keys);
-            let built = block_of(spec, &present);
-            let filter = FilterReader::from_bytes(built.bytes(), built.encoding());
-            hold_against(&filter, &present[..keys.min(1000)]);
-            hold_against(&filter, &random_hashes(u64::MAX, 1000));
-        }
-    }
-    let mut block = vec![0xff; 100 * 64];
-    block.extend(random_hashes(6, 25_000).iter().map(|&byte| byte as u8 | 7));
-    block.push(6);
-    block.extend([0; 4]);
-    super::fuzzing::repair(Family::LegacyBloom, &mut block);
-    let legacy = FilterReader::from_bytes(&block, FilterEncoding::RocksDb);
-    assert_eq!(legacy.family(), Some(Family::LegacyBloom));
-    let hashes: Vec<KeyHash> = random_hashes(5, 2000).iter().map(|hash| hash >> 32).collect();
-    hold_against(&legacy, &hashes);
-    let nothing = FilterReader::from_bytes(&[], FilterEncoding::RocksDb);
-    assert_eq!(nothing.trace(7), ProbeTrace::Untrusted("shorter than a filter's trailer"));
-    assert!(
-        maybes > 40_000 && noes > 10_000 && bumped > 100 && tags > 5,
-        "{maybes} {noes} {bumped} {tags}"
-    );
-}
-
 #[test]
 fn hashes_that_crowd_together_are_not_missed() {
     for spec in SPECS {

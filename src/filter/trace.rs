@@ -132,3 +132,77 @@ impl ProbeTrace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::filter::{
+        Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec, KeyHash, fuzzing,
+    };
+
+    fn random_hashes(seed: u64, count: usize) -> Vec<KeyHash> {
+        let mut rng = StdRng::seed_from_u64(seed);
+        (0..count).map(|_| rng.random()).collect()
+    }
+
+    /// What was asked: answers of each kind, and keys of burr that a layer, or all of them, bumped.
+    #[derive(Debug, Default)]
+    struct Seen {
+        maybes: usize,
+        noes: usize,
+        bumped: usize,
+        tags: usize,
+    }
+
+    /// The fast version of a family answers, the plain one makes the trace.
+    fn hold_against(filter: &FilterReader, hashes: &[KeyHash], seen: &mut Seen) {
+        for &hash in hashes {
+            let (trace, maybe) = (filter.trace(hash), filter.may_contain(hash));
+            assert_eq!(trace.says_maybe(), maybe, "{filter:?} {hash:#x} {trace:?}");
+            *(if maybe { &mut seen.maybes } else { &mut seen.noes }) += 1;
+            match trace {
+                ProbeTrace::Slots { bumped, bytes, .. } => {
+                    assert!(bytes.start < bytes.end && bytes.end < filter.bytes().len());
+                    seen.bumped += usize::from(!bumped.is_empty());
+                }
+                ProbeTrace::Tags { .. } => seen.tags += 1,
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_leads_to_the_answer_for_every_family() {
+        let mut seen = Seen::default();
+        for spec in ["bloom(1)", "bloom(10)", "ribbon(1)", "ribbon(5.5)", "burr(1)", "burr(4.5)"] {
+            for keys in [1, 40, 3000, 20_000] {
+                let present = random_hashes(keys as u64, keys);
+                let spec: FilterSpec = spec.parse().unwrap();
+                let mut builder = FilterBuilder::new(spec);
+                present.iter().for_each(|&hash| builder.add(hash));
+                let block = builder.finish().unwrap();
+                let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+                hold_against(&filter, &present, &mut seen);
+                hold_against(&filter, &random_hashes(u64::MAX, 2000), &mut seen);
+            }
+        }
+        let mut block: Vec<u8> = random_hashes(6, 100 * 64).iter().map(|&h| h as u8 | 7).collect();
+        block.extend([6, 0, 0, 0, 0]);
+        fuzzing::repair(Family::LegacyBloom, &mut block);
+        let legacy = FilterReader::from_bytes(&block, FilterEncoding::RocksDb);
+        assert_eq!(legacy.family(), Some(Family::LegacyBloom));
+        hold_against(&legacy, &random_hashes(5, 2000), &mut seen);
+        let Seen { maybes, noes, bumped, tags } = seen;
+        assert!(maybes > 100_000 && noes > 10_000 && bumped > 1000 && tags > 2, "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_no_filter_says_why() {
+        let nothing = FilterReader::from_bytes(&[], FilterEncoding::RocksDb);
+        assert_eq!(nothing.trace(7), ProbeTrace::Untrusted("shorter than a filter's trailer"));
+        assert!(nothing.trace(7).says_maybe());
+    }
+}

@@ -276,7 +276,7 @@ fn a_damaged_filter_is_told_and_not_believed() {
         assert_eq!(trace.outcome, outcome);
         assert_eq!(verdicts(&trace), [FilterVerdict::Untrusted]);
         let filter = trace.tables().next().unwrap().filter.clone().unwrap();
-        assert_eq!(filter.probe, ProbeTrace::Untrusted("its stored bytes are damaged"));
+        assert_eq!(filter.probe, ProbeTrace::Untrusted("its bytes are damaged"));
         assert_eq!((filter.family, trace.cost().blocks), (None, 1));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! level 4    file 000012 of 3, "apple" to "melon"                 50 ns
-//!   filter   bloom, line 3 of 40: bytes 192 to 256               210 ns
+//!   filter   bloom, 2.51 KiB                                     210 ns, in memory
+//!            line 3 of 40, bytes 192 to 256; wanted are ones
 //!            bit      17 230 301 377
 //!            found     1   0   1   1
 //!                          !
@@ -19,10 +20,13 @@ use crate::failure::Result;
 use crate::show::sheet::{Paint, Screen};
 use crate::show::text::{count, escape, percent, size};
 
-/// Where the text of a line begins, and where what it took ends.
+/// Where the text of a line begins.
 const LABEL: usize = 11;
-const TEXT: usize = 66;
-/// Bits in a row.
+/// The width of the text before what a step took, where there is room.
+const TEXT: usize = 62;
+/// What a step took, at most: `9999.9 µs, read 1023.9 MiB` and a space on both sides.
+const TOOK: usize = 28;
+/// Bits in a row, where there is room.
 const BITS: usize = 14;
 /// Bytes of a key that are shown.
 const KEY: usize = 24;
@@ -189,16 +193,18 @@ impl Page<'_> {
                 let end = at + u64::from(*line_bytes);
                 let (line, lines) = (count(u64::from(*line)), count(u64::from(*lines)));
                 let bytes = extent(at, end);
-                self.plain("", &format!("line {line} of {lines}: {bytes}; wanted are ones"))?;
+                self.plain("", &format!("line {line} of {lines}, {bytes}; wanted are ones"))?;
                 self.bits("bit", bits, false)
             }
             ProbeTrace::Slots { bumped, start, slots, coefficients, bytes, columns } => {
                 self.bumped(bumped)?;
                 let (start, slots) = (count(u64::from(*start)), count(u64::from(*slots)));
                 let sum = coefficients.count_ones();
-                let text = format!("the sum of {sum} slots from slot {start} of {slots} on:");
-                self.plain("", &text)?;
-                self.plain("", &extent(bytes.start as u64, bytes.end as u64))?;
+                let bytes = extent(bytes.start as u64, bytes.end as u64);
+                self.plain(
+                    "",
+                    &format!("slot {start} of {slots}, {bytes}; the sum of {sum} slots"),
+                )?;
                 self.bits("column", columns, true)
             }
             ProbeTrace::Tags { bumped, tag, tags, found } => {
@@ -224,7 +230,8 @@ impl Page<'_> {
 
     /// A column for each bit; what disagrees is marked, also without colour.
     fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> Result {
-        for bits in bits.chunks(BITS) {
+        let room = self.screen.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
+        for bits in bits.chunks(room.clamp(1, BITS)) {
             let row = |text: &dyn Fn(&ProbedBit) -> String| -> String {
                 bits.iter().map(|bit| format!("{:>4}", text(bit))).collect()
             };
@@ -287,7 +294,9 @@ impl Page<'_> {
 
     fn line(&mut self, label: &str, text: &str, took: &str) -> Result {
         let took = self.screen.dim(took);
-        writeln!(self.out, "{label:<LABEL$}{text:<TEXT$}  {took}")?;
+        let room = self.screen.width.map_or(TEXT, |width| width.saturating_sub(LABEL + TOOK));
+        let room = room.min(TEXT);
+        writeln!(self.out, "{label:<LABEL$}{text:<room$}  {took}")?;
         Ok(())
     }
 
@@ -327,7 +336,7 @@ fn kind_name(kind: u8) -> String {
 }
 
 fn extent(start: u64, end: u64) -> String {
-    format!("bytes {} to {} of the filter", count(start), count(end))
+    format!("bytes {} to {}", count(start), count(end))
 }
 
 /// A key, quoted, cut if it is long.
