@@ -60,7 +60,7 @@ pub enum ProbeTrace {
         coefficients: u128,
         /// Where in the filter the segments of the key's slots lie.
         bytes: Range<usize>,
-        /// The columns.
+        /// The columns. With less than a bit a key some blocks have none: all keys pass there.
         columns: Vec<ProbedBit>,
     },
     /// Bumped ribbon: all layers bumped the key. The few such keys are spelled out, as tags.
@@ -163,9 +163,10 @@ mod tests {
             let (trace, maybe) = (filter.trace(hash), filter.may_contain(hash));
             assert_eq!(trace.says_maybe(), maybe, "{filter:?} {hash:#x} {trace:?}");
             *(if maybe { &mut seen.maybes } else { &mut seen.noes }) += 1;
-            match trace {
-                ProbeTrace::Slots { bumped, bytes, .. } => {
-                    assert!(bytes.start < bytes.end && bytes.end < filter.bytes().len());
+            match &trace {
+                ProbeTrace::Slots { bumped, bytes, columns, .. } => {
+                    assert_eq!(bytes.is_empty(), columns.is_empty(), "{trace:?}");
+                    assert!(bytes.end < filter.bytes().len());
                     seen.bumped += usize::from(!bumped.is_empty());
                 }
                 ProbeTrace::Tags { .. } => seen.tags += 1,

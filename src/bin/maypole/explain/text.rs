@@ -205,6 +205,9 @@ impl Page<'_> {
                     "",
                     &format!("slot {start} of {slots}, {bytes}; the sum of {sum} slots"),
                 )?;
+                if columns.is_empty() {
+                    return self.plain("", "there is no column here: every key passes");
+                }
                 self.bits("column", columns, true)
             }
             ProbeTrace::Tags { bumped, tag, tags, found } => {
