@@ -51,8 +51,9 @@ mod wal;
 pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
-    Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Loss,
-    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
+    Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, FileTrace, LevelStats,
+    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, RepairReport,
+    Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;
 pub use encoding::key::SequenceNumber;

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::iter::bounds::Bounds;
 use super::{
-    Builder, DbCursor, DbIterator, Durability, Inner, RepairReport, Snapshot, Stats, VerifyReport,
-    WriteBatch, background, open,
+    Builder, DbCursor, DbIterator, Durability, Inner, LookupTrace, RepairReport, Snapshot, Stats,
+    VerifyReport, WriteBatch, background, open,
 };
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
@@ -252,6 +252,31 @@ impl Db {
     #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// Looks `key` up as [`Db::get`] does, and tells how: what each memtable, range check, filter,
+    /// index and block said and took. It is the same lookup, so it counts as one, and loads into the
+    /// cache what one loads.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("a", "")?;
+    /// # db.put("z", "")?;
+    /// # db.flush()?;
+    /// let trace = db.explain("absent")?;
+    /// for table in trace.tables() {
+    ///     println!("{}: {:?}", table.path.display(), table.filter.as_ref().map(|f| f.verdict));
+    /// }
+    /// assert!(trace.cost().blocks <= trace.cost_without_filters().blocks);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<LookupTrace> {
+        self.inner.explain(key.as_ref(), None)
     }
 
     /// The values of many keys, in the order asked, all of the same state of the database. Faster

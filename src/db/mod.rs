@@ -4,7 +4,7 @@
 //!   what happens          file
 //!   the public API        db.rs  snapshot.rs  options.rs  stats.rs   iter/ (iterators, cursors)
 //!   open, recover         open/
-//!   read                  get.rs  multi_get.rs  iter/
+//!   read                  get.rs  multi_get.rs  iter/   explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
 //!   the whole database    ingest.rs  checkpoint.rs  verify.rs  repair/
@@ -17,6 +17,7 @@ mod background;
 mod checkpoint;
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
+mod explain;
 mod flush;
 mod get;
 mod ingest;
@@ -33,6 +34,7 @@ mod verify;
 mod write;
 
 pub use db::Db;
+pub use explain::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 pub use iter::DbIterator;
 pub use iter::cursor::DbCursor;
 pub use options::Builder;

@@ -176,6 +176,11 @@ impl Counters {
         self.0.add(ticker as usize, n);
     }
 
+    /// What the current thread has counted so far; where there are many threads, with some others.
+    pub fn of_thread(&self, ticker: Ticker) -> u64 {
+        self.0.of_thread(ticker as usize)
+    }
+
     /// The current thread's row, for the additions of one lookup.
     #[inline]
     pub fn on_thread(&self, guard: &Guard) -> ThreadTickers<'_> {

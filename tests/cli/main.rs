@@ -3,6 +3,7 @@
 mod bench;
 mod compare;
 mod database;
+mod explain;
 mod page;
 mod picture;
 mod signals;

@@ -5,13 +5,14 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "compare",
     "size",
     "structures",
     "bench",
     "put",
     "get",
+    "explain",
     "delete",
     "scan",
     "count",

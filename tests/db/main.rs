@@ -27,6 +27,7 @@ mod crash;
 mod descriptors;
 mod durability;
 mod edges;
+mod explain;
 mod faults;
 mod file_systems;
 mod history;

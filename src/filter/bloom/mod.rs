@@ -22,7 +22,6 @@
 
 mod kernel;
 pub(super) mod layout;
-#[cfg(any(test, doc))]
 mod plain;
 mod probes;
 pub(super) mod query;
