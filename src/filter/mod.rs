@@ -46,7 +46,7 @@
 //! family.rs  spec.rs        the words: families, hashes, what is wanted
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               what a family's reader must do
-//! anatomy.rs  parts.rs      the parts of a stored filter, for those who draw it
+//! anatomy.rs  parts.rs      what a stored filter is made of, for those who draw it
 //! bloom/plain.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
