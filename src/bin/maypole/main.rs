@@ -6,6 +6,7 @@
 //! bench/        db_bench's workloads on one database
 //! commands/     on one database or table file; size: what filters would take, computed
 //!
+//! picture/      inspect --filter: what a filter looks like
 //! show/         figures: text, tables that fit the screen, records, curves, pages
 //! args          how arguments are read           failure   what ends a command
 //! output        streams, JSON, the machine       progress  bars on a terminal
@@ -28,6 +29,7 @@ mod compare;
 mod failure;
 mod input;
 mod output;
+mod picture;
 mod progress;
 mod scratch;
 mod show;
@@ -56,6 +58,9 @@ use output::tell;
 /// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
 /// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
 /// itself. What one command prints, another one takes.
+///
+/// Numbers of keys may end in k, M or G, thousands, millions and billions: 1.5M. Sizes in bytes may
+/// end in K, M, G or T, powers of 1024.
 ///
 /// Exit code 0: done. 1: failed. 2: called wrongly, nothing was touched.
 #[derive(Parser)]
