@@ -52,7 +52,8 @@ pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
     Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Loss,
-    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
+    PublishedStats, RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall,
+    WriteStallCause,
 };
 pub use encoding::hash::hash64;
 pub use encoding::key::SequenceNumber;
