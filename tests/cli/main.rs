@@ -6,6 +6,7 @@ mod database;
 mod page;
 mod signals;
 mod size;
+mod stats;
 mod streams;
 mod structures;
 mod usage;

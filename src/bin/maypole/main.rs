@@ -5,6 +5,7 @@
 //! structures/   filters by themselves, and what is said of them, measured
 //! bench/        db_bench's workloads on one database
 //! commands/     on one database or table file; size: what filters would take, computed
+//! monitor/      what stats shows of a database that is in use
 //!
 //! show/         figures: text, tables that fit the screen, records, curves, pages
 //! args          how arguments are read           failure   what ends a command
@@ -26,6 +27,7 @@ mod clock;
 mod commands;
 mod compare;
 mod failure;
+mod monitor;
 mod output;
 mod progress;
 mod scratch;
