@@ -39,7 +39,7 @@ macro_rules! tickers {
                 }
             }
 
-            /// What it counts, in a sentence or two.
+            /// What it counts, in words.
             ///
             /// ```
             /// use maypole::Ticker;
@@ -48,7 +48,7 @@ macro_rules! tickers {
             /// ```
             pub fn meaning(self) -> &'static str {
                 match self {
-                    $(Ticker::$variant => concat!($($doc),+).trim_ascii_start(),)+
+                    $(Ticker::$variant => concat!($($doc),+).trim_start().trim_end_matches(" (Ours.)"),)+
                 }
             }
         }

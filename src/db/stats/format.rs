@@ -273,3 +273,91 @@ fn rate(word: Option<&str>) -> Option<Option<f64>> {
         word => word.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)).map(Some),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> PublishedStats {
+        let mut stats = empty();
+        stats.is_open = true;
+        stats.process_id = 4711;
+        stats.opened = UNIX_EPOCH + Duration::from_millis(1_764_000_000_000);
+        stats.written = UNIX_EPOCH + Duration::from_millis(1_764_000_060_000);
+        stats.interval = Duration::from_secs(1);
+        stats.cache = KINDS.map(|(kind, _)| (kind, KindUsage { bytes: 4096, entries: 1 })).into();
+        stats.predicted_fpr = Some(0.1 + 0.2);
+        stats.tickers.set(Ticker::BloomUseful, 991);
+        let mut level = LevelStats { level: 3, files: 2, entries: 9, ..LevelStats::default() };
+        level.counts.filter.useful = 991;
+        level.counts.unfiltered = 5;
+        stats.levels = vec![level.clone(), LevelStats { level: 6, ..level }];
+        stats
+    }
+
+    fn reread(text: &str) -> Result<PublishedStats> {
+        let crc = crc32c::crc32c(text.as_bytes());
+        read(Path::new("/db/STATS"), format!("{text}crc32c {crc:08x}\n").as_bytes())
+    }
+
+    fn body() -> String {
+        let text = write(&sample());
+        text[..last_line_at(text.as_bytes())].to_string()
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_later_versions_add_is_skipped() {
+        let text = write(&sample());
+        assert_eq!(read(Path::new("STATS"), text.as_bytes()).unwrap(), sample());
+        assert_eq!(reread(&body()).unwrap(), sample());
+        let more = body() + "weather sunny 21\nticker of.the.future 7\n";
+        assert_eq!(reread(&more).unwrap(), sample());
+        // What no prediction is, is none.
+        let mut stats = sample();
+        stats.predicted_fpr = Some(f64::NAN);
+        stats.levels[0].predicted_fpr = Some(2.0);
+        let read = read(Path::new("STATS"), write(&stats).as_bytes()).unwrap();
+        assert_eq!((read.predicted_fpr, read.levels[0].predicted_fpr), (None, None));
+    }
+
+    #[test]
+    fn a_wrong_line_under_a_right_checksum_is_named() {
+        for (right, wrong) in [
+            ("open 4711", "open"),
+            ("open 4711", "open -1"),
+            ("open 4711", "open 99999999999"),
+            ("open 4711", "ajar 4711"),
+            ("debt 0", "debt 0x"),
+            ("debt 0", "debt 1152921504606846976"),
+            ("cache 0", "cache"),
+            ("data 4096", "date 4096"),
+            ("level 6", "level 7"),
+            ("level 6", "level 3"),
+            ("level 3", "level 18446744073709551615"),
+            ("useful 991", "useful 1152921504606846976"),
+            ("predicted 0.30000000000000004", "predicted 1.5"),
+            ("predicted -", "predicted NaN"),
+            ("ticker bloom.filter.useful 991", "ticker bloom.filter.useful"),
+        ] {
+            let text = body();
+            assert!(text.contains(right), "{right}: {text}");
+            let offset = text.find(right).unwrap();
+            let error = reread(&text.replacen(right, wrong, 1)).unwrap_err();
+            let Error::Corruption { offset: at, .. } = error else { panic!("{wrong}: {error}") };
+            assert!(wrong.starts_with("ajar") || at <= offset as u64, "{wrong}: {at}");
+        }
+    }
+
+    #[test]
+    fn sums_of_the_largest_numbers_are_numbers() {
+        let mut level = sample().levels.remove(0);
+        level.filter_bytes = MOST - 1;
+        level.counts.filter.useful = MOST - 1;
+        level.counts.filter.full_positive = MOST - 1;
+        let mut stats = sample();
+        stats.levels = (0..LEVELS).map(|n| LevelStats { level: n, ..level.clone() }).collect();
+        let stats = read(Path::new("STATS"), write(&stats).as_bytes()).unwrap();
+        let sum = LEVELS as u64 * (MOST - 1);
+        assert_eq!((stats.filter_bytes(), stats.counts().filter.probed()), (sum, 2 * sum));
+    }
+}

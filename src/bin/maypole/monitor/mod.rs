@@ -21,7 +21,8 @@ use std::time::{Duration, SystemTime};
 
 use maypole::{Db, PublishedStats};
 
-use crate::failure::{Failure, Result, one_line};
+use crate::failure::{Failure, Result};
+use crate::output::printable;
 
 /// A database whose counters are read.
 pub struct Source {
@@ -34,7 +35,7 @@ pub struct Source {
 impl Source {
     pub fn new(path: &Path) -> Source {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Source { given: path.to_owned(), name: one_line(&absolute.display().to_string()) }
+        Source { given: path.to_owned(), name: printable(&absolute.display().to_string()) }
     }
 
     /// What is published; `None`: nothing.
