@@ -61,7 +61,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     memory.print(out)?;
     writeln!(out, "  to compact    {:>10}", size(stats.compaction_debt_bytes))?;
     heading("\nCounters", &screen, out)?;
-    writeln!(out, "{}", screen.wrap(&format!("  none are published. {HOW}.")))?;
+    writeln!(out, "{}", screen.wrap(&format!("none are published. {HOW}.")))?;
     Ok(())
 }
 
@@ -73,7 +73,7 @@ fn heading(text: &str, screen: &Screen, out: &mut dyn Write) -> Result {
 /// The warnings, if there are any.
 pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Result {
     for warning in warnings(stats) {
-        writeln!(out, "{}", screen.wrap(&format!("  WARNING: {warning}.")))?;
+        writeln!(out, "{}", screen.wrap(&format!("WARNING: {warning}.")))?;
     }
     Ok(())
 }
@@ -112,12 +112,12 @@ fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
         figures.seconds_saved
     );
     vec![
-        format!("  hit rate        {hits}"),
-        format!("  false positives {rate}"),
-        format!("  reads saved     {saved}"),
-        format!("  share of memory {memory}"),
+        format!("hit rate        {hits}"),
+        format!("false positives {rate}"),
+        format!("reads saved     {saved}"),
+        format!("share of memory {memory}"),
         format!(
-            "  no filter       {} searches in vain of tables without one",
+            "no filter       {} searches in vain of tables without one",
             count(figures.unfiltered)
         ),
     ]
