@@ -125,7 +125,7 @@ fn no_module_imports_upward() {
 }
 
 /// Rooms whose files import each other without a circle: each can be read from the bottom up.
-const WITHOUT_CIRCLES: &[&str] = &["cursor", "encoding", "filter", "memory"];
+const WITHOUT_CIRCLES: &[&str] = &["cursor", "encoding", "filter", "memory", "table"];
 
 /// A module: the segments of its path from the crate on.
 type Module = Vec<String>;

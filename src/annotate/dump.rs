@@ -178,7 +178,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(())
     }
 
-    /// The offset that begins a line, so many bytes behind the position.
+    /// The offset that begins a line, this many bytes behind the position.
     fn offset(&mut self, ahead: usize) -> fmt::Result {
         write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
     }

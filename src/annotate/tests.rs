@@ -109,7 +109,7 @@ fn golden_dumps_stand_in_the_description() {
     table(&*fs, "/bloom.sst", "bloom(10)", Compression::None, &three_entries());
     table(&*fs, "/burr.sst", "burr(7)", Compression::None, &many_entries());
     let dump = |path: &str| read(&*fs, path).to_string();
-    // Of a table with so many keys only the filter.
+    // Of a table with this many keys only the filter.
     let burr = dump("/burr.sst");
     let filter = burr.split("\n\n").find(|part| part.starts_with("Filter block")).unwrap();
     let dumps = [

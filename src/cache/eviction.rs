@@ -21,7 +21,7 @@ use super::{BlockKind, KindUsage};
 /// out. Above this share data displaces data only.
 const DATA_SHARE: usize = 8;
 
-/// A data block looks at so many metadata entries at most. If it finds no room among them, it stays
+/// A data block looks at this many metadata entries at most. If it finds no room among them, it stays
 /// out of the cache: losing it is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 

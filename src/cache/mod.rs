@@ -61,16 +61,15 @@ const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
 /// neither let the heap grow nor empty the cache.
 const GARBAGE_SHARE: usize = 8;
 
-/// Evicted values are retired and collected together once they take so many bytes: rarely enough
+/// Evicted values are retired and collected together once they take this many bytes: rarely enough
 /// that the barrier costs nothing, soon enough that readers hardly notice the missing room.
 fn garbage_limit_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 256).clamp(4 << 10, 1 << 20)
 }
 
-/// Garbage and unused memory may take so many bytes beside the capacity: a portion that waits for
-/// readers, one of unused memory, and a little more. If every miss evicts, there always is as much.
-/// If it counted, each eviction would reduce the room of the next insertion, which would evict
-/// more.
+/// Garbage and unused memory up to this size do not count against the capacity. That covers one
+/// batch of garbage, one batch of unused memory, and a margin. A cache that evicts at every miss
+/// always has this much. Counting it would make each eviction cause more evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (3 * garbage_limit_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }

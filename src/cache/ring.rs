@@ -16,11 +16,11 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::{BlockKind, Priority};
 
-/// One search passes over so many used entries at most. Then the next one leaves, used or not: a
+/// One search passes over this many used entries at most. Then the next one leaves, used or not: a
 /// miss never waits for a whole turn around a large ring.
 const MAX_SECOND_CHANCES: usize = 64;
 
-/// An entry is fetched when the hand is so many entries before it.
+/// An entry is fetched when the hand is this many entries before it.
 const ENTRY_AHEAD: usize = 4;
 /// The same for its slot.
 const SLOT_AHEAD: usize = 2;

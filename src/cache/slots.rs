@@ -38,7 +38,7 @@ use crate::sync::{Guard, lock, pin};
 use super::ring::{Entry, Header, Ring};
 use super::{BlockCache, BlockKind, LOAD_STRIPES, Priority};
 
-/// Dropping a `Slots` takes out so many residents each time it holds the cache's mutex.
+/// Dropping a `Slots` takes out this many residents each time it holds the cache's mutex.
 const REMOVED_AT_ONCE: usize = 64;
 
 /// A value that came through the cache. It lives as long as somebody holds it, also after eviction.

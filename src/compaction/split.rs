@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::sync::pin;
 use crate::version::TableFile;
 
-/// A file gives at most so many anchors, as in RocksDB (`ApproximateKeyAnchors`).
+/// A file gives at most this many anchors, as in RocksDB (`ApproximateKeyAnchors`).
 const FILE_ANCHORS: usize = 128;
 
 /// The user keys of one part: from `lower` to before `upper`. `None`: open.

@@ -33,7 +33,7 @@ pub(crate) struct TreeShape {
     pub l0_trigger: usize,
     /// The base level may hold at least this.
     pub level_base_bytes: u64,
-    /// Each level may be so many times as large as the one above.
+    /// Each level may be this many times as large as the one above.
     pub level_multiplier: u64,
     /// A compaction ends a table at this size.
     pub table_bytes: u64,

@@ -8,9 +8,9 @@
 //!   larger, so a fill in key order still writes everything once. At most sixteen times as many
 //!   files stay as there could be;
 //! - there are at least **eight** of them: one rewrite then saves at least seven files;
-//! - the largest holds at most **half** of their bytes. Each rewrite then at least doubles the
-//!   table that a byte is in, so a byte is rewritten log2 times at most (2.4 times, where tables of
-//!   3 bytes grow to 100). Otherwise every seven new tiny files would rewrite a large neighbour;
+//! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte
+//!   into a table at least twice as large. So a byte that goes from a table of s bytes to one of S
+//!   is rewritten log2(S/s) times at most. Otherwise every seven new tiny files would rewrite a large neighbour;
 //! - together they make at most one table.
 //!
 //! It ends: an output is no longer tiny, or stands alone where eight tables were.
@@ -24,7 +24,7 @@ use crate::version::FileMeta;
 /// Tables smaller than this part of `table_bytes` are tiny.
 const TINY_FRACTION: u64 = 16;
 
-/// A run of tiny tables has at least so many.
+/// A run of tiny tables has at least this many.
 const TINY_RUN: usize = 8;
 
 /// The first run of tiny tables in the level, as long as it may be.

@@ -161,8 +161,9 @@ impl Builder {
         self
     }
 
-    /// The size at which a memtable is flushed. Default 16 MiB. Up to three exist at a time. Larger
-    /// memtables mean fewer, larger flushes and a longer recovery.
+    /// The size at which a memtable is flushed. Default 16 MiB. Up to three exist at a time, and a
+    /// fourth while a lookup still reads it after its flush. Larger memtables mean fewer, larger
+    /// flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
         self.memtable_bytes = bytes;

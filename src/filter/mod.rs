@@ -71,6 +71,13 @@
 //! 4. The reader in `reader.rs`: a variant of `AnyGeometry` with its lines in `of_family!`,
 //!    `AnyGeometry::parse` and `FilterReader::family`.
 //! 5. Its specs in `tests.rs`: what every family promises is tested there for all of them.
+//! 6. Outside of this folder, where the compiler asks for it: its policy name in
+//!    `table/filter/info.rs`, its bits in `filter_policy/budget.rs`. A new encoding needs a block
+//!    name in `table/filter/block.rs`.
+//! 7. **Where the compiler does not ask:** `StoredFilter::find` (`table/filter/block.rs`) and
+//!    `FilterInfo::of` (`info.rs`), else no reader finds the block; `annotate/filter.rs`;
+//!    `filter/fuzzing.rs`, `fuzzing/filters.rs`; `FAMILIES` and `spec` in the command line's
+//!    `compare/lab.rs`.
 
 mod bloom;
 mod builder;

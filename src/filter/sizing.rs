@@ -1,8 +1,11 @@
-//! How large a filter must be: the arithmetic of all families, gathered for users.
+//! How large a filter must be, and which false-positive rate is predicted for it, before it is built.
+//! Gathered for users; the arithmetic is in the `sizing.rs` of each family.
+//!
+//! The predicted rate of a filter that is stored: `FilterReader::predicted_fpr`, which each family
+//! implements in its `query.rs`.
 //!
 //! The figure to measure a filter by is `log2(1/ε)`: no filter with false-positive rate ε can take
-//! fewer bits a key (Carter et al., STOC 1978). What a family takes above that is in the `sizing.rs`
-//! of its folder.
+//! fewer bits a key (Carter et al., STOC 1978).
 
 use super::bloom;
 use super::burr;

@@ -41,7 +41,7 @@ const BEST_FPR: f64 = 1e-4;
 pub const SLACK: f64 = 1.05;
 
 impl Budget {
-    /// Of a tree of so many entries.
+    /// Of a tree of this many entries.
     pub fn bits(self, entries: u64) -> f64 {
         match self {
             Budget::Bytes(bytes) => bytes as f64 * 8.0,

@@ -46,7 +46,7 @@ pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use mem::MemFs;
 pub use real::RealFs;
 
-/// A file being written hands on so many bytes at a time, and starts each piece at a multiple of
+/// A file being written hands on this many bytes at a time, and starts each piece at a multiple of
 /// it. Linux then keeps the piece in large units of its page cache and finds them sooner: random
 /// reads of 4 KiB take a third less time than from a file that was written in pieces of 60 KiB.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;

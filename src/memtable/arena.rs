@@ -30,7 +30,7 @@ use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
-/// Every piece starts at a multiple of so many bytes.
+/// Every piece starts at a multiple of this many bytes.
 pub(super) const ALIGNMENT: usize = size_of::<Word>();
 
 const FIRST_CHUNK_BYTES: usize = 1 << 10;

@@ -60,7 +60,7 @@ struct Counters {
     largest_sequence: AtomicU64,
 }
 
-/// Each range deletion replaces the set of all of them. After so many, sets that nobody reads any
+/// Each range deletion replaces the set of all of them. After this many, sets that nobody reads any
 /// more are freed.
 const COLLECT_EVERY: usize = 64;
 

@@ -13,7 +13,7 @@
 //! 5    table                                             a table enters the tree (log version 1)
 //! 6    table, extra fields                               a table enters the tree
 //! 64   length-prefixed text                              identity of the database
-//! 65   length-prefixed: varint number, varint bytes      so many bytes of this WAL are durable
+//! 65   length-prefixed: varint number, varint bytes      this many bytes of this WAL are durable
 //!
 //! table        varint level, varint number, varint file bytes,
 //!              varint entries, varint tombstones,

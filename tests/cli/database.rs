@@ -70,6 +70,23 @@ fn a_scan_takes_a_prefix_a_range_and_a_limit() {
     assert_eq!(scan(&["--from", "c", "--to", "b"]), "");
     assert_eq!(scan(&["--to", "b"]), "a ");
     assert_eq!(scan(&["--limit", "0"]), "");
+    // What passes every option.
+    assert_eq!(scan(&["--prefix", "b", "--from", "bb"]), "bb bc ");
+    assert_eq!(scan(&["--prefix", "b", "--from", "a", "--to", "bc"]), "ba bb ");
+    assert_eq!(scan(&["--prefix", "b", "--from", "c"]), "");
+    assert_eq!(scan(&["--prefix", "b", "--from", "bb", "--reverse", "--limit", "1"]), "bc ");
+    for (options, keys) in [
+        (&[][..], "5"),
+        (&["--prefix", "b"], "3"),
+        (&["--prefix", "b", "--from", "bb"], "2"),
+        (&["--from", "x"], "0"),
+    ] {
+        let call = ["count", db.to_str().unwrap()];
+        let call: Vec<&str> = call.iter().chain(options).copied().collect();
+        assert_eq!(crate::run(&call).well(), format!("{keys}\n"));
+    }
+    let counted = maypole!("count", &db, "--json").well();
+    assert_eq!(counted, "{\"keys\": 5, \"key_bytes\": 8, \"value_bytes\": 5}\n");
 }
 
 #[test]
@@ -120,6 +137,105 @@ fn a_file_of_keys_is_loaded_flushed_and_verified() {
     let new = dir.path().join("new");
     let error = maypole!("load", &new, "--key-file", &file).badly(1);
     assert!(error.contains("no keys") && !new.exists(), "{error}");
+}
+
+#[test]
+fn a_raw_value_is_its_bytes_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let value: Vec<u8> = (0..=255).collect();
+    maypole::Db::open(&db).unwrap().put("key", &value).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_maypole"))
+        .args(["get", "--raw", db.to_str().unwrap(), "key"])
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(0), value));
+}
+
+/// A database changes its filters, and loses what was overwritten and deleted.
+#[test]
+fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
+    for _ in 0..2 {
+        fs::write(&file, (0..2000).map(|i| format!("{i:05}\n")).collect::<String>()).unwrap();
+        maypole!("load", &db, "--key-file", &file).well();
+    }
+    maypole!("delete", &db, "--range", "00000", "01000").well();
+    let said = maypole!("compact", &db, "--filter", "ribbon(7)", "--json").well();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["before"]["entries"], 4001, "with the range deletion");
+    let after = &said["after"];
+    assert_eq!((&after["tables"], &after["entries"]), (&1.into(), &1000.into()), "{said}");
+    let tables = tables(&db);
+    assert_eq!(tables.len(), 1);
+    assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
+    assert_eq!(maypole!("count", &db).well(), "1000\n");
+    // Nothing to do, and what lies outside the range stays as it is.
+    let said = maypole!("compact", &db, "--from", "x").well();
+    assert!(said.starts_with("before: 1 tables, 1,000 entries"), "{said}");
+    assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
+}
+
+#[test]
+fn a_checkpoint_is_a_database_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, copy) = (dir.path().join("db"), dir.path().join("monday"));
+    maypole!("put", &db, "key", "old").well();
+    let said = maypole!("checkpoint", &db, &copy, "--json").well();
+    assert!(said.starts_with("{\"tables\": 1, \"bytes\": "), "{said}");
+    maypole!("put", &db, "key", "new").well();
+    assert_eq!(maypole!("get", &copy, "key").well(), "old\n");
+    let error = maypole!("checkpoint", &db, &copy).badly(1);
+    assert!(error.contains("exists already"), "{error}");
+    assert!(maypole!("checkpoint", &db, dir.path().join("b")).well().starts_with("2 tables, "));
+}
+
+/// The same figures for programs as for people.
+#[test]
+fn what_prints_figures_prints_them_as_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
+    fs::write(&file, (10_000..12_000).map(|i| format!("{i}\n")).collect::<String>()).unwrap();
+    let json = |text: String| -> serde_json::Value {
+        assert_eq!(text.lines().count(), 1, "{text}");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let loaded = json(maypole!("load", &db, "--key-file", &file, "--json").well());
+    assert_eq!(loaded["entries"], 2000, "{loaded}");
+
+    let stats = json(maypole!("stats", &db, "--json").well());
+    let table = &stats["files"][0];
+    assert_eq!((&table["entries"], &table["filter"]["family"]), (&2000.into(), &"bloom".into()));
+    assert_eq!(stats["levels"][0]["filter_bytes"], stats["filter_bytes"]);
+    let text = stats.to_string();
+    assert!(!text.contains("useful"), "counts of a database that was just opened: {text}");
+    assert_eq!(stats["cache"].as_array().unwrap().len(), 3);
+
+    let verified = json(maypole!("verify", &db, "--json").well());
+    assert_eq!((&verified["entries"], &verified["filter_misses"]), (&2000.into(), &0.into()));
+    assert_eq!(verified["bytes"], loaded["bytes"]);
+
+    let path = tables(&db).pop().unwrap();
+    let inspected = json(maypole!("inspect", &path, "--json").well());
+    assert_eq!(inspected["filter"], table["filter"], "{inspected}");
+    assert_eq!(inspected["properties"]["rocksdb.num.entries"], "2000", "{inspected}");
+    assert_eq!((&inspected["format_version"], &inspected["filter_misses"]), (&5.into(), &0.into()));
+    let is_filter =
+        |block: &&serde_json::Value| block["name"] == "fullfilter.rocksdb.BuiltinBloomFilter";
+    let blocks = inspected["metaindex"].as_array().unwrap();
+    assert_eq!(blocks.iter().find(is_filter).unwrap()["bytes"], table["filter"]["bytes"]);
+
+    let repaired = json(maypole!("repair", &db, "--json").well());
+    assert_eq!((&repaired["changed"], &repaired["entries"]), (&false.into(), &2000.into()));
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let done = maypole!("repair", &db, "--json");
+    assert_eq!(done.code, 1, "{}", done.err);
+    let repaired = json(done.out);
+    assert_eq!(repaired["changed"], true);
+    assert_eq!(repaired["losses"].as_array().unwrap().len(), 1, "{repaired}");
 }
 
 #[test]

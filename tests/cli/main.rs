@@ -9,10 +9,12 @@ mod size;
 mod stats;
 mod streams;
 mod structures;
+mod tables;
 mod usage;
 
 use std::ffi::OsStr;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// What a call left behind.
 struct Done {
@@ -49,10 +51,24 @@ impl Done {
 }
 
 fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Done {
-    let output = Command::new(env!("CARGO_BIN_EXE_maypole"))
+    run_with(arguments, b"")
+}
+
+/// As [`run`], with these bytes on standard input.
+fn run_with<S: AsRef<OsStr>>(arguments: &[S], input: &[u8]) -> Done {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_maypole"))
         .args(arguments)
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("the binary was built with the tests");
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        // A command that does not read to the end is no failure of the test.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().unwrap()
+    });
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
     Done {
         code: output.status.code().expect("it was not killed"),

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::maypole;
+use crate::{maypole, run_with};
 
 /// A call of every command that prints something, and one of each way to fail.
 struct Calls {
@@ -27,7 +27,9 @@ fn calls() -> Calls {
     // A copy: the openings that follow may compact the table away.
     let table = text(dir.path().join("table.sst"));
     fs::copy(listed, &table).unwrap();
-    let missing = text(dir.path().join("missing"));
+    let (missing, another) = (text(dir.path().join("missing")), text(dir.path().join("another")));
+    let lone = text(dir.path().join("lone.sst"));
+    run_with(&["write-table", "--out", &lone], b"key\tvalue\n").well();
     let calls: &[(&[&str], i32)] = &[
         (&["--help"], 0),
         (&["--version"], 0),
@@ -35,8 +37,13 @@ fn calls() -> Calls {
         (&["get", &db, "a key with the number 1"], 0),
         (&["scan", &db], 0),
         (&["load", &db, "--key-file", &keys], 0),
+        (&["ingest", &another, &lone], 0),
+        (&["write-table", "--out", &lone], 1),
         (&["stats", &db], 0),
         (&["verify", &db], 0),
+        (&["count", &db], 0),
+        (&["completions", "bash"], 0),
+        (&["man"], 0),
         (&["inspect", &table], 0),
         (&["inspect", "--entries", &table], 0),
         (&["inspect", "--annotate", &table], 0),

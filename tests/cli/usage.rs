@@ -1,10 +1,11 @@
 //! Help, and calls that are refused before anything is touched.
 
 use std::fs;
+use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 20] = [
     "compare",
     "size",
     "structures",
@@ -13,11 +14,18 @@ const COMMANDS: [&str; 13] = [
     "get",
     "delete",
     "scan",
+    "count",
     "load",
+    "write-table",
+    "ingest",
+    "compact",
+    "checkpoint",
     "stats",
     "inspect",
     "verify",
     "repair",
+    "completions",
+    "man",
 ];
 
 #[test]
@@ -89,7 +97,11 @@ fn wrong_calls_are_told_from_failures() {
         &["get", "db"],
         &["put", "db", "key"],
         &["scan", "db", "--limit", "many"],
-        &["scan", "db", "--prefix", "a", "--from", "b"],
+        &["inspect", "f", "--json", "--annotate"],
+        &["compact", "db", "--filter", "bloom(0)"],
+        &["checkpoint", "db"],
+        &["completions"],
+        &["completions", "cmd"],
         &["load", "db"],
         &["compare", "--keys", "0"],
         &["compare", "--keys", "ten"],
@@ -146,6 +158,7 @@ fn wrong_calls_are_told_from_failures() {
         &["stats", "db", "--watch=0"],
         &["stats", "db", "--watch=soon"],
         &["stats", "db", "--watch", "--format", "json"],
+        &["stats", "db", "--watch", "--json"],
         &["stats", "db", "--read-cost", "-1"],
         &["stats", "db", "--read-cost", "nan"],
     ] {
@@ -157,12 +170,49 @@ fn wrong_calls_are_told_from_failures() {
 fn a_command_without_its_database_fails_and_creates_none() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
-    for command in
-        [&["get", "k"][..], &["delete", "k"], &["scan"], &["stats"], &["verify"], &["repair"]]
-    {
+    for command in [
+        &["get", "k"][..],
+        &["delete", "k"],
+        &["scan"],
+        &["count"],
+        &["stats"],
+        &["verify"],
+        &["repair"],
+        &["compact"],
+        &["checkpoint", "copy"],
+    ] {
         let call = maypole!(command[0], &missing, command.get(1).copied().unwrap_or("--"));
         let error = call.badly(1);
         assert!(error.contains("missing"), "{error}");
     }
     assert!(!missing.exists());
+}
+
+/// A shell that reads the script completes with it; what is told to shells is the whole command line.
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = maypole!("completions", shell).well();
+        for command in COMMANDS {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+        assert!(script.contains("value-size") && script.contains("tsv"), "{shell}");
+    }
+    let script = maypole!("completions", "bash").well();
+    let ask =
+        "COMP_WORDS=(maypole chec); COMP_CWORD=1; _maypole maypole chec; echo \"${COMPREPLY[@]}\"";
+    if let Ok(bash) = Command::new("bash").args(["-c", &format!("{script}\n{ask}")]).output() {
+        assert_eq!(String::from_utf8_lossy(&bash.stdout).trim(), "checkpoint", "{bash:?}");
+    }
+    let page = maypole!("man").well();
+    assert!(page.contains(".TH maypole 1") && page.contains("RocksDB"), "{page}");
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("share/man1");
+    assert_eq!(maypole!("man", "--out", &pages).well(), "");
+    for command in COMMANDS {
+        let page = fs::read_to_string(pages.join(format!("maypole-{command}.1"))).unwrap();
+        assert!(page.contains(command), "{page}");
+    }
+    let error = maypole!("man", "--out", pages.join("maypole.1")).badly(1);
+    assert!(error.contains("maypole.1"), "{error}");
 }

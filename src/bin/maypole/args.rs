@@ -1,13 +1,13 @@
 //! How arguments are read: what is wrong is refused here, before anything is touched.
 
 use std::ffi::OsString;
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
-use maypole::{Compression, Db, Error, FilterPolicy};
+use maypole::{Compression, Db, DbIterator, Error, FilterPolicy};
 
 use crate::failure::{Result, one_line};
 use crate::output::tell;
@@ -140,6 +140,57 @@ impl ReadDb {
     }
 }
 
+/// Which keys a command is about: those that pass all of its options.
+#[derive(Args)]
+pub struct KeyRange {
+    /// Only keys that start with this; \xNN stands for a byte
+    #[arg(long, value_name = "P", value_parser = bytes())]
+    prefix: Option<Bytes>,
+    /// Only keys at or after this one
+    #[arg(long, value_name = "A", value_parser = bytes())]
+    from: Option<Bytes>,
+    /// Only keys before this one
+    #[arg(long, value_name = "B", value_parser = bytes())]
+    to: Option<Bytes>,
+}
+
+impl KeyRange {
+    /// Where the range begins and ends.
+    pub fn bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let KeyRange { prefix, from, to } = self;
+        let (start, end) = match prefix {
+            None => (None, None),
+            Some(Bytes(prefix)) => (Some(prefix.clone()), end_of_prefix(prefix)),
+        };
+        // No key is above every other one: a prefix of bytes 255 has no end.
+        let first = start.into_iter().chain(from.map(|from| from.0)).max();
+        let past = end.into_iter().chain(to.map(|to| to.0)).min();
+        (
+            first.map_or(Bound::Unbounded, Bound::Included),
+            past.map_or(Bound::Unbounded, Bound::Excluded),
+        )
+    }
+
+    /// The entries of these keys.
+    pub fn entries(self, db: &Db) -> DbIterator {
+        match self {
+            KeyRange { prefix: Some(prefix), from: None, to: None } => db.prefix(prefix.0),
+            range => db.range(range.bounds()),
+        }
+    }
+}
+
+/// The first key after all that begin with `prefix`.
+fn end_of_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
+    while let Some(last) = prefix.pop() {
+        if last < u8::MAX {
+            prefix.push(last + 1);
+            return Some(prefix);
+        }
+    }
+    None
+}
+
 /// Whether an error says that this process may not write to the database, which may be sound.
 fn keeps_from_writing(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
@@ -162,6 +213,25 @@ mod tests {
         for wrong in ["", ",", "none,", "bloom(10", "bloom(10),blom(10)", "bloom)10("] {
             assert!(policies(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_range_is_what_passes_every_option() {
+        use Bound::{Excluded, Included, Unbounded};
+        let of = |prefix: Option<&[u8]>, from: Option<&str>, to: Option<&str>| {
+            let text = |text: &str| Bytes(text.into());
+            let prefix = prefix.map(|prefix| Bytes(prefix.into()));
+            KeyRange { prefix, from: from.map(text), to: to.map(text) }.bounds()
+        };
+        let (b, bb, c) = (|| b"b".to_vec(), || b"bb".to_vec(), || b"c".to_vec());
+        assert_eq!(of(None, None, None), (Unbounded, Unbounded));
+        assert_eq!(of(Some(b"b"), None, None), (Included(b()), Excluded(c())));
+        assert_eq!(of(Some(b"b"), Some("a"), Some("z")), (Included(b()), Excluded(c())));
+        assert_eq!(of(Some(b"b"), Some("bb"), None), (Included(bb()), Excluded(c())));
+        assert_eq!(of(Some(b"b"), None, Some("bb")), (Included(b()), Excluded(bb())));
+        assert_eq!(of(Some(b""), None, None), (Included(Vec::new()), Unbounded));
+        assert_eq!(of(Some(b"\xff\xff"), None, None), (Included(vec![255; 2]), Unbounded));
+        assert_eq!(of(Some(b"b\xff"), None, None).1, Excluded(c()));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! args          how arguments are read           failure   what ends a command
 //! output        streams, JSON, the machine       progress  bars on a terminal
 //! scratch       directories that never stay      space     what a run takes of a disk
-//! clock         what reading it costs
+//! input         entries from files and streams   clock     what reading it costs
 //! ```
 //!
 //! It uses the library's public interface only. Results go to standard output, everything else to
@@ -27,6 +27,7 @@ mod clock;
 mod commands;
 mod compare;
 mod failure;
+mod input;
 mod monitor;
 mod output;
 mod progress;
@@ -38,9 +39,12 @@ mod structures;
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{delete, get, inspect, load, put, repair, scan, size, stats, verify};
+use commands::{
+    checkpoint, compact, count, delete, get, ingest, inspect, load, put, repair, scan, shell, size,
+    stats, verify, write_table,
+};
 use failure::{Failure, Result};
 use output::tell;
 
@@ -74,11 +78,18 @@ enum Command {
     Get(get::Get),
     Delete(delete::Delete),
     Scan(scan::Scan),
+    Count(count::Count),
     Load(load::Load),
+    WriteTable(write_table::WriteTable),
+    Ingest(ingest::Ingest),
+    Compact(compact::Compact),
+    Checkpoint(checkpoint::Checkpoint),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
     Repair(repair::Repair),
+    Completions(shell::Completions),
+    Man(shell::Man),
     #[command(hide = true)]
     FilterSpeed(compare::FilterSpeed),
 }
@@ -94,11 +105,18 @@ impl Command {
             Command::Get(command) => command.run(out),
             Command::Delete(command) => command.run(),
             Command::Scan(command) => command.run(out),
+            Command::Count(command) => command.run(out),
             Command::Load(command) => command.run(out),
+            Command::WriteTable(command) => command.run(out),
+            Command::Ingest(command) => command.run(out),
+            Command::Compact(command) => command.run(out),
+            Command::Checkpoint(command) => command.run(out),
             Command::Stats(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),
             Command::Repair(command) => command.run(out),
+            Command::Completions(command) => command.run(Cli::command(), out),
+            Command::Man(command) => command.run(Cli::command(), out),
             Command::FilterSpeed(command) => command.run(out),
         }
     }

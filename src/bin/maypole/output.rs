@@ -44,6 +44,11 @@ pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
+/// A JSON array inside an object.
+pub fn json_list(objects: impl Iterator<Item = String>) -> String {
+    format!("[{}]", objects.collect::<Vec<_>>().join(", "))
+}
+
 /// A JSON array, one object a line.
 pub fn json_array(objects: &[String], out: &mut dyn Write) -> Result {
     writeln!(out, "[\n  {}\n]", objects.join(",\n  "))?;

@@ -1,8 +1,7 @@
 //! Compactions: which one is due, and its way from the plan to the new tree.
 //!
-//! Compactions that share no file run beside each other. A compaction of level 0 is the exception:
-//! until it ends, no other one could bring the tree nearer to its shape. A large one is split over
-//! the idle threads, as a manual one is.
+//! Compactions that share no file run beside each other. At most one of them is from level 0, since
+//! it takes all of that level. A large one is split over the idle threads, as a manual one is.
 
 use std::collections::HashSet;
 use std::sync::Arc;

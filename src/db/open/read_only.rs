@@ -9,7 +9,8 @@
 //! A writer goes on meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies a
 //! record into its log piece by piece, so that a reader may meet half of one with a whole one
 //! behind it. None of this is damage. So after any obstacle everything is read again from `CURRENT`
-//! on. An obstacle is believed when it stays the same while the MANIFEST does.
+//! on. An error is reported only if a second reading meets it again and the MANIFEST has not changed in
+//! between.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the

@@ -35,7 +35,7 @@ use crate::wal::{LogKind, LogReader};
 /// smaller: a long log must not become many small tables.
 const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
-/// Up to so many bytes of replayed records go to a new WAL rather than to a table: a database that
+/// Up to this many bytes of replayed records go to a new WAL rather than to a table: a database that
 /// is often opened for a few writes does not get a table each time.
 const MOST_REWRITTEN_BYTES: usize = 1 << 20;
 

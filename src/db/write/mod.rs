@@ -119,8 +119,8 @@ impl Inner {
             };
         }
         let write = Write { batch, durability };
-        // Nobody writes and nobody waits: the write is a group by itself. Later callers queue, so
-        // nobody is overtaken twice.
+        // Nobody writes and nobody waits, so this thread writes its batch alone. Callers that come
+        // meanwhile queue, and the order of the queue is kept.
         if let Ok(mut writer) = self.writer.try_lock()
             && lock(&self.queue).is_empty()
         {

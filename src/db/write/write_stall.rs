@@ -67,7 +67,7 @@ pub enum WriteStall {
     /// Writers are not held back.
     #[default]
     None,
-    /// Writers may write so many bytes a second.
+    /// Writers may write this many bytes a second.
     Delay {
         /// Of all writers together.
         bytes_per_second: u64,

@@ -7,8 +7,9 @@
 //!
 //! *How many columns?* One for each halving of the false-positive rate. [`fit`] answers a target in
 //! stored bits (7 bits a key pass 1 % of absent keys), as a rate, or RocksDB's way: as good as a
-//! Bloom filter of so many bits. RocksDB's length must be met to the byte, so floating-point
-//! operations stand in its order, and rounding is biased by the hash of the first key as there.
+//! Bloom filter of that many bits. The filter must be as long as RocksDB's, to the byte. So this file
+//! keeps RocksDB's order of floating-point operations. Like RocksDB, it biases rounding by the hash
+//! of the first key.
 //!
 //! A layout has at least 256 slots. For few keys that is a waste, and a Bloom filter is made instead.
 

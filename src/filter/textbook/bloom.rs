@@ -98,7 +98,7 @@ impl BloomFilter {
     /// Adds a key. `false` when all its bits were set: it was there before, or looked so.
     pub fn insert(&mut self, hash: u64) -> bool {
         let mut changed = false;
-        for bit in self.places(hash) {
+        for bit in self.positions_of(hash) {
             let (word, mask) = (&mut self.words[bit / 64], 1 << (bit % 64));
             changed |= *word & mask == 0;
             *word |= mask;
@@ -108,16 +108,16 @@ impl BloomFilter {
 
     /// `false` when the key was certainly never added.
     pub fn contains(&self, hash: u64) -> bool {
-        self.places(hash).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
+        self.positions_of(hash).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
 
-    fn places(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+    fn positions_of(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
         let array_stride = match self.layout {
             Layout::Shared => 0,
             Layout::Split => self.array_bits,
         };
-        let places = positions(hash, self.array_bits, self.hashes);
-        places.enumerate().map(move |(i, place)| i * array_stride + place)
+        let in_array = positions(hash, self.array_bits, self.hashes);
+        in_array.enumerate().map(move |(i, position)| i * array_stride + position)
     }
 
     /// Bits of all arrays.

@@ -50,21 +50,21 @@ impl CountingBloom {
         CountingBloom::new(counters, hashes.min(MOST_HASHES))
     }
 
-    fn places(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
+    fn positions_of(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
         positions(hash, self.counters.len(), self.hashes)
     }
 
     /// Adds a key. Adding it twice counts twice: it has to be removed twice.
     pub fn insert(&mut self, hash: u64) {
-        for place in self.places(hash) {
-            let count = self.counters.get(place);
-            self.counters.set(place, STUCK.min(count + 1));
+        for position in self.positions_of(hash) {
+            let count = self.counters.get(position);
+            self.counters.set(position, STUCK.min(count + 1));
         }
     }
 
     /// `false` when the key is certainly not there, provided that only present keys were removed.
     pub fn contains(&self, hash: u64) -> bool {
-        self.places(hash).all(|place| self.counters.get(place) > 0)
+        self.positions_of(hash).all(|position| self.counters.get(position) > 0)
     }
 
     /// Removes a key that was added. `false`, and nothing changes, when it is certainly not there.
@@ -73,11 +73,11 @@ impl CountingBloom {
         if !self.contains(hash) {
             return false;
         }
-        for place in self.places(hash) {
-            let count = self.counters.get(place);
+        for position in self.positions_of(hash) {
+            let count = self.counters.get(position);
             // 0: two probes of a key that was never added met here.
             if (1..STUCK).contains(&count) {
-                self.counters.set(place, count - 1);
+                self.counters.set(position, count - 1);
             }
         }
         true
@@ -85,7 +85,7 @@ impl CountingBloom {
 
     /// Counters that have overflowed and will never be 0 again.
     pub fn stuck(&self) -> usize {
-        (0..self.counters.len()).filter(|&place| self.counters.get(place) == STUCK).count()
+        (0..self.counters.len()).filter(|&position| self.counters.get(position) == STUCK).count()
     }
 
     /// Bytes of memory.

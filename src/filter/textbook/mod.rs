@@ -13,7 +13,7 @@
 //! counting   counting Bloom filter     deletion costs four bits for one, and can lose keys
 //! scalable   scalable Bloom filter     a filter that grows keeps its rate by a geometric series
 //! redis      commands over scalable    what Redis' BF commands promise
-//! cuckoo     cuckoo filter             fingerprints instead of bits; two places for each
+//! cuckoo     cuckoo filter             fingerprints instead of bits; two slots for each
 //! quotient   quotient filter           fingerprints in order: they merge and resize without keys
 //! cascade    filter cascade            no wrong answer at all, if all questions are known
 //! packed     (integers of a few bits)  what cuckoo, quotient and counting store their slots in

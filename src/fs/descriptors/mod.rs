@@ -35,7 +35,7 @@ pub(super) use file::PooledFile;
 pub use pool::DescriptorPool;
 use pool::POOLS;
 
-/// When the system has no descriptor left, each pool closes so many at a time.
+/// When the system has no descriptor left, each pool closes this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
 /// An opening is tried so often: other threads may take the descriptors that were closed for it.
 const ATTEMPTS: usize = 64;

@@ -41,7 +41,7 @@ const LINEAR_HEADS: usize = 128;
 /// entries of 85 bytes and more.
 const INLINE_BYTES: usize = 288;
 
-/// The first walk notes so many offsets: those of a block of the usual size.
+/// The first walk notes this many offsets: those of a block of the usual size.
 const NOTED_OFFSETS: usize = 64;
 
 /// Offsets of blocks up to this size fit into 16 bits.
@@ -63,7 +63,7 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// Where the heads are equal: so many bytes are common to the target and the entry's user key,
+    /// Where the heads are equal: this many bytes are common to the target and the entry's user key,
     /// if that key is so long. `None`: the entry's user key is larger.
     pub same_bytes: Option<usize>,
 }

@@ -1,5 +1,8 @@
 //! [`PinnedBlock`]: a block that a cursor keeps, with the address of its entries beside it.
 //!
+//! What keeps a block alive: for a cursor an `Arc` (here), for a lookup its guard (`sync/reclaim.rs`),
+//! for a returned value its `Slice` (`slice.rs`).
+//!
 //! Every step of a scan asks for the entries. By way of the handle that keeps the block they are
 //! three loads and two checks away, a fifth of the cost of a step.
 //!

@@ -12,9 +12,9 @@
 //! shared < 3      a larger byte within the first three: behind the target, which is absent
 //! ```
 //!
-//! The table is about user keys, but `shared` counts bytes of internal keys. If the user key before
-//! ends with the matched bytes and the entry shares more, it shares bytes of a trailer. Then a
-//! cursor decides, which is also the oracle of the tests.
+//! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user key
+//! before is matched and `shared` is larger, the other shared bytes belong to its trailer. Then a
+//! [`BlockCursor`] searches. The tests use it as the reference too.
 
 use std::cmp::Ordering;
 use std::ops::Range;

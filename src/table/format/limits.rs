@@ -24,7 +24,7 @@
 
 use crate::error::Damage;
 
-/// Metadata may take so many times the memory that the file has bytes,
+/// Metadata may take this many times the memory that the file has bytes,
 const METADATA_EXPANSION: u64 = 16;
 
 /// and so much more.

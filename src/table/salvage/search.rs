@@ -20,11 +20,11 @@ use crate::table::range_del::RANGE_DEL_BLOCK;
 
 /// The longest block that a search finds where a block must start.
 const MOST_BLOCK_BYTES: usize = 1 << 20;
-/// A search behind a hole reads so many times the largest block found so far.
+/// A search behind a hole reads this many times the largest block found so far.
 const LIKELY_BLOCKS: usize = 2;
 /// The least that such a search reads.
 const LEAST_SEARCHED_BYTES: usize = 8 << 10;
-/// A search gives up if no block starts in so many bytes.
+/// A search gives up if no block starts in this many bytes.
 const MOST_HOLE_BYTES: u64 = 128 << 10;
 
 /// What is damaged counts as not there. Other errors stay.

@@ -202,20 +202,22 @@ fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
     truncate(&small, 1, 0);
 }
 
-/// Seven filters by four compressions, 64 KiB each, every bit and every truncation:
+/// Ten tables of 64 KiB, every bit and every truncation of each:
 /// `cargo test --release --lib table::tests::damage::every -- --ignored --nocapture`.
-/// `MAYPOLE_DAMAGE_TABLES=3` takes the first three of the 28.
+/// `MAYPOLE_DAMAGE_TABLES=3` takes the first three.
+///
+/// Seven hold each filter without compression. Three hold each compression with another family.
+/// The other products would show nothing new: a filter block is never compressed, and a data block
+/// does not know its filter.
 #[test]
-#[ignore = "half an hour a table and more"]
+#[ignore = "three minutes a table"]
 fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
     let most = std::env::var("MAYPOLE_DAMAGE_TABLES").ok().and_then(|most| most.parse().ok());
-    let combinations = Compression::ALL
-        .into_iter()
-        .enumerate()
-        // Another family first with each compression.
-        .flat_map(|(i, compression)| (0..7).map(move |k| (FILTERS[(k + i) % 7], compression)));
+    let plain = FILTERS.into_iter().map(|filter| (filter, Compression::None));
+    let compressed = Compression::ALL.into_iter().filter(|&kind| kind != Compression::None);
+    let tables = plain.chain(FILTERS.into_iter().skip(1).zip(compressed));
     let mut flips = 0;
-    for (filter, compression) in combinations.take(most.unwrap_or(usize::MAX)) {
+    for (filter, compression) in tables.take(most.unwrap_or(usize::MAX)) {
         let sample = sample(64 << 10, filter, compression);
         flips += flip_bits(&sample, 1, 0).tried;
         truncate(&sample, 1, 0);

@@ -16,7 +16,7 @@ use rand::{Rng, RngExt, SeedableRng};
 /// Bytes of a key that tell its number.
 pub const NUMBER_BYTES: usize = 8;
 
-/// Values start at so many different places of the noise.
+/// Values start at this many different offsets of the noise.
 const STARTS: u64 = 4096;
 /// Half the bytes of two neighbouring stretches are new: values compress to about a half.
 const STRETCH_BYTES: usize = 50;

@@ -19,6 +19,9 @@ pub struct Get {
     /// The key; \xNN stands for a byte
     #[arg(value_parser = args::bytes(), allow_negative_numbers = true)]
     key: Bytes,
+    /// Print the bytes of the value as they are, and nothing behind them
+    #[arg(long)]
+    raw: bool,
 }
 
 impl Get {
@@ -27,7 +30,10 @@ impl Get {
         let Some(value) = db.get(&self.key.0)? else {
             return Err(Failure::new(format_args!("no value for the key {}", escape(&self.key.0))));
         };
-        writeln!(out, "{}", escape(&value))?;
+        match self.raw {
+            true => out.write_all(&value)?,
+            false => writeln!(out, "{}", escape(&value))?,
+        }
         Ok(db.close()?)
     }
 }

@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use maypole::AnnotatedFile;
 use maypole::filter::FilterReader;
-use maypole::table::{BlockHandle, SstReader};
+use maypole::table::{BlockHandle, SstReader, TableCheck};
+use serde_json::{Value, json};
 
+use super::stats::filter as filter_json;
 use crate::failure::{Failure, Result};
+use crate::output::{json_list, json_object};
 use crate::progress;
 use crate::show::text::{count, escape, percent, size};
 
@@ -33,6 +36,10 @@ pub struct Inspect {
     /// Print offset, bytes and meaning of every field instead. Long fields are cut
     #[arg(long, conflicts_with = "entries")]
     annotate: bool,
+    /// Print a JSON object instead: format_version, checksum, metaindex, properties,
+    /// range_deletions (how many), filter, filter_partitions, data_blocks, entries, filter_misses
+    #[arg(long, conflicts_with_all = ["entries", "annotate"], verbatim_doc_comment)]
+    json: bool,
 }
 
 impl Inspect {
@@ -49,28 +56,33 @@ impl Inspect {
             }
             return Ok(());
         }
+        if self.json {
+            let show = |check: &_, out: &mut dyn Write| {
+                writeln!(out, "{}", to_json(&table, check)?)?;
+                Ok(())
+            };
+            return self.check(&table, out, show);
+        }
         footer(&table, out)?;
         metaindex(&table, out)?;
         properties(&table, out)?;
         range_deletions(&table, out)?;
         filter(&table, out)?;
-        self.check(&table, out)
+        self.check(&table, out, checked)
     }
 
-    /// Reads everything, and asks the filter for every key.
-    fn check(&self, table: &SstReader, out: &mut dyn Write) -> Result {
+    /// Reads everything, asks the filter for every key, and shows what came of it.
+    fn check(
+        &self,
+        table: &SstReader,
+        out: &mut dyn Write,
+        show: impl FnOnce(&TableCheck, &mut dyn Write) -> Result,
+    ) -> Result {
         let spinner = progress::spinner("reading the whole table");
         let check = table.verify();
         spinner.finish_and_clear();
         let check = check?;
-        writeln!(
-            out,
-            "\nChecked: {} data blocks, {} entries, {} range deletions: checksums and key order are right",
-            count(check.data_blocks),
-            count(check.entries),
-            count(check.range_deletions)
-        )?;
-        writeln!(out, "filter misses: {}", check.filter_misses)?;
+        show(&check, out)?;
         match check.filter_misses {
             0 => Ok(()),
             misses => Err(Failure::new(format_args!(
@@ -79,6 +91,41 @@ impl Inspect {
             ))),
         }
     }
+}
+
+fn checked(check: &TableCheck, out: &mut dyn Write) -> Result {
+    writeln!(
+        out,
+        "\nChecked: {} data blocks, {} entries, {} range deletions: checksums and key order are right",
+        count(check.data_blocks),
+        count(check.entries),
+        count(check.range_deletions)
+    )?;
+    writeln!(out, "filter misses: {}", check.filter_misses)?;
+    Ok(())
+}
+
+fn to_json(table: &SstReader, check: &TableCheck) -> Result<String> {
+    let metaindex = table.metaindex().iter().map(|(name, handle)| {
+        let name = json!(escape(name.as_bytes()));
+        json_object(&[("name", &name), ("offset", &handle.offset), ("bytes", &handle.bytes)])
+    });
+    let text = |value: &dyn std::fmt::Display| json!(escape(value.to_string().as_bytes()));
+    let properties: serde_json::Map<String, Value> =
+        table.properties().iter().map(|(name, value)| (name.into_owned(), text(&value))).collect();
+    let filter = table.filter()?;
+    Ok(json_object(&[
+        ("format_version", &table.footer().format_version),
+        ("checksum", &json!(table.footer().checksum.name())),
+        ("metaindex", &json_list(metaindex)),
+        ("properties", &Value::Object(properties)),
+        ("range_deletions", &check.range_deletions),
+        ("filter", &filter.as_ref().map_or("null".into(), filter_json)),
+        ("filter_partitions", &table.filters()?.len()),
+        ("data_blocks", &check.data_blocks),
+        ("entries", &check.entries),
+        ("filter_misses", &check.filter_misses),
+    ]))
 }
 
 fn footer(table: &SstReader, out: &mut dyn Write) -> Result {

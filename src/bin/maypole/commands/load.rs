@@ -1,76 +1,100 @@
-//! `load`: a file of keys into a database.
+//! `load`: entries of a file, or of standard input, into a database.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use maypole::{Db, WriteBatch};
+use maypole::{Db, FilterPolicy, WriteBatch};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::failure::{Failure, Result};
+use crate::input::{Format, Input};
 use crate::show::text;
 use crate::{args, progress};
 
 /// Bytes of keys and values that are written together.
 pub const BATCH_BYTES: usize = 256 << 10;
 
-/// Put every line of a file into a database, as a key with a made-up value.
+/// Put the entries of a file, or of standard input, into a database, in any order.
 ///
-/// A key is the bytes of its line, without the line feed; an empty line is the empty key, and of
-/// equal lines one is kept. A missing database is created. Everything is in tables, and survives a
-/// power loss, when the command is done.
+/// Without --format every line is a key, and its value is made up: the bytes of the line without
+/// the line feed; an empty line is the empty key. Of equal keys the last one counts. A missing
+/// database is created. Everything is in tables, and survives a power loss, when the command is
+/// done. A line that cannot be read is a failure; some of those before it may be loaded then.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Load {
     /// Directory of the database
     db: PathBuf,
-    /// The file of keys, one a line
+    /// The file; - is standard input
     #[arg(long, value_name = "F")]
     key_file: PathBuf,
-    /// Bytes of each value
-    #[arg(long, value_name = "B", default_value_t = 100, value_parser = args::value_bytes())]
+    /// How the entries are written down
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "keys")]
+    format: Format,
+    /// The same as --format tsv
+    #[arg(long, conflicts_with = "format")]
+    tsv: bool,
+    /// Bytes of each value that is made up
+    #[arg(
+        long,
+        value_name = "B",
+        default_value_t = 100,
+        value_parser = args::value_bytes(),
+        conflicts_with = "tsv"
+    )]
     value_size: usize,
+    /// Filters of the tables that this call writes: a policy, as compare takes it. The database
+    /// does not keep it: whoever opens it next says which filters its new tables get
+    #[arg(long, value_name = "POLICY", default_value = "bloom(10)", verbatim_doc_comment)]
+    filter: FilterPolicy,
+    /// Print a JSON object: entries, tables, bytes (of tables), filter_bytes
+    #[arg(long)]
+    json: bool,
 }
 
 impl Load {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let failed = |error| Failure::of_file(&self.key_file, "read", &error);
-        let file = File::open(&self.key_file)
-            .map_err(|error| Failure::of_file(&self.key_file, "open", &error))?;
-        let file_bytes = file.metadata().map_err(failed)?.len();
-        let mut lines = BufReader::with_capacity(1 << 20, file);
-        if lines.fill_buf().map_err(failed)?.is_empty() {
+        let format = if self.tsv { Format::Tsv } else { self.format };
+        let mut input = Input::open(&self.key_file, format)?;
+        if input.is_at_end()? {
             return Err(no_keys(&self.key_file));
         }
-
-        let values = Values::new(self.value_size);
-        let db = Db::open(&self.db)?;
-        let bar = progress::bar(file_bytes, "loading");
-        let (mut line, mut batch, mut count) = (Vec::new(), WriteBatch::new(), 0u64);
-        loop {
-            line.clear();
-            let read = lines.read_until(b'\n', &mut line).map_err(failed)?;
-            if read > 0 {
-                let key = line.strip_suffix(b"\n").unwrap_or(&line);
-                batch.put(key, values.of(count));
-                count += 1;
-                bar.inc(read as u64);
-            }
-            if read == 0 || batch.size_bytes() >= BATCH_BYTES {
+        let values = (format == Format::Keys).then(|| Values::new(self.value_size));
+        let db = Db::builder(&self.db).filter(self.filter.clone()).open()?;
+        let bar = match input.file_bytes {
+            Some(bytes) => progress::bar(bytes, "loading"),
+            None => progress::spinner("loading"),
+        };
+        let (mut batch, mut entries) = (WriteBatch::new(), 0u64);
+        while let Some((key, value)) = input.next_entry()? {
+            batch.put(key, values.as_ref().map_or(value, |values| values.of(entries)));
+            entries += 1;
+            if batch.size_bytes() >= BATCH_BYTES {
+                bar.set_position(input.bytes_read);
                 db.write(std::mem::take(&mut batch))?;
             }
-            if read == 0 {
-                break;
-            }
         }
+        db.write(batch)?;
         bar.finish_and_clear();
         let spinner = progress::spinner("flushing");
         db.flush()?;
+        let stats = db.stats();
         db.close()?;
         spinner.finish_and_clear();
-        writeln!(out, "{} lines loaded", text::count(count))?;
+        match self.json {
+            false => writeln!(out, "{} entries loaded", text::count(entries))?,
+            true => {
+                let bytes: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
+                let (tables, filters) = (stats.files.len(), stats.filter_bytes());
+                writeln!(
+                    out,
+                    "{{\"entries\": {entries}, \"tables\": {tables}, \"bytes\": {bytes}, \
+                     \"filter_bytes\": {filters}}}"
+                )?;
+            }
+        }
         Ok(())
     }
 }
@@ -89,7 +113,7 @@ pub struct Values {
     size: usize,
 }
 
-/// Values start at so many different places of the text.
+/// Values start at this many different offsets of the text.
 const STARTS: u64 = 4096;
 
 impl Values {

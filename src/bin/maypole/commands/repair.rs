@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use maypole::Db;
+use maypole::{Db, RepairReport};
+use serde_json::json;
 
 use crate::failure::{Failure, Result};
 use crate::{output, progress};
@@ -29,6 +30,10 @@ pub struct Repair {
     /// missing
     #[arg(long, verbatim_doc_comment)]
     salvage_logs: bool,
+    /// Print a JSON object: changed, tables, entries, deleted_keys_may_return, and in words
+    /// problems, losses, moved
+    #[arg(long, verbatim_doc_comment)]
+    json: bool,
 }
 
 impl Repair {
@@ -37,9 +42,14 @@ impl Repair {
         let report = Db::builder(&self.db).salvage_logs(self.salvage_logs).repair();
         spinner.finish_and_clear();
         let report = report?;
-        // Names and keys come from a damaged database: the terminal gets printable text.
-        for line in report.to_string().lines() {
-            writeln!(out, "{}", output::printable(line))?;
+        match self.json {
+            true => writeln!(out, "{}", to_json(&report))?,
+            false => {
+                // Names and keys come from a damaged database: the terminal gets printable text.
+                for line in report.to_string().lines() {
+                    writeln!(out, "{}", output::printable(line))?;
+                }
+            }
         }
         if report.losses.is_empty() && !report.deleted_keys_may_return {
             return Ok(());
@@ -49,4 +59,18 @@ impl Repair {
             self.db.display()
         )))
     }
+}
+
+fn to_json(report: &RepairReport) -> String {
+    let losses: Vec<String> = report.losses.iter().map(ToString::to_string).collect();
+    let moved: Vec<String> = report.moved.iter().map(|path| path.display().to_string()).collect();
+    output::json_object(&[
+        ("changed", &report.changed),
+        ("tables", &report.tables),
+        ("entries", &report.entries),
+        ("deleted_keys_may_return", &report.deleted_keys_may_return),
+        ("problems", &json!(report.problems)),
+        ("losses", &json!(losses)),
+        ("moved", &json!(moved)),
+    ])
 }

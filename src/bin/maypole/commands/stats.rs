@@ -4,10 +4,14 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use maypole::table::FilterInfo;
+use maypole::{BlockKind, FileStats, KindUsage, LevelStats};
+use serde_json::json;
 
 use crate::args::ReadDb;
 use crate::failure::Result;
-use crate::monitor::{Source, json, prometheus, report, tablestats, watch};
+use crate::monitor::{self, Source, prometheus, report, tablestats, watch};
+use crate::output::{json_list, json_object};
 
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
@@ -38,7 +42,7 @@ pub struct Stats {
         verbatim_doc_comment
     )]
     watch: Option<Duration>,
-    /// json: one object. prometheus: its text format, one series a counter. tablestats: the lines of
+    /// json: the counters as one object. prometheus: its text format, one series a counter. tablestats: the lines of
     /// Cassandra's nodetool
     #[arg(
         long,
@@ -49,6 +53,9 @@ pub struct Stats {
         verbatim_doc_comment
     )]
     format: Format,
+    /// Open the database and print a JSON object of what it holds, with every table; no counters
+    #[arg(long, conflicts_with_all = ["watch", "format"])]
+    json: bool,
     /// What a read of a data block costs, in microseconds: what a filter saves by each no
     #[arg(long, value_name = "MICROS", default_value = "100", value_parser = micros)]
     read_cost: f64,
@@ -82,9 +89,16 @@ impl Stats {
         if let Some(every) = self.watch {
             return watch::watch(&source, every, self.read_cost, out);
         }
+        if self.json {
+            let db = self.db.open()?;
+            writeln!(out, "{}", to_json(&db.stats()))?;
+            return Ok(db.close()?);
+        }
         match self.format {
             Format::Text => self.report(&source, out),
-            Format::Json => json::print(&source, &source.read_published()?, self.read_cost, out),
+            Format::Json => {
+                monitor::json::print(&source, &source.read_published()?, self.read_cost, out)
+            }
             Format::Prometheus => prometheus::print(&source, &source.read_published()?, out),
             Format::Tablestats => tablestats::print(&source, &source.read_published()?, out),
         }
@@ -98,4 +112,66 @@ impl Stats {
         report::opened(source, &db.stats(), out)?;
         Ok(db.close()?)
     }
+}
+
+/// What the database holds. It was opened just now and has counted nothing: counts are left out.
+fn to_json(stats: &maypole::Stats) -> String {
+    let damaged = stats.damaged.iter().map(|table| {
+        let error = json!(table.error.to_string());
+        json_object(&[("level", &table.level), ("number", &table.number), ("error", &error)])
+    });
+    json_object(&[
+        ("levels", &json_list(stats.levels.iter().map(level))),
+        ("filter_bytes", &stats.filter_bytes()),
+        ("predicted_fpr", &json!(stats.predicted_fpr())),
+        ("memtable_bytes", &stats.memtable_bytes),
+        ("memtable_entries", &stats.memtable_entries),
+        ("compaction_debt_bytes", &stats.compaction_debt_bytes),
+        ("write_stall", &json!(stats.write_stall.to_string())),
+        ("cache_capacity_bytes", &stats.cache_capacity_bytes),
+        ("cache", &json_list(stats.cache.iter().map(cached))),
+        ("open_files", &stats.open_files),
+        ("max_open_files", &stats.max_open_files),
+        ("file_reopens", &stats.file_reopens),
+        ("damaged", &json_list(damaged)),
+        ("out_of_space", &json!(stats.out_of_space.as_ref().map(ToString::to_string))),
+        ("files", &json_list(stats.files.iter().map(file))),
+    ])
+}
+
+fn level(level: &LevelStats) -> String {
+    json_object(&[
+        ("level", &level.level),
+        ("files", &level.files),
+        ("file_bytes", &level.file_bytes),
+        ("entries", &level.entries),
+        ("filter_bytes", &level.filter_bytes),
+        ("predicted_fpr", &json!(level.predicted_fpr)),
+    ])
+}
+
+fn file(file: &FileStats) -> String {
+    json_object(&[
+        ("level", &file.level),
+        ("number", &file.number),
+        ("file_bytes", &file.file_bytes),
+        ("entries", &file.entries),
+        ("filter", &file.filter.as_ref().map_or("null".into(), filter)),
+    ])
+}
+
+/// The filter of a table, for every command that prints one.
+pub fn filter(filter: &FilterInfo) -> String {
+    json_object(&[
+        ("family", &json!(filter.family.map(|family| family.to_string()))),
+        ("bytes", &filter.bytes),
+        ("keys", &filter.keys),
+        ("bits_per_key", &json!(filter.bits_per_key())),
+        ("predicted_fpr", &json!(filter.predicted_fpr)),
+    ])
+}
+
+fn cached((kind, usage): &(BlockKind, KindUsage)) -> String {
+    let kind = json!(format!("{kind:?}").to_lowercase());
+    json_object(&[("kind", &kind), ("entries", &usage.entries), ("bytes", &usage.bytes)])
 }

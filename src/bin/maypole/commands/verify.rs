@@ -3,9 +3,12 @@
 use std::io::Write;
 
 use clap::Args;
+use maypole::VerifyReport;
+use serde_json::json;
 
 use crate::args::ReadDb;
 use crate::failure::{Failure, Result};
+use crate::output::json_object;
 use crate::progress;
 use crate::show::text::size;
 
@@ -17,6 +20,10 @@ use crate::show::text::size;
 pub struct Verify {
     #[command(flatten)]
     db: ReadDb,
+    /// Print a JSON object: tables, entries, range_deletions, log_entries, bytes, filter_misses,
+    /// strays (files that are none of this database's)
+    #[arg(long, verbatim_doc_comment)]
+    json: bool,
 }
 
 impl Verify {
@@ -26,15 +33,9 @@ impl Verify {
         let report = db.verify();
         spinner.finish_and_clear();
         let report = report?;
-        writeln!(out, "checksums and key order are right")?;
-        writeln!(out, "tables: {}", report.tables)?;
-        writeln!(out, "entries: {}", report.entries)?;
-        writeln!(out, "range deletions: {}", report.range_deletions)?;
-        writeln!(out, "entries in logs: {}", report.log_entries)?;
-        writeln!(out, "bytes: {} ({})", report.file_bytes, size(report.file_bytes))?;
-        writeln!(out, "filter misses: {}", report.filter_misses)?;
-        for stray in &report.strays {
-            writeln!(out, "left alone, as it is no file of this database: {stray}")?;
+        match self.json {
+            true => writeln!(out, "{}", to_json(&report))?,
+            false => print(&report, out)?,
         }
         if report.filter_misses > 0 {
             return Err(Failure::new(format_args!(
@@ -45,4 +46,30 @@ impl Verify {
         }
         Ok(db.close()?)
     }
+}
+
+fn print(report: &VerifyReport, out: &mut dyn Write) -> Result {
+    writeln!(out, "checksums and key order are right")?;
+    writeln!(out, "tables: {}", report.tables)?;
+    writeln!(out, "entries: {}", report.entries)?;
+    writeln!(out, "range deletions: {}", report.range_deletions)?;
+    writeln!(out, "entries in logs: {}", report.log_entries)?;
+    writeln!(out, "bytes: {} ({})", report.file_bytes, size(report.file_bytes))?;
+    writeln!(out, "filter misses: {}", report.filter_misses)?;
+    for stray in &report.strays {
+        writeln!(out, "left alone, as it is no file of this database: {stray}")?;
+    }
+    Ok(())
+}
+
+fn to_json(report: &VerifyReport) -> String {
+    json_object(&[
+        ("tables", &report.tables),
+        ("entries", &report.entries),
+        ("range_deletions", &report.range_deletions),
+        ("log_entries", &report.log_entries),
+        ("bytes", &report.file_bytes),
+        ("filter_misses", &report.filter_misses),
+        ("strays", &json!(report.strays)),
+    ])
 }

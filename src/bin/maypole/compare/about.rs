@@ -39,8 +39,8 @@ pub fn date() -> String {
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// Year, month and day of the so-manieth day since 1970-01-01, in the Gregorian calendar. Counted from
-/// 1 March of the year 0, so that the leap day is the last of its year.
+/// Year, month and day of a day, counted in days since 1970-01-01, in the Gregorian calendar. Years
+/// start on 1 March here, so that the leap day is the last of its year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -75,7 +75,7 @@ pub fn spec(
     }
 }
 
-/// A filter of so many random keys.
+/// A filter of `keys` random keys.
 pub fn build(spec: FilterSpec, keys: u64, seed: u64) -> Option<FilterBlock> {
     let mut hashes = SmallRng::seed_from_u64(seed);
     let mut builder = FilterBuilder::new(spec);
@@ -196,7 +196,7 @@ impl FilterSpeed {
     }
 }
 
-/// Every so-manieth of the first `count` hashes.
+/// One of `every` hashes, of the first `count`.
 fn hashes_of(mut stream: SmallRng, count: u64, every: u64) -> Vec<u64> {
     let all = (0..count).map(|i| (i, stream.next_u64()));
     all.filter(|(i, _)| i % every == 0).map(|(_, hash)| hash).collect()
@@ -240,8 +240,8 @@ mod tests {
         for row in rows {
             // At 0 the interval starts within the last digit of it.
             assert!(row.fpr_low - 1e-12 <= row.fpr_observed && row.fpr_observed <= row.fpr_high);
-            // Beyond the interval of 95 % by as much again, and by what one small filter differs from
-            // the mean of many.
+            // The prediction may miss the 95 % interval by the interval's own width and by a tenth
+            // of itself. One small filter can differ that much from the mean of many.
             let slack = row.fpr_high - row.fpr_low + 0.1 * row.fpr_predicted;
             let (low, high) = (row.fpr_low - slack, row.fpr_high + slack);
             assert!((low..=high).contains(&row.fpr_predicted), "{row:?}");

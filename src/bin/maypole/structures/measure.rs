@@ -9,7 +9,7 @@ use super::subjects::{Filter, Make, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress;
 
-/// Every time is the best of so many: what else the machine does only adds.
+/// Every time is the best of this many: what else the machine does only adds.
 pub const ROUNDS: usize = 3;
 /// Queries of a timed round: too many for a branch predictor to learn their answers.
 const QUERIES: usize = 1 << 18;
@@ -65,7 +65,7 @@ pub struct Row {
 /// What became of a structure that was given more keys than planned.
 pub enum Over {
     Rate(f64),
-    /// It was full with so many keys.
+    /// It was full with this many keys.
     Full(usize),
     /// It is built once, from all its keys.
     Static,

@@ -52,7 +52,7 @@ type Built = Result<Box<dyn Filter>>;
 
 /// How a filter is made.
 pub enum Make {
-    /// Empty, for so many keys and such a rate. Keys are added, also more than planned.
+    /// Empty, for this many keys and such a rate. Keys are added, also more than planned.
     Dynamic(fn(usize, f64) -> Box<dyn Filter>),
     /// From all its keys and for such a rate. Only the cascade looks at the absent keys.
     Static(fn(&[u64], f64, &[u64]) -> Built),

@@ -23,7 +23,7 @@ impl BloomFilter {
         &self.words
     }
 
-    /// Puts saved words in the place of the filter's. The last word's unused bits must be 0.
+    /// Replaces the words of the filter by saved ones. The last word's unused bits must be 0.
     pub(in super::super) fn restore(&mut self, words: Vec<u64>) -> Result<(), Damaged> {
         if words.len() != self.words.len() {
             return Err(Damaged("the size does not fit the shape"));

@@ -35,14 +35,14 @@ fn no_key_is_lost_and_absent_keys_are_wrong_as_often_as_the_formulas_say() {
 #[test]
 fn the_exact_formula_is_that_of_independent_hashes_and_two_hashes_are_worse_in_tiny_filters() {
     let (bits, keys_each, hashes) = (100, 10, 7);
-    let place = |key: u64, i: u32| reduce(mix(key, 100 + u64::from(i)), bits);
+    let position = |key: u64, i: u32| reduce(mix(key, 100 + u64::from(i)), bits);
     let absent = keys(4, 0..400);
     let (mut independent, mut double) = (0.0, 0.0);
     for filter in 0..500 {
         let present = keys(3, filter * keys_each..(filter + 1) * keys_each);
         let mut set = vec![false; bits];
-        present.iter().for_each(|&key| (0..hashes).for_each(|i| set[place(key, i)] = true));
-        independent += share(&absent, |key| (0..hashes).all(|i| set[place(key, i)])) / 500.0;
+        present.iter().for_each(|&key| (0..hashes).for_each(|i| set[position(key, i)] = true));
+        independent += share(&absent, |key| (0..hashes).all(|i| set[position(key, i)])) / 500.0;
         let filter = filled(Layout::Shared, bits, hashes, &present);
         double += share(&absent, |key| filter.contains(key)) / 500.0;
     }

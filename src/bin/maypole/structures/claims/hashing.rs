@@ -85,20 +85,20 @@ fn hash_ns(lab: &Lab, hash: impl Fn(&[u8]) -> u64) -> f64 {
 }
 
 /// The rate of a filter made for 1 % when its keys have even numbers and odd ones are asked.
-/// `place` is a key's position.
-fn named_rate(lab: &Lab, place: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
+/// `position` gives a key's position.
+fn named_rate(lab: &Lab, position: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
     let keys = lab.keys.min(1_000_000) as u64;
     let (bits, hashes) = formulas::whole_shape(keys as usize, 0.01);
     let mut array = Array::new(bits, hashes);
     for i in 0..keys {
         let key = name(2 * i, 0);
-        array.add(|probe| place(&key, probe, bits));
+        array.add(|probe| position(&key, probe, bits));
     }
     // Few keys are asked with several letters, so that chance does not decide.
     let letters = 500_000u64.div_ceil(keys).min(26);
     let wrong = (0..letters * keys).filter(|i| {
         let key = name(2 * (i % keys) + 1, (i / keys) as u8);
-        array.contains(|probe| place(&key, probe, bits))
+        array.contains(|probe| position(&key, probe, bits))
     });
     wrong.count() as f64 / (letters * keys) as f64
 }

@@ -69,13 +69,13 @@ impl Array {
         Array { hashes, bits: vec![false; bits] }
     }
 
-    /// Sets the bits of a key. `place(i)` is its `i`th position.
-    pub fn add(&mut self, place: impl Fn(u32) -> usize) {
-        (0..self.hashes).for_each(|i| self.bits[place(i)] = true);
+    /// Sets the bits of a key. `position(i)` is its `i`th one.
+    pub fn add(&mut self, position: impl Fn(u32) -> usize) {
+        (0..self.hashes).for_each(|i| self.bits[position(i)] = true);
     }
 
-    pub fn contains(&self, place: impl Fn(u32) -> usize) -> bool {
-        (0..self.hashes).all(|i| self.bits[place(i)])
+    pub fn contains(&self, position: impl Fn(u32) -> usize) -> bool {
+        (0..self.hashes).all(|i| self.bits[position(i)])
     }
 }
 
@@ -92,15 +92,15 @@ pub struct Small {
 }
 
 impl Small {
-    /// The rate over all the filters. `place(hash, i)` is the `i`th position of a key.
-    pub fn rate(self, seed: u64, place: impl Fn(u64, u32) -> usize) -> f64 {
+    /// The rate over all the filters. `position(hash, i)` is the `i`th one of a key.
+    pub fn rate(self, seed: u64, position: impl Fn(u64, u32) -> usize) -> f64 {
         let mut found = 0;
         for filter in 0..self.filters {
             let key = |i: u64| mix(filter << 32 | i, mix(seed, 0x511a));
             let mut array = Array::new(self.bits, self.hashes);
-            (0..self.keys as u64).for_each(|i| array.add(|probe| place(key(i), probe)));
+            (0..self.keys as u64).for_each(|i| array.add(|probe| position(key(i), probe)));
             let absent = (1 << 31)..(1 << 31) + self.asked;
-            found += absent.filter(|&i| array.contains(|probe| place(key(i), probe))).count();
+            found += absent.filter(|&i| array.contains(|probe| position(key(i), probe))).count();
         }
         found as f64 / (self.filters * self.asked) as f64
     }

@@ -1,0 +1,44 @@
+//! `checkpoint`: a copy of a database that takes no space at first.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::args;
+use crate::failure::Result;
+use crate::output::json_object;
+use crate::show::text::size;
+
+/// Make a copy of a database in a new directory.
+///
+/// The copy is a database by itself. Its tables are hard links where the file system can make them:
+/// they take no space of their own until one of the two databases has rewritten them.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Checkpoint {
+    /// Directory of the database
+    db: PathBuf,
+    /// Directory of the copy, which must not exist
+    dir: PathBuf,
+    /// Print a JSON object: tables, bytes
+    #[arg(long)]
+    json: bool,
+}
+
+impl Checkpoint {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let db = args::open_existing(&self.db)?;
+        db.checkpoint(&self.dir)?;
+        let stats = db.stats();
+        db.close()?;
+        let tables = stats.files.len();
+        let bytes: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
+        let fields: [(&str, &dyn std::fmt::Display); 2] = [("tables", &tables), ("bytes", &bytes)];
+        match self.json {
+            true => writeln!(out, "{}", json_object(&fields))?,
+            false => writeln!(out, "{tables} tables, {}", size(bytes))?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! `compact`: one sorted run of what there is.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use maypole::{Db, FilterPolicy, Stats};
+
+use crate::args::KeyRange;
+use crate::failure::Result;
+use crate::output::json_object;
+use crate::progress;
+use crate::show::text::{count, size};
+
+/// Rewrite the tables of a database into its last level: without old versions and deletions.
+///
+/// The new tables get the filters of --filter: so a database changes its filters. With a range,
+/// only tables that hold keys of it are rewritten. As much space as they take is needed while it
+/// runs.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Compact {
+    /// Directory of the database
+    db: PathBuf,
+    #[command(flatten)]
+    range: KeyRange,
+    /// Filters of the new tables: a policy, as compare takes it
+    #[arg(long, value_name = "POLICY", default_value = "bloom(10)")]
+    filter: FilterPolicy,
+    /// Print a JSON object: before and after, each {tables, entries, bytes, filter_bytes}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a database holds in tables.
+struct Holds {
+    tables: usize,
+    entries: u64,
+    bytes: u64,
+    filter_bytes: u64,
+}
+
+impl Holds {
+    fn of(stats: &Stats) -> Holds {
+        Holds {
+            tables: stats.files.len(),
+            entries: stats.files.iter().map(|file| file.entries).sum(),
+            bytes: stats.files.iter().map(|file| file.file_bytes).sum(),
+            filter_bytes: stats.filter_bytes(),
+        }
+    }
+
+    fn to_json(&self) -> String {
+        json_object(&[
+            ("tables", &self.tables),
+            ("entries", &self.entries),
+            ("bytes", &self.bytes),
+            ("filter_bytes", &self.filter_bytes),
+        ])
+    }
+}
+
+impl Compact {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let builder = Db::builder(&self.db).create_if_missing(false).filter(self.filter);
+        let db = builder.open()?;
+        db.flush()?;
+        let before = Holds::of(&db.stats());
+        let spinner = progress::spinner("compacting");
+        db.compact_range(self.range.bounds())?;
+        db.wait_for_compaction()?;
+        spinner.finish_and_clear();
+        let after = Holds::of(&db.stats());
+        db.close()?;
+        if self.json {
+            let fields: [(&str, &dyn std::fmt::Display); 2] =
+                [("before", &before.to_json()), ("after", &after.to_json())];
+            writeln!(out, "{}", json_object(&fields))?;
+            return Ok(());
+        }
+        for (when, holds) in [("before", before), ("after ", after)] {
+            writeln!(
+                out,
+                "{when}: {} tables, {} entries, {}, filters {}",
+                holds.tables,
+                count(holds.entries),
+                size(holds.bytes),
+                size(holds.filter_bytes)
+            )?;
+        }
+        Ok(())
+    }
+}

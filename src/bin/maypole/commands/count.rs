@@ -1,0 +1,47 @@
+//! `count`: how many keys there are.
+
+use std::io::Write;
+
+use clap::Args;
+
+use crate::args::{KeyRange, ReadDb};
+use crate::failure::Result;
+use crate::output::json_object;
+
+/// Print how many keys there are.
+///
+/// Exact, and as slow as a scan: every entry is read. `maypole stats` is quick and counts old
+/// versions and deletions too.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Count {
+    #[command(flatten)]
+    db: ReadDb,
+    #[command(flatten)]
+    range: KeyRange,
+    /// Print a JSON object: keys, key_bytes, value_bytes
+    #[arg(long)]
+    json: bool,
+}
+
+impl Count {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let db = self.db.open()?;
+        let (mut keys, mut key_bytes, mut value_bytes) = (0u64, 0u64, 0u64);
+        for entry in self.range.entries(&db) {
+            let (key, value) = entry?;
+            keys += 1;
+            key_bytes += key.len() as u64;
+            value_bytes += value.len() as u64;
+        }
+        match self.json {
+            false => writeln!(out, "{keys}")?,
+            true => {
+                let fields: [(&str, &dyn std::fmt::Display); 3] =
+                    [("keys", &keys), ("key_bytes", &key_bytes), ("value_bytes", &value_bytes)];
+                writeln!(out, "{}", json_object(&fields))?;
+            }
+        }
+        Ok(db.close()?)
+    }
+}

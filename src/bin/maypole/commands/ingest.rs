@@ -1,0 +1,60 @@
+//! `ingest`: table files into a database.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use maypole::Db;
+use maypole::table::SstReader;
+
+use crate::failure::Result;
+use crate::progress;
+use crate::show::text::{count, size};
+
+/// Take table files into a database, as one write that is newer than all before.
+///
+/// They come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may overlap.
+/// Each is copied, read whole and checked; it keeps the filter that it has. A missing database is
+/// created. All of them are in the database or none, and survive a power loss, when the command is
+/// done.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Ingest {
+    /// Directory of the database
+    db: PathBuf,
+    /// The table files
+    #[arg(value_name = "FILES", required = true)]
+    files: Vec<PathBuf>,
+    /// Print a JSON object: tables, entries, bytes
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ingest {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        // Before a database is made for files that are none, or no tables.
+        let (mut entries, mut bytes) = (0u64, 0);
+        for file in &self.files {
+            let table = SstReader::open(file)?;
+            entries = table.properties().entries().saturating_add(entries);
+            bytes += table.file_bytes();
+        }
+        let db = Db::open(&self.db)?;
+        let spinner = progress::spinner("copying and checking tables");
+        db.ingest(&self.files)?;
+        db.close()?;
+        spinner.finish_and_clear();
+        let tables = self.files.len();
+        match self.json {
+            true => writeln!(
+                out,
+                "{{\"tables\": {tables}, \"entries\": {entries}, \"bytes\": {bytes}}}"
+            )?,
+            false => {
+                let (entries, bytes) = (count(entries), size(bytes));
+                writeln!(out, "{tables} tables, {entries} entries, {bytes} taken in")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! `write-table`: sorted entries from standard input into a table file.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use maypole::Compression;
+use maypole::filter::FilterSpec;
+use maypole::table::{SstWriter, TableOptions, TableSummary};
+
+use crate::failure::{Failure, Result};
+use crate::input::{Format, Input};
+use crate::scratch::Scratch;
+use crate::show::record::{self, record};
+use crate::show::text::{count, escape, percent, size};
+use crate::{args, progress};
+
+/// Build a table file of sorted entries, for `maypole ingest` or RocksDB's IngestExternalFile.
+///
+/// Entries come from standard input, distinct keys in ascending order of their bytes:
+///
+///     LC_ALL=C sort -t "$(printf '\t')" -u -k 1,1 FILE | maypole write-table --out FILE.sst
+///
+/// A key that is not above the one before it is a failure that names its line. The file gets its
+/// name when it is whole and durable; then it replaces an older file. So many calls can run beside
+/// each other, each with its own range of the keys.
+///
+/// --json prints one object: file, entries, bytes, data_blocks, raw_bytes (of keys and values),
+/// smallest, largest, and of the filter (null without one) filter, filter_bytes, bits_per_key, fpr
+/// (the rate to expect).
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct WriteTable {
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// How the entries are written down
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "tsv")]
+    format: Format,
+    /// The table's filter: none, bloom(BITS), ribbon(BITS), fpr(RATE, FAMILY), ... as compare says.
+    /// RocksDB uses bloom and ribbon, and passes over burr
+    #[arg(long, value_name = "FILTER", default_value = "bloom(10)", verbatim_doc_comment)]
+    filter: FilterSpec,
+    /// Compression of data blocks: none, snappy, lz4 or zstd
+    #[arg(long, value_name = "NAME", value_parser = args::compression, default_value = "lz4")]
+    compression: Compression,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+record! {
+    /// What was written.
+    pub struct Written {
+        file: String,
+        entries: u64,
+        bytes: u64,
+        data_blocks: u64,
+        raw_bytes: u64,
+        smallest: String,
+        largest: String,
+        filter: Option<String>,
+        filter_bytes: Option<u64>,
+        bits_per_key: Option<f64>,
+        fpr: Option<f64>,
+    }
+}
+
+impl WriteTable {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        self.check_name()?;
+        let mut input = Input::open(Path::new("-"), self.format)?;
+        if input.is_at_end()? {
+            return Err(Failure::new("standard input: no entries: a table needs one"));
+        }
+        // A directory of its own: an interrupted call leaves nothing.
+        let scratch = Scratch::new(self.parent(), ".maypole-write-table-")?;
+        let unfinished = scratch.path().join("table.sst");
+        let summary = self.write(&mut input, &unfinished)?;
+        let named = fs::rename(&unfinished, &self.out)
+            .and_then(|()| fs::File::open(self.parent())?.sync_all());
+        named.map_err(|error| Failure::of_file(&self.out, "give the table its name", &error))?;
+        scratch.close()?;
+        self.report(&written(&self.out, &summary), out)
+    }
+
+    /// Only a file is replaced: no directory, and no device.
+    fn check_name(&self) -> Result {
+        let shown = self.out.display();
+        match fs::metadata(&self.out) {
+            Ok(there) if !there.is_file() => {
+                Err(Failure::new(format_args!("{shown}: expected the name of a file")))
+            }
+            _ if self.out.file_name().is_none() => {
+                Err(Failure::new(format_args!("{shown}: expected the name of a file")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn parent(&self) -> &Path {
+        let parent = self.out.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parent.unwrap_or(Path::new("."))
+    }
+
+    fn write(&self, input: &mut Input, path: &Path) -> Result<TableSummary> {
+        let options = TableOptions {
+            compression: self.compression,
+            filter: self.filter,
+            ..TableOptions::default()
+        };
+        let mut writer = SstWriter::create(path, options)?;
+        let spinner = progress::spinner("writing the table");
+        let mut last: Option<Vec<u8>> = None;
+        while let Some((key, value)) = input.next_entry()? {
+            if last.as_deref().is_some_and(|last| key <= last) {
+                let (key, last) = (key.to_vec(), last.unwrap_or_default());
+                return Err(out_of_order(input, &key, &last));
+            }
+            let added = writer.put(key, value);
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
+            added.map_err(|error| Failure::new(format_args!("{}: {error}", input.place())))?;
+        }
+        let summary = writer.finish()?;
+        spinner.finish_and_clear();
+        Ok(summary)
+    }
+
+    fn report(&self, written: &Written, out: &mut dyn Write) -> Result {
+        if self.json {
+            writeln!(out, "{}", record::to_json(written))?;
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "{}: {} entries, {}, from {} to {}",
+            written.file,
+            count(written.entries),
+            size(written.bytes),
+            written.smallest,
+            written.largest
+        )?;
+        match (&written.filter, written.filter_bytes, written.bits_per_key, written.fpr) {
+            (Some(filter), Some(bytes), Some(bits), Some(fpr)) => writeln!(
+                out,
+                "filter: {filter}, {}, {bits:.2} bits a key, {} false positives to expect",
+                size(bytes),
+                percent(fpr)
+            )?,
+            _ => writeln!(out, "filter: none")?,
+        }
+        Ok(())
+    }
+}
+
+fn out_of_order(input: &Input, key: &[u8], last: &[u8]) -> Failure {
+    let (key, last) = (escape(key), escape(last));
+    let what = match key == last {
+        true => format!("the key \"{key}\" is there already"),
+        false => format!("the key \"{key}\" is below the one before it, \"{last}\""),
+    };
+    Failure::new(format_args!(
+        "{}: {what}: distinct keys in the order of their bytes are needed, as `LC_ALL=C sort` gives \
+         them (--help says more)",
+        input.place()
+    ))
+}
+
+fn written(path: &Path, summary: &TableSummary) -> Written {
+    // An internal key ends in 8 bytes of sequence number and kind.
+    let user_key = |key: &[u8]| escape(&key[..key.len().saturating_sub(8)]);
+    let filter = summary.filter.as_ref();
+    Written {
+        file: escape(path.as_os_str().as_encoded_bytes()),
+        entries: summary.entries,
+        bytes: summary.file_bytes,
+        data_blocks: summary.data_blocks,
+        raw_bytes: summary.raw_key_bytes + summary.raw_value_bytes - 8 * summary.entries,
+        smallest: user_key(&summary.smallest),
+        largest: user_key(&summary.largest),
+        filter: filter.and_then(|filter| filter.family).map(|family| family.to_string()),
+        filter_bytes: filter.map(|filter| filter.bytes),
+        bits_per_key: filter.map(|filter| filter.bits_per_key()),
+        fpr: filter.and_then(|filter| filter.predicted_fpr),
+    }
+}

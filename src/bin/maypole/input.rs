@@ -1,0 +1,254 @@
+//! Entries that come from outside: a file or standard input, read one after the other, so that it may
+//! be larger than memory.
+//!
+//! ```text
+//! keys      a key a line
+//! tsv       a key, a tab and a value a line; the bytes as they are, so keys hold no tab and
+//!           neither holds a line feed
+//! escaped   the same as `scan` prints it: \xNN is a byte, \\ a backslash
+//! binary    length of the key, key, length of the value, value; and so on
+//!           4 bytes   n bytes  4 bytes              n bytes      lengths are little-endian
+//! ```
+
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Read, stdin};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use crate::failure::{Failure, Result, one_line};
+use crate::output::tell;
+use crate::show::text::{escape, unescape};
+
+/// How entries are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A key a line
+    Keys,
+    /// A key, a tab and a value a line; the bytes as they are
+    Tsv,
+    /// The same as scan prints it: \xNN stands for a byte
+    Escaped,
+    /// Length of the key, key, length of the value, value; lengths are 4 bytes, little-endian
+    Binary,
+}
+
+/// The most bytes of a key and a value together, as tables have it.
+const MOST_ENTRY_BYTES: u32 = 1 << 30;
+/// The most bytes of a line: such an entry, all of it escaped.
+const MOST_LINE_BYTES: u64 = 4 * MOST_ENTRY_BYTES as u64 + 2;
+/// So much of a line is shown where it cannot be read.
+const SHOWN_BYTES: usize = 60;
+
+/// Where entries come from.
+pub struct Input {
+    source: Box<dyn BufRead>,
+    path: PathBuf,
+    /// Bytes of the file. `None` for standard input.
+    pub file_bytes: Option<u64>,
+    format: Format,
+    /// Entries read so far.
+    entries: u64,
+    /// Bytes read so far.
+    pub bytes_read: u64,
+    /// The line, then its key; kept for their memory.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Input {
+    /// Opens a file; `-` is standard input.
+    pub fn open(path: &Path, format: Format) -> Result<Input> {
+        let failed = |error| Failure::of_file(path, "open", &error);
+        let (source, file_bytes): (Box<dyn BufRead>, _) = if path == Path::new("-") {
+            if stdin().is_terminal() {
+                tell("note: reading from the terminal; Ctrl-D ends it");
+            }
+            (Box::new(BufReader::with_capacity(1 << 20, stdin())), None)
+        } else {
+            let file = File::open(path).map_err(failed)?;
+            let bytes = file.metadata().map_err(failed)?.len();
+            (Box::new(BufReader::with_capacity(1 << 20, file)), Some(bytes))
+        };
+        let path = path.to_owned();
+        let (key, value) = (Vec::new(), Vec::new());
+        Ok(Input { source, path, file_bytes, format, entries: 0, bytes_read: 0, key, value })
+    }
+
+    /// Whether there is nothing to read, or nothing left.
+    pub fn is_at_end(&mut self) -> Result<bool> {
+        match self.source.fill_buf() {
+            Ok(bytes) => Ok(bytes.is_empty()),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// The next key and value; the value of a line that is only a key is empty.
+    pub fn next_entry(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.is_at_end()? {
+            return Ok(None);
+        }
+        self.entries += 1;
+        match self.format {
+            Format::Binary => self.read_binary()?,
+            _ => self.read_line()?,
+        }
+        Ok(Some((&self.key, &self.value)))
+    }
+
+    /// Where the entry that was read last stands: `keys.tsv: line 7`.
+    pub fn place(&self) -> impl fmt::Display {
+        let what = if self.format == Format::Binary { "entry" } else { "line" };
+        let name = match self.path.to_str() {
+            Some("-") => "standard input".to_string(),
+            _ => one_line(&self.path.display().to_string()),
+        };
+        format!("{name}: {what} {}", self.entries)
+    }
+
+    /// Reads a line into key and value.
+    fn read_line(&mut self) -> Result {
+        self.key.clear();
+        let line = (&mut self.source).take(MOST_LINE_BYTES + 1).read_until(b'\n', &mut self.key);
+        self.bytes_read += line.map_err(|error| self.failed(error))? as u64;
+        if self.key.last() == Some(&b'\n') {
+            self.key.pop();
+        } else if self.key.len() as u64 > MOST_LINE_BYTES {
+            return Err(self.refused("it is longer than any entry may be"));
+        }
+        self.value.clear();
+        if self.format == Format::Keys {
+            return Ok(());
+        }
+        let Some(tab) = self.key.iter().position(|&byte| byte == b'\t') else {
+            let shown = escape(&self.key[..self.key.len().min(SHOWN_BYTES)]);
+            let what = format!("expected a key, a tab and a value, found \"{shown}\"");
+            return Err(self.refused(what));
+        };
+        self.value.extend_from_slice(&self.key[tab + 1..]);
+        self.key.truncate(tab);
+        if self.format == Format::Escaped {
+            self.key = unescape(&self.key);
+            self.value = unescape(&self.value);
+        }
+        Ok(())
+    }
+
+    fn read_binary(&mut self) -> Result {
+        let mut key = std::mem::take(&mut self.key);
+        self.read_field("key", &mut key)?;
+        self.key = key;
+        let mut value = std::mem::take(&mut self.value);
+        self.read_field("value", &mut value)?;
+        self.value = value;
+        Ok(())
+    }
+
+    /// Reads a length and so many bytes. Memory is taken as the bytes come, not as the length says.
+    fn read_field(&mut self, what: &str, field: &mut Vec<u8>) -> Result {
+        let mut length = [0; 4];
+        let read = self.source.read_exact(&mut length);
+        read.map_err(|error| self.cut_short(what, error))?;
+        let length = u32::from_le_bytes(length);
+        if length > MOST_ENTRY_BYTES {
+            return Err(self.refused(format_args!(
+                "a {what} of {length} bytes: at most {MOST_ENTRY_BYTES} can be stored; are the \
+                 lengths 4 bytes, little-endian?"
+            )));
+        }
+        field.clear();
+        let read = (&mut self.source).take(length.into()).read_to_end(field);
+        let read = read.map_err(|error| self.failed(error))?;
+        self.bytes_read += 4 + read as u64;
+        if read < length as usize {
+            return Err(self.refused(format_args!(
+                "it ends after {read} of the {length} bytes of its {what}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn cut_short(&self, what: &str, error: std::io::Error) -> Failure {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                self.refused(format_args!("it ends in the length of its {what}"))
+            }
+            _ => self.failed(error),
+        }
+    }
+
+    fn failed(&self, error: std::io::Error) -> Failure {
+        Failure::of_file(&self.path, "read", &error)
+    }
+
+    fn refused(&self, why: impl fmt::Display) -> Failure {
+        Failure::new(format_args!("{}: {why}", self.place()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+    fn read(format: Format, text: &[u8]) -> std::result::Result<Entries, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut input = Input::open(file.path(), format).unwrap();
+        let mut entries = Vec::new();
+        loop {
+            match input.next_entry() {
+                Ok(None) => break,
+                Ok(Some((key, value))) => entries.push((key.to_vec(), value.to_vec())),
+                Err(Failure::Message(message)) => return Err(message),
+                Err(Failure::OutputClosed) => unreachable!(),
+            }
+        }
+        assert_eq!(input.bytes_read, text.len() as u64);
+        Ok(entries)
+    }
+
+    fn entry(key: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        (key.to_vec(), value.to_vec())
+    }
+
+    #[test]
+    fn the_same_bytes_mean_what_their_format_says() {
+        let text = b"a\\x41\tb\tc\n\t\\\\";
+        let (first, last) = (entry(b"a\\x41", b"b\tc"), entry(b"", b"\\\\"));
+        assert_eq!(read(Format::Tsv, text), Ok(vec![first, last]));
+        let (first, last) = (entry(b"aA", b"b\tc"), entry(b"", b"\\"));
+        assert_eq!(read(Format::Escaped, text), Ok(vec![first, last]));
+        let (first, last) = (entry(b"a\\x41\tb\tc", b""), entry(b"\t\\\\", b""));
+        assert_eq!(read(Format::Keys, text), Ok(vec![first, last]));
+        assert_eq!(read(Format::Tsv, b""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn binary_entries_hold_any_bytes_and_are_not_believed() {
+        let text = b"\x02\0\0\0\n\t\0\0\0\0\0\0\0\0\x01\0\0\0v";
+        let entries = vec![entry(b"\n\t", b""), entry(b"", b"v")];
+        assert_eq!(read(Format::Binary, text), Ok(entries));
+        for cut in [1, 5, 9, 11, 15, 18] {
+            let error = read(Format::Binary, &text[..cut]).unwrap_err();
+            let n = if cut > 10 { 2 } else { 1 };
+            assert!(error.contains(&format!("entry {n}: it ends")), "{cut}: {error}");
+        }
+        // The length of a key that a writer put down the other way round.
+        let error = read(Format::Binary, b"\0\0\0\x02ab").unwrap_err();
+        assert!(error.contains("33554432 bytes") || error.contains("little-endian"), "{error}");
+        let error = read(Format::Binary, b"\0\0\0\x7fab").unwrap_err();
+        assert!(error.contains("little-endian"), "{error}");
+    }
+
+    #[test]
+    fn a_line_without_a_tab_is_named() {
+        let error = read(Format::Tsv, b"a\t1\nb\nc\t3\n").unwrap_err();
+        assert!(
+            error.contains("line 2: expected a key, a tab") && error.contains("\"b\""),
+            "{error}"
+        );
+    }
+}
