@@ -242,6 +242,28 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
     other.close().unwrap();
 }
 
+/// The thread may be about to write, or at it, when the database is closed.
+#[test]
+fn a_closed_database_is_free_and_nobody_writes_to_it_any_more() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    for turn in 0..200 {
+        let db = builder(&fs).open().unwrap();
+        (0..turn % 20).for_each(|_| {
+            db.put("key", "value").unwrap();
+            thread::sleep(Duration::from_millis(1));
+        });
+        db.close().unwrap();
+        let left = fs.read(Path::new("/db/STATS")).unwrap();
+        let stats = published(&fs).unwrap();
+        assert!(!stats.is_open, "turn {turn}");
+        assert_eq!(stats.tickers.get(Ticker::NumberKeysWritten), turn % 20);
+        if turn % 50 == 0 {
+            thread::sleep(OFTEN * 3);
+            assert_eq!(fs.read(Path::new("/db/STATS")).unwrap(), left);
+        }
+    }
+}
+
 #[test]
 fn an_interval_that_makes_no_sense_is_refused() {
     for interval in [Duration::ZERO, Duration::from_millis(9), Duration::MAX] {

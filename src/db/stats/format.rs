@@ -146,7 +146,7 @@ fn empty() -> PublishedStats {
         tickers: Tickers::default(),
         levels: Vec::new(),
         predicted_fpr: None,
-        cache: Vec::new(),
+        cache: KINDS.map(|(kind, _)| (kind, KindUsage::default())).into(),
         cache_capacity_bytes: 0,
         memtable_bytes: 0,
         memtable_entries: 0,
@@ -346,6 +346,25 @@ mod tests {
             let Error::Corruption { offset: at, .. } = error else { panic!("{wrong}: {error}") };
             assert!(wrong.starts_with("ajar") || at <= offset as u64, "{wrong}: {at}");
         }
+    }
+
+    #[test]
+    fn any_changed_byte_is_an_error_or_a_value_that_is_written_the_same() {
+        let body = body();
+        let mut read = 0;
+        for at in body.find('\n').unwrap() + 1..body.len() {
+            for byte in [b' ', b'-', b'9', b'.', b'e', b'\n'] {
+                let mut text = body.clone().into_bytes();
+                text[at] = byte;
+                let Ok(stats) = reread(str::from_utf8(&text).unwrap()) else { continue };
+                assert_eq!(
+                    super::read(Path::new("STATS"), write(&stats).as_bytes()).unwrap(),
+                    stats
+                );
+                read += 1;
+            }
+        }
+        assert!(read > 100, "{read} values");
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub struct Stats {
         verbatim_doc_comment
     )]
     watch: Option<Duration>,
-    /// json: the counters as one object. prometheus: its text format, one series a counter. tablestats: the lines of
-    /// Cassandra's nodetool
+    /// json: the counters as one object. prometheus: its text format, one series a counter.
+    /// tablestats: the lines of Cassandra's nodetool
     #[arg(
         long,
         value_name = "FORMAT",

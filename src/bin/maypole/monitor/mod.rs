@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use maypole::{Db, PublishedStats};
+use maypole::{Db, Error, PublishedStats};
 
 use crate::failure::{Failure, Result};
 use crate::output::printable;
@@ -40,7 +40,13 @@ impl Source {
 
     /// What is published; `None`: nothing.
     pub fn read(&self) -> Result<Option<PublishedStats>> {
-        Ok(Db::published_stats(&self.given)?)
+        Db::published_stats(&self.given).map_err(|error| match error {
+            Error::Corruption { .. } => Failure::new(format_args!(
+                "{error}. Nothing depends on this file: remove it, or let a program that publishes \
+                 replace it"
+            )),
+            error => error.into(),
+        })
     }
 
     /// What is published, and a failure that says what to do where nothing is.
