@@ -4,6 +4,8 @@
 //!   flush ─► new directory ─► each table: a link, or a copy ─► MANIFEST ─► CURRENT
 //! ```
 //!
+//! Or with other filters: each table is written again, its data unchanged (`copy_with_filters`).
+//!
 //! The copy has no WAL: the flush has put every write into a table. `CURRENT` comes last, so a copy
 //! that was cut short is no database.
 
@@ -14,20 +16,64 @@ use super::ingest::copy_file;
 use super::options::lasting;
 use super::{Inner, Progress};
 use crate::error::{Error, Result};
+use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs;
 use crate::sync::{lock, pin};
-use crate::version::{Manifest, names};
+use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
 
 impl Inner {
     pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let fs = &self.store.fs;
-        let dir = &lasting(&**fs, dir)?;
-        if fs.exists(dir)? {
+        if fs.exists(&lasting(&**fs, dir)?)? {
             return Err(Error::InvalidArgument(format!(
                 "{}: exists already; a checkpoint makes a new directory",
                 dir.display()
             )));
         }
+        self.copy_tree(dir, |_, _, file, target| {
+            if fs.hard_link(file.path(), target).is_err() {
+                // Another file system, or one without links.
+                copy_file(&**fs, file.path(), target)?;
+            }
+            Ok(file.meta.clone())
+        })
+    }
+
+    /// As a checkpoint, with the filters that `policy` gives to each table where it stands. `dir` may
+    /// be there, if it is empty.
+    pub(super) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
+        let fs = &self.store.fs;
+        let absolute = lasting(&**fs, dir)?;
+        if fs.exists(&absolute)? && !fs.list(&absolute)?.is_empty() {
+            return Err(Error::InvalidArgument(format!(
+                "{}: exists already and is not empty; a copy wants a directory of its own",
+                dir.display()
+            )));
+        }
+        self.copy_tree(dir, |version, level, file, target| {
+            // A table of level 0 is a run of its own. Those of a deeper level are one run, which is
+            // whole already.
+            let mut metas = version.metas();
+            metas[0].retain(|meta| meta.number != file.meta.number);
+            let new_entries = if level == 0 { file.meta.entries } else { 0 };
+            let filter = policy.spec_for(&FilterContext::new(&metas, level, new_entries));
+            let filter_keys = self.store.options.filter_keys;
+            let target = fs.create(target)?;
+            let summary = file.table.refilter(target, filter, filter_keys)?;
+            self.store.count_filter(&summary);
+            let file_bytes = summary.file_bytes;
+            Ok(FileMeta { file_bytes, tail_bytes: 0, ..file.meta.clone() })
+        })
+    }
+
+    /// A new database in `dir` with the tree of this one. `copy` makes a table's file.
+    fn copy_tree(
+        &self,
+        dir: &Path,
+        mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
+    ) -> Result<()> {
+        let fs = &self.store.fs;
+        let dir = &lasting(&**fs, dir)?;
         self.flush()?;
         // Under the manifest's lock: nobody installs a version between the two.
         let (read_state, flushed_sequence) = {
@@ -35,17 +81,18 @@ impl Inner {
             let flushed_sequence = lock(&self.progress).flushed_sequence;
             (self.read_state.load_arc(&pin()), flushed_sequence)
         };
-        fs::create_dir_durably(&**fs, dir)?;
-        for (_, file) in read_state.version.files() {
+        if !fs.exists(dir)? {
+            fs::create_dir_durably(&**fs, dir)?;
+        }
+        let mut added = Vec::new();
+        for (level, file) in read_state.version.files() {
             let target = names::table_path(dir, file.meta.number);
-            if fs.hard_link(file.path(), &target).is_err() {
-                // Another file system, or one without links.
-                copy_file(&**fs, file.path(), &target)?;
-            }
+            added.push((level, copy(&read_state.version, level, file, &target)?));
         }
         let number = self.store.new_number();
         let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
         let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
+        let tree = VersionEdit { added, ..tree };
         Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes).map(drop)
     }
 }

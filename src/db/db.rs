@@ -14,6 +14,7 @@ use super::{
     Stats, VerifyReport, WriteBatch, background, open,
 };
 use crate::error::Result;
+use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
 
 /// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
@@ -646,5 +647,13 @@ impl Db {
     #[doc(alias = "backup")]
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.inner.checkpoint(dir.as_ref())
+    }
+
+    /// As [`Db::checkpoint`], but each table of the copy is written again, with the filter that
+    /// `policy` gives it: the data and the tree stay the same. `dir` may be there, if it is empty. For
+    /// comparisons of policies. Not tried against a loss of power, and so not public.
+    #[doc(hidden)]
+    pub fn copy_with_filters(&self, dir: impl AsRef<Path>, policy: &FilterPolicy) -> Result<()> {
+        self.inner.copy_with_filters(dir.as_ref(), policy)
     }
 }

@@ -37,6 +37,10 @@ impl LegacyGeometry {
         u32::from(self.probes)
     }
 
+    pub fn line_bytes(&self) -> usize {
+        1 << self.log2_line_bytes
+    }
+
     fn payload<'a>(&self, block: &'a LineBuf) -> &'a [u8] {
         &block[..(self.lines as usize) << self.log2_line_bytes]
     }
@@ -76,7 +80,7 @@ impl Geometry for LegacyGeometry {
     }
 
     fn finish(&self, block: &LineBuf, hash: KeyHash, line: u32) -> bool {
-        let line_bytes = 1usize << self.log2_line_bytes;
+        let line_bytes = self.line_bytes();
         let at = (line as usize) << self.log2_line_bytes;
         let Some(line) = self.payload(block).get(at..at + line_bytes) else {
             return true;

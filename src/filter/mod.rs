@@ -46,6 +46,7 @@
 //! family.rs  spec.rs        the words: families, hashes, what is wanted
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               what a family's reader must do
+//! anatomy.rs                the parts of a stored filter, for those who draw it
 //! bloom/plain.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
@@ -77,8 +78,9 @@
 //! 7. **Where the compiler does not ask:** `StoredFilter::find` (`table/filter/block.rs`) and
 //!    `FilterInfo::of` (`info.rs`), else no reader finds the block; `annotate/filter.rs`;
 //!    `filter/fuzzing.rs`, `fuzzing/filters.rs`; `FAMILIES` and `spec` in the command line's
-//!    `compare/lab.rs`.
+//!    `compare/lab.rs`; and the bytes in `docs/format.md`.
 
+mod anatomy;
 mod bloom;
 mod builder;
 mod burr;
@@ -98,6 +100,7 @@ mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
 
+pub use anatomy::{KeyEquation, RibbonLayer, RibbonParts};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;

@@ -15,7 +15,7 @@ use super::geometry::Geometry;
 use super::legacy::LegacyGeometry;
 use super::ribbon::query::RibbonGeometry;
 use super::{bloom, ribbon};
-use crate::memory::LineBuf;
+use crate::memory::{LINE_BYTES, LineBuf};
 
 /// A stored filter, ready to be asked. Shared freely between threads.
 #[repr(C)] // The geometry and the block's address, all that a query needs, are the first 32 bytes.
@@ -220,6 +220,15 @@ impl FilterReader {
         match &self.geometry {
             AnyGeometry::LegacyBloom(geometry) => Some(geometry.fill(&self.block)),
             AnyGeometry::Bloom(geometry) => Some(geometry.fill(&self.block)),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a line of a Bloom filter; `None` for other families.
+    pub(super) fn line_bytes(&self) -> Option<usize> {
+        match &self.geometry {
+            AnyGeometry::LegacyBloom(geometry) => Some(geometry.line_bytes()),
+            AnyGeometry::Bloom(_) => Some(LINE_BYTES),
             _ => None,
         }
     }

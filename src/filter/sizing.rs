@@ -12,8 +12,8 @@ use super::burr;
 use super::spec::Target;
 
 pub use bloom::sizing::{
-    bloom_bytes, bloom_fpr, bloom_millibits_for_fpr, bloom_probes, cache_line_bloom_fpr,
-    rocksdb_bloom_fpr, standard_bloom_fpr,
+    bits_set_distribution, bloom_bytes, bloom_fpr, bloom_millibits_for_fpr, bloom_probes,
+    cache_line_bloom_fpr, rocksdb_bloom_fpr, standard_bloom_fpr,
 };
 
 /// The fewest bits a key that any filter with rate `fpr` takes.

@@ -15,6 +15,7 @@
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
 mod properties;
+mod refilter;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 
 /// RocksDB ends a block that is this full, in percent, if the next entry would exceed its size.
 const EARLY_CUT_PERCENT: usize = 90;
+
+const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 
 /// Writes one table. After an error the file is incomplete: drop the builder and remove it.
 pub(crate) struct TableBuilder {
@@ -207,12 +210,22 @@ impl TableBuilder {
             metaindex.insert(RANGE_DEL_BLOCK, self.write_ranges()?);
         }
         let properties = self.properties(data_bytes, index_bytes);
+        self.end(&properties, metaindex, index)
+    }
+
+    /// Writes properties, metaindex and footer, and syncs the file.
+    fn end(
+        mut self,
+        properties: &BTreeMap<impl AsRef<[u8]>, Vec<u8>>,
+        mut metaindex: BTreeMap<&str, BlockHandle>,
+        index: BlockHandle,
+    ) -> Result<TableSummary> {
         let mut block = BlockBuilder::new(usize::MAX);
-        for (name, value) in &properties {
-            block.add(name.as_bytes(), value);
+        for (name, value) in properties {
+            block.add(name.as_ref(), value);
         }
         let handle = self.write_stored(block.finish(), Compression::None)?;
-        metaindex.insert("rocksdb.properties", handle);
+        metaindex.insert(PROPERTIES_BLOCK, handle);
         let mut block = BlockBuilder::new(1);
         for (name, handle) in &metaindex {
             let mut value = Vec::new();

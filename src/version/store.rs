@@ -16,7 +16,8 @@ use crate::range_tombstones::RangeTombstone;
 use crate::stats::Ticker;
 use crate::table::format::identity::{Creator, TableIdentity};
 use crate::table::{
-    Dialect, Table, TableBuilder, TableContext, TableOptions, property_names as property,
+    Dialect, Table, TableBuilder, TableContext, TableOptions, TableSummary,
+    property_names as property,
 };
 
 pub(crate) struct TableStore {
@@ -81,6 +82,16 @@ impl TableStore {
             false => self.fs.open_pooled(path, &self.descriptors)?,
         };
         Table::open(file, context)
+    }
+
+    /// Counts what building a new table's filter took.
+    pub fn count_filter(&self, summary: &TableSummary) {
+        let counters = &self.context.counters;
+        counters.add(Ticker::FilterBuildFailed, summary.failed_filter_builds);
+        if let Some(filter) = &summary.filter {
+            counters.add(Ticker::FilterBuildKeys, filter.keys);
+            counters.add(Ticker::FilterBuildNanos, summary.filter_build_time.as_nanos() as u64);
+        }
     }
 
     /// Starts a new table, for `level`.
@@ -170,13 +181,7 @@ impl NewTable<'_> {
     pub fn finish(mut self) -> Result<Arc<TableFile>> {
         let builder = self.builder.take().expect("the table is not finished");
         let finished = builder.finish().and_then(|summary| {
-            let failed = summary.failed_filter_builds;
-            self.store.context.counters.add(Ticker::FilterBuildFailed, failed);
-            if let Some(filter) = &summary.filter {
-                let nanos = summary.filter_build_time.as_nanos() as u64;
-                self.store.context.counters.add(Ticker::FilterBuildKeys, filter.keys);
-                self.store.context.counters.add(Ticker::FilterBuildNanos, nanos);
-            }
+            self.store.count_filter(&summary);
             let meta = FileMeta {
                 number: self.number,
                 file_bytes: summary.file_bytes,

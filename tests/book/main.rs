@@ -5,6 +5,7 @@
 //! - `printed`: every figure in the text is what `cargo run --example book` prints.
 //! - `examples`: code that is shown in the chapters and stands nowhere else.
 //! - `exercises`: the twelve breaks and their solutions.
+//! - `shown`: the programs in `examples/` run, and print what the book shows.
 
 mod examples;
 mod exercises;
@@ -12,4 +13,5 @@ mod exercises;
 mod figures;
 mod markdown;
 mod printed;
+mod shown;
 mod text;

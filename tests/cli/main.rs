@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod database;
 mod page;
+mod picture;
 mod signals;
 mod size;
 mod stats;

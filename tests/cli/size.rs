@@ -11,6 +11,7 @@ fn rows(text: &str) -> Vec<Value> {
 #[test]
 fn the_textbook_says_ten_bits_for_one_percent() {
     let text = maypole!("size", "--keys", "1000000", "--rate", "0.01", "--json").well();
+    assert_eq!(text, maypole!("size", "--keys", "1M", "--rate", "0.01", "--json").well());
     let rows = rows(&text);
     let of = |filter: &str| rows.iter().find(|row| row["filter"] == filter).unwrap();
     let number = |filter: &str, field: &str| of(filter)[field].as_f64().unwrap();

@@ -47,6 +47,7 @@ fn calls() -> Calls {
         (&["inspect", &table], 0),
         (&["inspect", "--entries", &table], 0),
         (&["inspect", "--annotate", &table], 0),
+        (&["inspect", "--filter", &table], 0),
         (&["compare", "--keys", "2000", "--absent", "9", "--policies", "none", "--json"], 0),
         (&["bench", "--entries", "2000", "--workloads", "fillseq"], 0),
         (&["get", &db, "another key"], 1),

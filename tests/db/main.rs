@@ -22,6 +22,7 @@ mod bounds;
 mod budget;
 mod compaction;
 mod concurrent;
+mod copy_filters;
 mod crash;
 mod descriptors;
 mod durability;

@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::{
+    OsStringValueParser, PathBufValueParser, RangedU64ValueParser, TypedValueParser,
+};
 use maypole::{Compression, Db, DbIterator, Error, FilterPolicy};
 
 use crate::failure::{Result, one_line};
@@ -73,6 +75,46 @@ pub fn byte_count_in(
     }
 }
 
+/// Reads a number of keys: `1000000`, `10k`, `1.5M`, `2G`; k, M and G are powers of 1000.
+fn count(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || "expected a number such as 1000000, 10k, 1.5M or 2G".to_string();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let zeros = match &text[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 3,
+        "m" | "M" => 6,
+        "g" | "G" => 9,
+        _ => return Err(wrong()),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let part_is_there = part.is_empty() != digits.contains('.');
+    // No part of a key: 1.5 is none, and neither is 1.0005k.
+    if whole.is_empty()
+        || !part_is_there
+        || part.len() > zeros
+        || !is_number(whole)
+        || !is_number(part)
+    {
+        return Err(wrong());
+    }
+    // A number of digits alone, so that it is exact.
+    let all = format!("{whole}{part:0<zeros$}");
+    all.parse().map_err(|_| format!("{text} is too many"))
+}
+
+/// As [`count`], for a number within `range`.
+pub fn count_in<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
+    move |text| {
+        let (least, most) = (text::count(*range.start()), text::count(*range.end()));
+        let number = count(text).map(|number| range.contains(&number).then_some(number))?;
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("expected {least} to {most}"))
+    }
+}
+
 /// The most bytes of a value that is made up. Several copies of one are in memory at a time.
 const MOST_VALUE_BYTES: u64 = 64 << 20;
 
@@ -93,6 +135,16 @@ pub fn compression(text: &str) -> std::result::Result<Compression, String> {
         "zstd" => Ok(Compression::Zstd),
         _ => Err("expected none, snappy, lz4 or zstd".into()),
     }
+}
+
+/// Reads the name of a drawing. The ending keeps a table from being written over by mistake.
+pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
+            true => Ok(path),
+            false => Err("expected a name that ends in .svg"),
+        }
+    })
 }
 
 /// Opens a database that must be there, to write to it.
@@ -232,6 +284,52 @@ mod tests {
         assert_eq!(of(Some(b""), None, None), (Included(Vec::new()), Unbounded));
         assert_eq!(of(Some(b"\xff\xff"), None, None), (Included(vec![255; 2]), Unbounded));
         assert_eq!(of(Some(b"b\xff"), None, None).1, Excluded(c()));
+    }
+
+    #[test]
+    fn counts_take_units_of_thousands() {
+        for (text, expected) in [
+            ("0", 0),
+            ("1000000", 1_000_000),
+            ("007", 7),
+            ("10k", 10_000),
+            ("10K", 10_000),
+            ("100M", 100_000_000),
+            ("2G", 2_000_000_000),
+            ("1.5M", 1_500_000),
+            ("0.001k", 1),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(count(text), Ok(expected), "{text}");
+        }
+        for wrong in [
+            "",
+            "k",
+            ".5M",
+            "1.M",
+            "1.5",
+            "1.0005k",
+            "1..5M",
+            "-1",
+            "+1",
+            "1 M",
+            "1e6",
+            "1T",
+            "10kk",
+            "10KiB",
+            "ten",
+            "1_000",
+            "18446744073709551616",
+            "99999999999G",
+            "١",
+        ] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+        let few = count_in::<usize>(3..=1000);
+        assert_eq!([few("3"), few("1k")], [Ok(3), Ok(1000)]);
+        assert_eq!(few("2"), Err("expected 3 to 1,000".into()));
+        assert!(few("1.001k").is_err() && few("2G").is_err());
+        assert!(count_in::<u8>(0..=u64::MAX)("256").is_err(), "it does not fit");
     }
 
     #[test]

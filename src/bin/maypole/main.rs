@@ -7,6 +7,7 @@
 //! commands/     on one database or table file; size: what filters would take, computed
 //! monitor/      what stats shows of a database that is in use
 //!
+//! picture/      inspect --filter: what a filter looks like
 //! show/         figures: text, tables that fit the screen, records, curves, pages
 //! args          how arguments are read           failure   what ends a command
 //! output        streams, JSON, the machine       progress  bars on a terminal
@@ -30,6 +31,7 @@ mod failure;
 mod input;
 mod monitor;
 mod output;
+mod picture;
 mod progress;
 mod scratch;
 mod show;
@@ -58,6 +60,9 @@ use output::tell;
 /// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
 /// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
 /// itself. What one command prints, another one takes.
+///
+/// Numbers of keys may end in k, M or G, thousands, millions and billions: 1.5M. Sizes in bytes may
+/// end in K, M, G or T, powers of 1024.
 ///
 /// Exit code 0: done. 1: failed. 2: called wrongly, nothing was touched.
 #[derive(Parser)]

@@ -80,6 +80,48 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     fpr.min(1.0)
 }
 
+/// How many bits of a line are set: at index b the probability of exactly b, for a line of
+/// `line_bits` bits, at least 1, on which `keys_per_line` keys fall on average. The number of keys is
+/// Poisson distributed, and each key sets `probes` bits at random.
+pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) -> Vec<f64> {
+    /// Less is nothing.
+    const NEGLIGIBLE: f64 = 1e-15;
+    let bits = line_bits as f64;
+    // With so many keys a line is full.
+    let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
+    let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
+    // The distribution after some keys, between the bounds outside of which it is nothing.
+    let mut exactly = vec![0.0; line_bits + 1];
+    exactly[0] = 1.0;
+    let (mut low, mut high) = (0, 0);
+    let mut mixed = vec![0.0; line_bits + 1];
+    let mut ln_weight = -keys_per_line;
+    for keys in 0..=last {
+        let weight = ln_weight.exp();
+        for set in low..=high {
+            mixed[set] += weight * exactly[set];
+        }
+        ln_weight += (keys_per_line / (keys + 1) as f64).ln();
+        for _ in 0..probes {
+            high = (high + 1).min(line_bits);
+            for set in (low..=high).rev() {
+                let stays = exactly[set] * set as f64 / bits;
+                let comes = if set > low { exactly[set - 1] } else { 0.0 };
+                exactly[set] = stays + comes * (bits - set as f64 + 1.0) / bits;
+            }
+            while low < high && exactly[low] < NEGLIGIBLE {
+                exactly[low] = 0.0;
+                low += 1;
+            }
+            while high > low && exactly[high] < NEGLIGIBLE {
+                exactly[high] = 0.0;
+                high -= 1;
+            }
+        }
+    }
+    mixed
+}
+
 /// The rate of RocksDB's Bloom filter at its usual number of probes.
 pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
     let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
@@ -148,6 +190,37 @@ mod tests {
         close(bloom_fpr(16_000), 0.000826, 0.002);
         assert_eq!(cache_line_bloom_fpr(0.0, 6), 0.0);
         assert_eq!(cache_line_bloom_fpr(1e6, 6), 1.0);
+    }
+
+    #[test]
+    fn bits_set_are_those_of_balls_in_bins() {
+        for (keys_per_line, probes, line_bits) in
+            [(0.0, 6, 512), (0.3, 1, 512), (51.2, 6, 512), (5.0, 24, 512), (50.0, 7, 1024)]
+        {
+            let distribution = bits_set_distribution(keys_per_line, probes, line_bits);
+            assert_eq!(distribution.len(), line_bits + 1);
+            close(distribution.iter().sum(), 1.0, 1e-9);
+            let bits = line_bits as f64;
+            // A bit stays 0 where no key hits it: a Poisson number of keys, each missing it `probes`
+            // times.
+            let missed = (1.0 - 1.0 / bits).powi(probes as i32);
+            let mean = bits * (1.0 - (-keys_per_line * (1.0 - missed)).exp());
+            let found: f64 = distribution.iter().enumerate().map(|(b, p)| b as f64 * p).sum();
+            assert!((found - mean).abs() < 1e-6, "{found}, not {mean}");
+        }
+        for full in [1e6, f64::INFINITY] {
+            assert!(bits_set_distribution(full, 30, 512)[512] > 0.99, "{full}");
+        }
+    }
+
+    /// The rate of a line with b bits set is (b / 512)^k: the mean over all lines is the filter's.
+    #[test]
+    fn bits_set_explain_the_false_positive_rate() {
+        let (keys_per_line, probes) = (51.2, 6);
+        let lines = bits_set_distribution(keys_per_line, probes, 512);
+        let rate = |b: usize| (b as f64 / 512.0).powi(probes as i32);
+        let found: f64 = lines.iter().enumerate().map(|(b, p)| p * rate(b)).sum();
+        close(found, cache_line_bloom_fpr(keys_per_line, probes), 0.02);
     }
 
     #[test]

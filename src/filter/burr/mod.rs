@@ -49,6 +49,7 @@
 //! thresholds, interleaved storage. Two things are new here: buckets are grouped, not sorted, and two
 //! chains of elimination run side by side ([`banding`]).
 
+mod anatomy;
 mod banding;
 mod kernel;
 pub(super) mod layout;
@@ -69,6 +70,7 @@ use super::cpu::{Isa, dispatch};
 use super::hashes::HashList;
 use super::spec::Target;
 use crate::memory::LineBuf;
+pub(super) use anatomy::{hash_after_bump, parts, row_of};
 use banding::Banded;
 use kernel::{Kernels, Lanes};
 use layout::{Layout, MAX_LAYERS};

@@ -27,6 +27,7 @@
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
 //! arXiv 2103.02515. Format and construction: table format, section 4.
 
+mod anatomy;
 mod banding;
 mod kernel;
 pub(super) mod layout;
@@ -43,6 +44,7 @@ use super::cpu::{Isa, dispatch};
 use super::hashes::HashList;
 use super::spec::Target;
 use crate::memory::LineBuf;
+pub(super) use anatomy::{parts, row_of};
 use kernel::Kernels;
 
 /// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be the smaller

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::encoding::coding::{put_fixed32, put_fixed64, put_varint};
-use crate::table::filter::info::{FilterInfo, policy_name};
+use crate::table::filter::info::policy_name;
 use crate::table::filter::prefix::FilterKeys;
 use crate::table::format::footer::WRITTEN_VERSION;
 use crate::table::format::properties::{BYTEWISE_COMPARATOR, names};
@@ -28,24 +28,6 @@ impl TableBuilder {
         text(names::COMPRESSION, self.options.compression.name());
         text(names::MERGE_OPERATOR, "nullptr");
         text(names::PROPERTY_COLLECTORS, "[]");
-        let (whole, extractor) = match self.options.filter_keys {
-            FilterKeys::Whole => ("1", None),
-            FilterKeys::Prefix(extractor) => ("0", Some(extractor)),
-            FilterKeys::Both(extractor) => ("1", Some(extractor)),
-        };
-        text(names::WHOLE_KEY_FILTERING, whole);
-        text(names::PREFIX_FILTERING, if extractor.is_some() { "1" } else { "0" });
-        text(names::PREFIX_EXTRACTOR, &extractor.map_or("nullptr".into(), |it| it.name()));
-        if let Some(FilterInfo { family: Some(family), predicted_fpr: Some(fpr), .. }) =
-            summary.filter
-        {
-            text(names::FILTER_POLICY, policy_name(family));
-            text(names::FILTER_SPEC, &self.options.filter.to_string());
-            text(names::PREDICTED_FPR, &format!("{fpr:e}"));
-            if summary.filter_fell_back {
-                text(names::FILTER_FALLBACK, family.name());
-            }
-        }
         if let Some(creator) = &self.creator {
             text(names::DB_IDENTITY, &creator.db);
             text(names::SESSION_IDENTITY, &creator.session);
@@ -55,13 +37,10 @@ impl TableBuilder {
             put_varint(&mut out, value);
             properties.insert(name, out);
         };
-        let filter = summary.filter.as_ref();
         number(names::ENTRIES, summary.entries);
         number(names::DELETIONS, summary.deletions);
         number(names::MERGE_OPERANDS, 0);
         number(names::RANGE_DELETIONS, summary.range_deletions);
-        number(names::FILTER_ENTRIES, filter.map_or(0, |filter| filter.keys));
-        number(names::FILTER_BYTES, filter.map_or(0, |filter| filter.bytes));
         number(names::DATA_BLOCKS, summary.data_blocks);
         number(names::DATA_BYTES, data_bytes);
         number(names::INDEX_BYTES, index_bytes);
@@ -93,6 +72,37 @@ impl TableBuilder {
             properties.insert(names::EXTERNAL_VERSION, version);
             properties.insert(names::GLOBAL_SEQUENCE, sequence);
         }
+        let of_filter = self.filter_properties().into_iter();
+        properties.extend(of_filter.filter_map(|(name, value)| Some((name, value?))));
         properties
+    }
+
+    /// What a table says of its filter. `None`: nothing under this name.
+    pub(super) fn filter_properties(&self) -> [(&'static str, Option<Vec<u8>>); 9] {
+        let (whole, extractor) = match self.options.filter_keys {
+            FilterKeys::Whole => ("1", None),
+            FilterKeys::Prefix(extractor) => ("0", Some(extractor)),
+            FilterKeys::Both(extractor) => ("1", Some(extractor)),
+        };
+        let text = |value: &str| Some(value.as_bytes().to_vec());
+        let number = |value: u64| {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            Some(out)
+        };
+        let info = self.summary.filter.as_ref();
+        let built = info.and_then(|info| Some((info.family?, info.predicted_fpr?)));
+        let fell_back = built.filter(|_| self.summary.filter_fell_back);
+        [
+            (names::WHOLE_KEY_FILTERING, text(whole)),
+            (names::PREFIX_FILTERING, text(if extractor.is_some() { "1" } else { "0" })),
+            (names::PREFIX_EXTRACTOR, text(&extractor.map_or("nullptr".into(), |it| it.name()))),
+            (names::FILTER_POLICY, built.and_then(|(family, _)| text(policy_name(family)))),
+            (names::FILTER_SPEC, built.and_then(|_| text(&self.options.filter.to_string()))),
+            (names::PREDICTED_FPR, built.and_then(|(_, fpr)| text(&format!("{fpr:e}")))),
+            (names::FILTER_FALLBACK, fell_back.and_then(|(family, _)| text(family.name()))),
+            (names::FILTER_ENTRIES, number(info.map_or(0, |info| info.keys))),
+            (names::FILTER_BYTES, number(info.map_or(0, |info| info.bytes))),
+        ]
     }
 }

@@ -256,6 +256,11 @@ impl StoredBlock {
         self.handle
     }
 
+    /// Payload and trailer.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
     pub fn payload(&self) -> &[u8] {
         &self.buffer[..self.handle.bytes as usize]
     }

@@ -167,6 +167,11 @@ impl TableProperties {
         Ok(TableProperties { bytes: bytes.into(), ends: ends.into() })
     }
 
+    /// Names and stored bytes, in the order of the names.
+    pub(crate) fn raw_entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        (0..self.ends.len()).map(|i| self.entry(i))
+    }
+
     /// Name and value of property `i`.
     fn entry(&self, i: usize) -> (&[u8], &[u8]) {
         let start = i.checked_sub(1).map_or(0, |before| self.ends[before][1]) as usize;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crate::cache::BlockCache;
 use crate::cursor::Cursor;
+use crate::encoding::hash::hash64;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::filter::FilterReader;
+use crate::filter::{FilterReader, HashKind, KeyHash};
 use crate::fs::{Fs, RealFs};
 use crate::memory::LineBuf;
 use crate::stats::Counters;
@@ -169,6 +170,40 @@ impl SstReader {
         let filter = self.table.filter(&guard)?;
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
         Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, &lookup)))
+    }
+
+    /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
+    /// order of the keys. Equal neighbours count once. Nothing where there is no filter, or one of
+    /// old files that is fed another hash.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or is damaged.
+    pub fn each_filter_hash(&self, mut see: impl FnMut(KeyHash)) -> Result<()> {
+        let is_fed_hash64 = |filters: Vec<FilterReader>| {
+            filters.first().is_some_and(|filter| filter.hash_kind() == HashKind::Hash64)
+        };
+        if !is_fed_hash64(self.filters()?) {
+            return Ok(());
+        }
+        let extractor = self.table.prefix_filter().map(|filter| filter.extractor);
+        let whole = self.properties().whole_key_filtering();
+        let (mut last_key, mut last_prefix) = (None, None);
+        let mut see_new = |hash: KeyHash, last: &mut Option<KeyHash>| {
+            if last.replace(hash) != Some(hash) {
+                see(hash);
+            }
+        };
+        let mut entries = self.entries();
+        while let Some(entry) = entries.next_entry()? {
+            if whole {
+                see_new(hash64(entry.user_key), &mut last_key);
+            }
+            if let Some(prefix) = extractor.and_then(|e| e.prefix_of(entry.user_key)) {
+                see_new(hash64(prefix), &mut last_prefix);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.

@@ -4,6 +4,7 @@ mod cache;
 mod damage;
 mod prefix;
 mod range_del;
+mod refilter;
 mod round_trip;
 mod salvage;
 mod tools;

@@ -59,19 +59,19 @@ pub struct Bench {
     /// Workloads, separated by commas, in the order they run [default: all]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     workloads: Vec<Workload>,
-    /// Entries that a fill writes, and overwrite
+    /// Entries that a fill writes, and overwrite, such as 100k or 10M
     #[arg(
         long,
         value_name = "N",
         default_value_t = 1_000_000,
-        value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000_000)
+        value_parser = args::count_in::<u64>(1..=10_000_000_000)
     )]
     entries: u64,
     /// Operations of a read workload [default: as many as entries]
     #[arg(
         long,
         value_name = "N",
-        value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000_000)
+        value_parser = args::count_in::<u64>(1..=10_000_000_000)
     )]
     reads: Option<u64>,
     /// Threads that share the operations

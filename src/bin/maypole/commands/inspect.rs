@@ -1,5 +1,7 @@
-//! `inspect`: one file: any table, whoever wrote it; with `--annotate` also a log or a MANIFEST.
+//! `inspect`: one file: any table, whoever wrote it; with `--annotate` also a log or a MANIFEST; with
+//! `--filter` a picture of the table's filter.
 
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -10,9 +12,12 @@ use maypole::table::{BlockHandle, SstReader, TableCheck};
 use serde_json::{Value, json};
 
 use super::stats::filter as filter_json;
+use crate::args;
 use crate::failure::{Failure, Result};
 use crate::output::{json_list, json_object};
+use crate::picture;
 use crate::progress;
+use crate::show::sheet::Screen;
 use crate::show::text::{count, escape, percent, size};
 
 /// Print what a table file is made of: footer, metaindex, properties, range deletions, filter.
@@ -24,6 +29,11 @@ use crate::show::text::{count, escape, percent, size};
 /// With --annotate every byte of the file is printed beside its meaning: of tables, and of the WALs
 /// and MANIFESTs of Maypole. Damage is shown and is no failure: the dump says where bytes are not
 /// understood.
+///
+/// With --filter a picture of the filter is printed. Of a Bloom filter: how full each line is, and
+/// how many bits are set per line beside what theory expects. Of a ribbon: its layers, the keys that
+/// they bumped, their thresholds, and the band of its equations; all keys of the table are read for
+/// it. A table without a filter, or with one that cannot be used, has no picture, and it says why.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
@@ -40,6 +50,12 @@ pub struct Inspect {
     /// range_deletions (how many), filter, filter_partitions, data_blocks, entries, filter_misses
     #[arg(long, conflicts_with_all = ["entries", "annotate"], verbatim_doc_comment)]
     json: bool,
+    /// Draw the filter instead
+    #[arg(long, conflicts_with_all = ["entries", "annotate", "json"])]
+    filter: bool,
+    /// With --filter: write the picture to this file too, as SVG. The name ends in .svg
+    #[arg(long, value_name = "FILE.svg", requires = "filter", value_parser = args::svg_file())]
+    out: Option<PathBuf>,
 }
 
 impl Inspect {
@@ -63,12 +79,39 @@ impl Inspect {
             };
             return self.check(&table, out, show);
         }
+        if self.filter {
+            return self.picture(&table, out);
+        }
         footer(&table, out)?;
         metaindex(&table, out)?;
         properties(&table, out)?;
         range_deletions(&table, out)?;
         filter(&table, out)?;
         self.check(&table, out, checked)
+    }
+
+    /// The picture of the filter. Having none is a failure only where a file was wanted.
+    fn picture(&self, table: &SstReader, out: &mut dyn Write) -> Result {
+        let picture = match (picture::of(table)?, &self.out) {
+            (Ok(picture), _) => picture,
+            (Err(why), None) => {
+                writeln!(out, "Nothing to draw: {why}")?;
+                return Ok(());
+            }
+            (Err(why), Some(path)) => {
+                return Err(Failure::new(format_args!(
+                    "{}: nothing to draw: {why}; {} was not written",
+                    self.file.display(),
+                    path.display()
+                )));
+            }
+        };
+        if let Some(path) = &self.out {
+            fs::write(path, picture::svg(&picture))
+                .map_err(|error| Failure::of_file(path, "write", &error))?;
+        }
+        write!(out, "{}", picture::text(&picture, &Screen::stdout()))?;
+        Ok(())
     }
 
     /// Reads everything, asks the filter for every key, and shows what came of it.

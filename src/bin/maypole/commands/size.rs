@@ -24,12 +24,12 @@ use crate::show::text::{count, percent, size};
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
-    /// How many keys
+    /// How many keys, such as 100M
     #[arg(
         long,
         value_name = "N",
         default_value_t = 1_000_000,
-        value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_000_000_000_000)
+        value_parser = args::count_in::<u64>(1..=1_000_000_000_000)
     )]
     keys: u64,
     /// The false-positive rate to reach, such as 0.01

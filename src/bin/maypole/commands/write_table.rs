@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use maypole::Compression;
 use maypole::filter::FilterSpec;
+use maypole::fs::{Fs, RealFs};
 use maypole::table::{SstWriter, TableOptions, TableSummary};
 
 use crate::failure::{Failure, Result};
@@ -78,9 +79,8 @@ impl WriteTable {
         let scratch = Scratch::new(self.parent(), ".maypole-write-table-")?;
         let unfinished = scratch.path().join("table.sst");
         let summary = self.write(&mut input, &unfinished)?;
-        let named = fs::rename(&unfinished, &self.out)
-            .and_then(|()| fs::File::open(self.parent())?.sync_all());
-        named.map_err(|error| Failure::of_file(&self.out, "give the table its name", &error))?;
+        RealFs.rename(&unfinished, &self.out)?;
+        RealFs.sync_dir(self.parent())?;
         scratch.close()?;
         self.report(&written(&self.out, &summary), out)
     }

@@ -4,7 +4,7 @@
 //! options      what it can be asked for
 //! policies     lists of policies with a number that takes several values
 //! keys/        which keys are loaded, and which are looked up
-//! tree         loads one database a policy, into the same shape
+//! tree         one tree, and a copy of it with the filters of each policy
 //! measure      looks the keys up, the policies taking turns
 //! throughput   lookups with other caches and other shares of absent keys
 //! lab          filters by themselves
@@ -17,9 +17,9 @@
 //! about        under what conditions it was made
 //! ```
 //!
-//! What makes the rows comparable: every policy gets the same keys in the same order, flushed and
-//! compacted at the same points, so the trees differ in their filters alone. The lookups are the
-//! same, too, and go in rounds over all policies, so that whatever else the machine does hits all
+//! What makes the rows comparable: every policy gets a copy of the same tree, with the filters that it
+//! gives to each table where the table stands. So the trees differ in their filters alone. The lookups
+//! are the same, too, and go in rounds over all policies, so that whatever else the machine does hits all
 //! of them alike. A sweep gives that up, and says so: its policies come one after the other.
 
 mod about;
@@ -50,7 +50,7 @@ use keys::KeySet;
 use measure::Lookups;
 use results::{About, Results};
 use throughput::Grid;
-use tree::{Plan, Tree};
+use tree::{Base, Plan, Tree};
 
 pub use lab::FilterSpeed;
 pub use options::Compare;
@@ -70,7 +70,8 @@ impl Compare {
         let policies = policies.map_err(Failure::new)?;
         let setup = self.setup()?;
         let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        let at_once = if self.sweep { 1 } else { policies.len() };
+        // In a sweep the base stays beside the one that is measured.
+        let at_once = if self.sweep { 2 } else { tree::databases(&policies) };
         space::announce(&parent, setup.plan.disk_bytes(at_once), "and removed at the end")?;
         if let Some(dir) = &self.out {
             save::prepare(dir)?;
@@ -193,14 +194,15 @@ fn measure(
     more: bool,
 ) -> Result<Results> {
     let Setup { keys, plan, cache_bytes, cold, seed } = setup;
+    let base = Base::build(scratch.path().join("base"), keys, plan)?;
     let mut trees: Vec<Tree> = policies
         .iter()
         .enumerate()
         .map(|(i, policy)| {
-            let dir = scratch.path().join(format!("{i}"));
-            Tree::build(policy, dir, keys, plan, *cache_bytes)
+            base.tree(policy, scratch.path().join(format!("{i}")), plan, *cache_bytes)
         })
         .collect::<Result<_>>()?;
+    base.remove()?;
     let lookups = Lookups::new(keys, plan, *cold)?;
     let mut results = Results::default();
     for (tree, measured) in trees.iter().zip(lookups.run(&trees)?) {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args};
 use maypole::Compression;
 
@@ -23,8 +22,8 @@ const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
 
 /// Measure filter policies on the same keys: memory, accuracy, reads and time saved.
 ///
-/// For each policy a database is made: the keys are loaded, compaction settles, and at least three
-/// levels hold data. Then absent keys that lie inside the tables' key ranges are looked up, and as
+/// The keys are loaded once, compaction settles, and at least three levels hold data. For each policy
+/// the database is copied and the filters of its tables are built anew. Then absent keys that lie inside the tables' key ranges are looked up, and as
 /// many present ones. One row a policy tells what came of it, and a verdict in words follows.
 /// With --out all of it becomes a page to look at and to send, with plots.
 ///
@@ -48,12 +47,12 @@ pub struct Compare {
     /// Bits a key, separated by commas: what BITS in a policy stands for, and BITS+2 for two more
     #[arg(long, value_name = "LIST", value_parser = policies::bits, default_value = "4,7,10,13,16")]
     pub bits: Bits,
-    /// How many keys to generate
+    /// How many keys to generate, such as 10k or 100M
     #[arg(
         long,
         value_name = "N",
         default_value_t = 1_000_000,
-        value_parser = RangedU64ValueParser::<usize>::new().range(3..=1_000_000_000),
+        value_parser = args::count_in::<usize>(3..=1_000_000_000),
         conflicts_with = "given"
     )]
     keys: usize,
@@ -104,7 +103,7 @@ pub struct Compare {
     #[arg(
         long,
         value_name = "N",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000_000),
+        value_parser = args::count_in::<usize>(1..=1_000_000_000),
         verbatim_doc_comment
     )]
     absent: Option<usize>,

@@ -20,7 +20,7 @@ use super::keys::{KeySet, Request, Source};
 use super::measure::Lookups;
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, ThroughputRow};
 use super::throughput::{self, Grid};
-use super::tree::{Plan, Tree};
+use super::tree::{Base, Plan};
 use super::{Setup, rows};
 use crate::failure::{Failure, Result};
 use crate::output::{json_object, tell};
@@ -53,19 +53,22 @@ pub fn run(
         ));
     }
     let left = policies.len() - already;
-    let each = estimate(setup, &grid, scratch)?;
+    let (loading, each) = estimate(setup, &grid, scratch)?;
     tell(format_args!(
         "note: about {}: {left} policies, each a database of {} keys, looked up with {} mixes of cache and \
          absent keys",
-        words(each * left as u32),
+        words(loading + each * left as u32),
         count(setup.keys.present.len() as u64),
         grid.points()
     ));
+    // Nothing is left to load for where only the page is still to be written.
+    let base = match left {
+        0 => None,
+        _ => Some(Base::build(scratch.join("base"), &setup.keys, &setup.plan)?),
+    };
     let start = Instant::now();
     for (n, policy) in policies.iter().enumerate() {
-        if state.of(policy).is_some() {
-            continue;
-        }
+        let Some(base) = base.as_ref().filter(|_| state.of(policy).is_none()) else { continue };
         let done = done(&state);
         let each = match done - already {
             0 => each,
@@ -73,9 +76,12 @@ pub fn run(
         };
         let left = words(each * (policies.len() - done) as u32);
         progress::set_whole(format!("{} of {}, {left} left: ", done + 1, policies.len()));
-        state.add(measure(setup, policy, &scratch.join(n.to_string()), &grid)?)?;
+        state.add(measure(setup, base, policy, &scratch.join(n.to_string()), &grid)?)?;
     }
     progress::set_whole("");
+    if let Some(base) = base {
+        base.remove()?;
+    }
     let mut results = Results::default();
     for unit in policies.iter().filter_map(|policy| state.of(policy)) {
         results.policies.push(unit.row.clone());
@@ -94,9 +100,15 @@ struct Unit {
     throughput: Vec<ThroughputRow>,
 }
 
-fn measure(setup: &Setup, policy: &FilterPolicy, dir: &Path, grid: &Grid) -> Result<Unit> {
+fn measure(
+    setup: &Setup,
+    base: &Base,
+    policy: &FilterPolicy,
+    dir: &Path,
+    grid: &Grid,
+) -> Result<Unit> {
     let Setup { keys, plan, cache_bytes, cold, seed } = setup;
-    let tree = Tree::build(policy, dir.to_owned(), keys, plan, *cache_bytes)?;
+    let tree = base.tree(policy, dir.to_owned(), plan, *cache_bytes)?;
     let trees = vec![tree];
     let measured = Lookups::new(keys, plan, *cold)?.run(&trees)?;
     let row = rows::policy(&trees[0], &measured[0], keys.present.len(), *cold);
@@ -116,8 +128,9 @@ fn measure(setup: &Setup, policy: &FilterPolicy, dir: &Path, grid: &Grid) -> Res
 /// Keys and lookups of the run that the time is estimated by.
 const SAMPLE: usize = 20_000;
 
-/// How long one policy takes, about: from a small database, in proportion to keys and lookups.
-fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<Duration> {
+/// How long loading and one policy take, about: from a small database, in proportion to keys and
+/// lookups.
+fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Duration)> {
     let keys = SAMPLE.min(setup.keys.present.len()).max(3);
     let request = Request {
         source: Source::Generated(keys),
@@ -132,8 +145,12 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<Duration> {
         Plan::new(&set, setup.plan.data_bytes / setup.keys.present.len(), Compression::None, 1);
     let dir = scratch.join("estimate");
     let start = Instant::now();
-    let tree = Tree::build(&FilterPolicy::default(), dir.clone(), &set, &plan, setup.cache_bytes)?;
+    let base = Base::build(scratch.join("estimate-base"), &set, &plan)?;
     let loading = start.elapsed() / keys as u32;
+    let start = Instant::now();
+    let tree = base.tree(&FilterPolicy::default(), dir.clone(), &plan, setup.cache_bytes)?;
+    let copying = start.elapsed() / keys as u32;
+    base.remove()?;
     let lookups = Lookups::new(&set, &plan, setup.cold)?;
     let trees = [tree];
     let start = Instant::now();
@@ -149,9 +166,9 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<Duration> {
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
     let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
     // With a small cache most of a lookup is reading, and larger trees are slower: twice, four times.
-    Ok(loading * setup.keys.present.len() as u32
-        + lookup * 2 * lookups as u32
-        + lookup * 4 * mixed as u32)
+    let present = setup.keys.present.len() as u32;
+    let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
+    Ok((loading * present, each))
 }
 
 fn words(time: Duration) -> String {

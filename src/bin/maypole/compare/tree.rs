@@ -1,4 +1,7 @@
-//! One database a policy, all of the same shape.
+//! One database a policy, all of the same tree.
+//!
+//! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it whose
+//! tables have the filters that the policy gives them where they stand.
 //!
 //! A tree that has grown for long has a few tables in level 0, a tenth of its data in the last
 //! level but one, a hundredth above that. Growing one naturally rewrites the data about ten times,
@@ -16,16 +19,18 @@
 //! Which key comes in which stage is random, so every level spans the whole range of keys, and an
 //! absent key has to be asked of one table in each.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use maypole::{Compression, Db, FilterPolicy, Ticker, Tickers, WriteBatch};
+use maypole::filter::FilterSpec;
+use maypole::{Compression, Db, FilterPolicy, Ticker, WriteBatch};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::keys::{KeyList, KeySet};
 use crate::commands::load::{BATCH_BYTES, Values};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::scratch::making;
 
@@ -33,6 +38,8 @@ use crate::scratch::making;
 const L0_TRIGGER: usize = 4;
 /// Bytes of a memtable, at most.
 const CHUNK_BYTES: usize = 32 << 20;
+/// Nobody looks anything up in the base.
+const BASE_CACHE_BYTES: usize = 8 << 20;
 /// What an entry takes beside key and value: sequence number, lengths, its part of the index.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
 
@@ -51,6 +58,13 @@ pub struct Plan {
     compression: Compression,
     memtable_bytes: usize,
     table_bytes: u64,
+}
+
+/// The tree without filters, from which those of the policies are made.
+pub struct Base {
+    db: Db,
+    dir: PathBuf,
+    base_bytes: u64,
 }
 
 /// The database of one policy.
@@ -102,11 +116,11 @@ impl Plan {
         }
     }
 
-    /// Bytes of disk that the databases of so many policies take at most, about. Levels are filled
-    /// from the last one up, so hardly anything is there twice: a tenth is for filters, indexes, and
-    /// the upper levels while they move. Logs of two memtables are beside them.
-    pub fn disk_bytes(&self, policies: usize) -> u64 {
-        let tables = (self.data_bytes as u64).saturating_mul(policies as u64);
+    /// Bytes of disk that so many databases, the base among them, take at most, about. Levels are
+    /// filled from the last one up, so hardly anything is there twice: a tenth is for filters, indexes,
+    /// and the upper levels while they move. Logs of two memtables are beside them.
+    pub fn disk_bytes(&self, databases: usize) -> u64 {
+        let tables = (self.data_bytes as u64).saturating_mul(databases as u64);
         let logs = 2 * chunk_bytes(self.data_bytes) as u64;
         tables.saturating_add(tables / 10).saturating_add(logs)
     }
@@ -136,46 +150,77 @@ fn chunk_bytes(bytes: usize) -> usize {
     bytes.div_ceil(L0_TRIGGER * rounds).max(1)
 }
 
-impl Tree {
+impl Base {
     /// Loads all keys and waits until compaction has settled.
-    pub fn build(
-        policy: &FilterPolicy,
-        dir: PathBuf,
-        set: &KeySet,
-        plan: &Plan,
-        cache_bytes: usize,
-    ) -> Result<Tree> {
-        let keys = &set.present;
-        let bar = progress::bar(keys.len() as u64, format!("{policy}: loading"));
-        let mut build = BuildCost::default();
+    pub fn build(dir: PathBuf, set: &KeySet, plan: &Plan) -> Result<Base> {
+        let (keys, policy) = (&set.present, no_filters());
+        let bar = progress::bar(keys.len() as u64, "loading");
         let mut loaded = 0;
         let mut base_bytes = 1 << 50;
         for (stage, &count) in plan.stages.iter().enumerate() {
             let indexes = &plan.order[loaded..(loaded + count).min(keys.len())];
             loaded += indexes.len();
-            let db = making(|| plan.open(&dir, policy, cache_bytes, base_bytes))?;
+            let db = making(|| plan.open(&dir, &policy, BASE_CACHE_BYTES, base_bytes))?;
             // The last stage stays in level 0.
             let bytes = plan.data_bytes / keys.len() * indexes.len();
             let chunks =
                 if stage == 3 { 1 } else { bytes.div_ceil(chunk_bytes(bytes)).max(L0_TRIGGER) };
             load(&db, set, indexes, chunks, plan, &bar)?;
-            let stats = db.stats();
-            build.add(&stats.tickers);
-            let last = stats.levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
+            let levels = db.stats().levels;
+            let last = levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
             base_bytes = if stage == 0 { last / 50 } else { last / 500 };
             db.close()?;
         }
         bar.finish_and_clear();
-        let db = making(|| plan.open(&dir, policy, cache_bytes, base_bytes))?;
-        Ok(Tree {
-            policy: policy.clone(),
-            db,
-            dir,
-            base_bytes,
-            build_ns_per_key: build.ns_per_key(),
-        })
+        let db = making(|| plan.open(&dir, &policy, BASE_CACHE_BYTES, base_bytes))?;
+        Ok(Base { db, dir, base_bytes })
     }
 
+    /// The database of a policy, in a new directory.
+    pub fn tree(
+        &self,
+        policy: &FilterPolicy,
+        dir: PathBuf,
+        plan: &Plan,
+        cache_bytes: usize,
+    ) -> Result<Tree> {
+        let before = self.db.stats().tickers;
+        if *policy == no_filters() {
+            // Links to the same tables: they take no space.
+            making(|| self.db.checkpoint(&dir))?;
+        } else {
+            let spinner = progress::spinner(format!("{policy}: building filters"));
+            making(|| fs::create_dir(&dir))
+                .map_err(|error| Failure::of_file(&dir, "make this directory", &error))?;
+            self.db.copy_with_filters(&dir, policy)?;
+            spinner.finish_and_clear();
+        }
+        let after = self.db.stats().tickers;
+        let more = |ticker| after.get(ticker) - before.get(ticker);
+        let (keys, nanos) = (more(Ticker::FilterBuildKeys), more(Ticker::FilterBuildNanos));
+        let build_ns_per_key = (keys > 0).then(|| nanos as f64 / keys as f64);
+        let base_bytes = self.base_bytes;
+        let db = making(|| plan.open(&dir, policy, cache_bytes, base_bytes))?;
+        Ok(Tree { policy: policy.clone(), db, dir, base_bytes, build_ns_per_key })
+    }
+
+    /// Makes room: the trees do without it.
+    pub fn remove(self) -> Result {
+        self.db.close()?;
+        fs::remove_dir_all(&self.dir).map_err(|error| Failure::of_file(&self.dir, "remove", &error))
+    }
+}
+
+pub fn no_filters() -> FilterPolicy {
+    FilterPolicy::uniform(FilterSpec::NONE)
+}
+
+/// How many databases so many policies need at once: a base beside them, unless it is one of theirs.
+pub fn databases(policies: &[FilterPolicy]) -> usize {
+    policies.len() + usize::from(!policies.contains(&no_filters()))
+}
+
+impl Tree {
     /// The same database with a new, empty cache.
     pub fn reopen(self, plan: &Plan, cache_bytes: usize) -> Result<Tree> {
         let Tree { policy, db, dir, base_bytes, build_ns_per_key } = self;
@@ -217,25 +262,6 @@ fn load(
 /// `count` parts of nearly one size.
 fn cut(indexes: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
     (0..count).map(move |n| &indexes[indexes.len() * n / count..indexes.len() * (n + 1) / count])
-}
-
-/// What building filters took, of all tables that loading wrote.
-#[derive(Default)]
-struct BuildCost {
-    nanos: u64,
-    keys: u64,
-}
-
-impl BuildCost {
-    /// Adds what one open database counted.
-    fn add(&mut self, tickers: &Tickers) {
-        self.nanos += tickers.get(Ticker::FilterBuildNanos);
-        self.keys += tickers.get(Ticker::FilterBuildKeys);
-    }
-
-    fn ns_per_key(&self) -> Option<f64> {
-        (self.keys > 0).then(|| self.nanos as f64 / self.keys as f64)
-    }
 }
 
 #[cfg(test)]

@@ -19,10 +19,9 @@ mod subjects;
 use std::io::Write;
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 
 use crate::failure::Result;
-use crate::{output, space};
+use crate::{args, output, space};
 use measure::Hashes;
 
 /// Measure textbook filters beside those of the database, or judge what is said of filters.
@@ -44,12 +43,12 @@ use measure::Hashes;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Structures {
-    /// How many keys each structure is planned for
+    /// How many keys each structure is planned for, such as 10k or 10M
     #[arg(
         long,
         value_name = "N",
         default_value_t = 1_000_000,
-        value_parser = RangedU64ValueParser::<usize>::new().range(1_000..=100_000_000)
+        value_parser = args::count_in::<usize>(1_000..=100_000_000)
     )]
     keys: usize,
     /// The false-positive rate each is made for, 0.00001 to 0.3

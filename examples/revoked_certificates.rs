@@ -1,0 +1,62 @@
+//! Revoked certificates by a filter cascade, as CRLite brought them to browsers. All certificates are
+//! known, so all false positives of a filter can be listed, and a second filter corrects them.
+//!
+//! ```text
+//! cargo run --release --example revoked_certificates
+//! ```
+
+use std::error::Error;
+use std::io::{Write, stdout};
+
+use maypole::filter::textbook::{BloomFilter, Cascade, Layout};
+use maypole::hash64;
+
+const REVOKED: usize = 5_000;
+const GOOD: usize = 500_000;
+/// Bytes of a certificate's serial number.
+const SERIAL_BYTES: usize = 16;
+const LAYERS_SHOWN: usize = 5;
+
+fn certificates(kind: &str, count: usize) -> Vec<u64> {
+    (0..count).map(|i| hash64(format!("{kind} {i}").as_bytes())).collect()
+}
+
+/// The whole of it. What it shows goes to `out`.
+pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    let (revoked, good) = (certificates("revoked", REVOKED), certificates("good", GOOD));
+    let cascade = Cascade::new(&revoked, &good).ok_or("a certificate is revoked and good")?;
+    writeln!(out, "layer    holds     bits   rate")?;
+    for (n, layer) in cascade.layers().enumerate().take(LAYERS_SHOWN) {
+        writeln!(out, "{:>5} {:>8} {:>8}  {:.4}", n + 1, layer.keys, layer.bits, layer.rate)?;
+    }
+    let (layers, last) = (cascade.layers().count(), cascade.layers().last());
+    writeln!(
+        out,
+        "    … {layers} layers; the last one holds {}",
+        last.map_or(0, |layer| layer.keys)
+    )?;
+
+    let wrong = revoked.iter().filter(|&&hash| !cascade.contains(hash)).count()
+        + good.iter().filter(|&&hash| cascade.contains(hash)).count();
+    writeln!(out, "{} certificates asked, {wrong} wrong answers", REVOKED + GOOD)?;
+
+    // One filter that is wrong for at most one good certificate in all, on average.
+    let single = BloomFilter::for_rate(Layout::Shared, REVOKED, 1.0 / GOOD as f64);
+    writeln!(out, "bytes: {:>6} the cascade, never wrong", cascade.bytes())?;
+    writeln!(out, "       {:>6} one Bloom filter, wrong about once", single.bytes())?;
+    writeln!(out, "       {:>6} a list of serial numbers", REVOKED * SERIAL_BYTES)?;
+
+    // What nobody knew when the cascade was built gets any answer: it must be asked elsewhere.
+    let new = certificates("issued today", 10_000);
+    let called_revoked = new.iter().filter(|&&hash| cascade.contains(hash)).count();
+    writeln!(
+        out,
+        "{} certificates issued today: {called_revoked} are called revoked without reason",
+        new.len()
+    )?;
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    run(&mut stdout().lock())
+}

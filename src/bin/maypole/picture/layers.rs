@@ -1,0 +1,210 @@
+//! A ribbon: its layers, which of their buckets bumped keys, and the band of its equations.
+
+use maypole::filter::{FilterReader, KeyEquation, RibbonLayer, RibbonParts};
+use maypole::table::SstReader;
+
+use super::{Band, Bar, Drawing, Heat, Panel, Rows};
+use crate::failure::Result;
+use crate::progress;
+use crate::show::text::{count, percent, size};
+
+/// Slots that the band shows, at most.
+const BAND_SLOTS: u32 = 320;
+/// Layers whose thresholds are shown one by one: the ones behind them are tiny.
+const LAYERS_SHOWN: usize = 2;
+
+/// Where the table's keys went.
+struct Keys {
+    /// Of each layer, how many it keeps.
+    kept: Vec<u64>,
+    all: u64,
+    /// The equations of layer 0 that start in the band's slots, by their start.
+    first: Vec<KeyEquation>,
+}
+
+/// Nothing where no part is a ribbon. Reads all keys of the table where the filter is in one piece.
+pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
+    let ribbons: Vec<RibbonParts> = parts.iter().filter_map(FilterReader::ribbon).collect();
+    let [ribbon] = &ribbons[..] else {
+        return Ok(if ribbons.is_empty() { Vec::new() } else { vec![partitions(&ribbons)] });
+    };
+    if parts.len() > 1 {
+        return Ok(vec![partitions(&ribbons)]);
+    }
+    let keys = Keys::read(table, ribbon)?;
+    let mut panels = vec![layers(ribbon, &keys)];
+    if ribbon.bucket_starts > 0 {
+        panels.extend(thresholds(ribbon));
+    }
+    panels.push(band(ribbon, keys));
+    Ok(panels)
+}
+
+impl Keys {
+    fn read(table: &SstReader, ribbon: &RibbonParts) -> Result<Keys> {
+        let mut keys = Keys { kept: vec![0; ribbon.layers.len()], all: 0, first: Vec::new() };
+        let spinner = progress::spinner("reading the table's keys");
+        let read = table.each_filter_hash(|hash| {
+            keys.all += 1;
+            let Some(equation) = ribbon.equation(hash) else { return };
+            keys.kept[equation.layer] += 1;
+            let in_band = equation.layer == 0 && equation.start < BAND_SLOTS;
+            // Keys fall evenly. Where a file's do not, the drawing stays small all the same.
+            if in_band && keys.first.len() < 2 * BAND_SLOTS as usize {
+                keys.first.push(equation);
+            }
+        });
+        spinner.finish_and_clear();
+        read?;
+        keys.first.sort_by_key(|equation| equation.start);
+        Ok(keys)
+    }
+}
+
+fn columns(ribbon: &RibbonParts, layer: &RibbonLayer) -> String {
+    match layer.low_blocks {
+        0 => ribbon.columns.to_string(),
+        _ => format!("{}–{}", ribbon.columns - 1, ribbon.columns),
+    }
+}
+
+fn layers(ribbon: &RibbonParts, keys: &Keys) -> Panel {
+    let mut reach = keys.all;
+    let rows = ribbon.layers.iter().zip(&keys.kept).enumerate().map(|(number, (layer, &kept))| {
+        let came = reach;
+        let bumped = came - kept;
+        reach = bumped;
+        vec![
+            number.to_string(),
+            count(layer.slots.into()),
+            columns(ribbon, layer),
+            size(ribbon.slot_bytes(layer)),
+            count(came),
+            count(kept),
+            match bumped {
+                0 => "0".to_string(),
+                _ => format!("{} ({})", count(bumped), percent(bumped as f64 / came as f64)),
+            },
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let mut says = vec![format!(
+        "A key is an equation over {} slots. A query compares a bit for each column.",
+        ribbon.width
+    )];
+    let bumps = ribbon.bucket_starts > 0;
+    says.push(match (bumps, ribbon.tags) {
+        (false, _) => "One layer takes all keys, at the cost of some free slots.".into(),
+        (true, 0) => "Keys that do not fit are bumped to the next layer.".into(),
+        (true, tags) => format!(
+            "Keys that do not fit are bumped to the next layer. Keys that no layer took: {}, each \
+             spelled out.",
+            count(tags as u64)
+        ),
+    });
+    let low: Vec<String> = ribbon
+        .layers
+        .iter()
+        .filter(|layer| layer.low_blocks > 0)
+        .map(|layer| {
+            let blocks = layer.slots / ribbon.width;
+            format!(
+                "{} of {} blocks have one column fewer: so bits a key can be a fraction.",
+                count(layer.low_blocks.into()),
+                count(blocks.into())
+            )
+        })
+        .collect();
+    says.extend(low);
+    let names = vec!["layer", "slots", "columns", "bytes", "keys", "kept", "bumped"];
+    Panel { title: "Layers".into(), says, drawing: Drawing::Rows(Rows { columns: names, rows }) }
+}
+
+/// The parts of a partitioned filter. Their keys are not told apart, so no equations are drawn.
+fn partitions(ribbons: &[RibbonParts]) -> Panel {
+    const MOST_ROWS: usize = 20;
+    let row = |(number, ribbon): (usize, &RibbonParts)| {
+        let slots: u64 = ribbon.layers.iter().map(|layer| u64::from(layer.slots)).sum();
+        let bytes: u64 = ribbon.layers.iter().map(|layer| ribbon.slot_bytes(layer)).sum();
+        vec![
+            number.to_string(),
+            ribbon.layers.len().to_string(),
+            count(slots),
+            columns(ribbon, &ribbon.layers[0]),
+            size(bytes),
+        ]
+    };
+    let mut says =
+        vec!["The band of equations is drawn for filters in one piece only.".to_string()];
+    if ribbons.len() > MOST_ROWS {
+        let all = count(ribbons.len() as u64);
+        says.push(format!("The first {MOST_ROWS} ribbons of {all}."));
+    }
+    Panel {
+        title: "Ribbons of the partitions".into(),
+        says,
+        drawing: Drawing::Rows(Rows {
+            columns: vec!["ribbon", "layers", "slots", "columns", "bytes"],
+            rows: ribbons.iter().enumerate().take(MOST_ROWS).map(row).collect(),
+        }),
+    }
+}
+
+fn thresholds(ribbon: &RibbonParts) -> Vec<Panel> {
+    let mut panels = Vec::new();
+    for (number, layer) in ribbon.layers.iter().take(LAYERS_SHOWN).enumerate() {
+        let values = layer.thresholds.iter().map(|&threshold| f64::from(threshold));
+        let figure = |figure: f64| format!("{figure:.1}");
+        let heat = Heat::new(values, (0.0, 3.0), figure, ("bucket", "buckets"));
+        panels.push(Panel {
+            title: format!("Thresholds of layer {number}"),
+            says: vec![format!(
+                "{} buckets of {} start positions. 3: the bucket keeps all its keys, 0: none. By \
+                 start positions {} are bumped.",
+                count(layer.thresholds.len() as u64),
+                ribbon.bucket_starts,
+                percent(1.0 - ribbon.kept(layer))
+            )],
+            drawing: Drawing::Heat(heat),
+        });
+    }
+    let bars = (0..4u8).rev().map(|threshold| {
+        let kept = f64::from(ribbon.kept_starts[usize::from(threshold)]);
+        let kept = match threshold {
+            0 => "none".into(),
+            3 => "all".into(),
+            _ => percent(kept / f64::from(ribbon.bucket_starts)),
+        };
+        let all = ribbon.layers.iter().flat_map(|layer| &layer.thresholds);
+        Bar {
+            label: format!("{threshold}: {kept}"),
+            found: all.filter(|&&found| found == threshold).count() as u64,
+            theory: None,
+        }
+    });
+    panels.push(Panel {
+        title: "Buckets by threshold".into(),
+        says: vec![
+            "All layers: how much of a bucket stays, and how many buckets keep that.".into(),
+        ],
+        drawing: Drawing::Bars(bars.collect()),
+    });
+    panels
+}
+
+fn band(ribbon: &RibbonParts, keys: Keys) -> Panel {
+    let layer = &ribbon.layers[0];
+    let slots = layer.slots.min(BAND_SLOTS);
+    let shown = match slots == layer.slots {
+        true => format!("All {} slots of layer 0.", count(slots.into())),
+        false => format!("The first slots of the {} of layer 0.", count(layer.slots.into())),
+    };
+    Panel {
+        title: "Band of equations".into(),
+        says: vec![format!(
+            "{shown} Down: keys, by their first slot. Across: slots; a mark is a coefficient. Right: \
+             the fingerprint, which the slots under the marks must add up to."
+        )],
+        drawing: Drawing::Band(Band { slots, columns: ribbon.columns, rows: keys.first }),
+    }
+}

@@ -1,0 +1,180 @@
+//! The picture of a table's filter: on a terminal and as a drawing, from the same figures.
+//!
+//! ```text
+//! lines    a Bloom filter: how full its cache lines are         text   on a terminal
+//! layers   a ribbon: layers, thresholds, the band of equations  svg    as a file
+//! ```
+//!
+//! `lines` and `layers` make panels. `text` and `svg` show panels and know nothing of filters.
+
+mod layers;
+mod lines;
+mod svg;
+mod text;
+
+use maypole::filter::{FilterReader, KeyEquation};
+use maypole::table::{FilterInfo, SstReader};
+
+use crate::failure::Result;
+use crate::show::text::{count, escape, percent, size};
+pub use svg::svg;
+pub use text::text;
+
+/// What is drawn of a filter.
+pub struct Picture {
+    pub title: String,
+    pub panels: Vec<Panel>,
+}
+
+pub struct Panel {
+    pub title: String,
+    /// A paragraph each.
+    pub says: Vec<String>,
+    pub drawing: Drawing,
+}
+
+pub enum Drawing {
+    Heat(Heat),
+    Bars(Vec<Bar>),
+    Rows(Rows),
+    Band(Band),
+}
+
+/// A strip of cells, coloured by their figures.
+pub struct Heat {
+    /// The mean of `per_cell` things each; the last one of what is left.
+    pub cells: Vec<f64>,
+    pub per_cell: usize,
+    /// What has the lightest and the darkest colour.
+    pub ends: (f64, f64),
+    /// How a figure is written.
+    pub figure: fn(f64) -> String,
+    /// What a cell stands for: the word for one thing and for several.
+    pub thing: (&'static str, &'static str),
+}
+
+/// One bar of a histogram.
+pub struct Bar {
+    pub label: String,
+    pub found: u64,
+    /// How many theory expects.
+    pub theory: Option<f64>,
+}
+
+/// Figures in columns. The first column names the rows.
+pub struct Rows {
+    pub columns: Vec<&'static str>,
+    pub rows: Vec<Vec<String>>,
+}
+
+/// The upper left corner of a matrix: equations over slots, sorted by their first slot.
+pub struct Band {
+    /// So many slots from the first on are shown.
+    pub slots: u32,
+    /// Bits of a fingerprint.
+    pub columns: u32,
+    pub rows: Vec<KeyEquation>,
+}
+
+impl Band {
+    /// Whether a row has a coefficient at a slot.
+    pub fn has(row: &KeyEquation, slot: u32) -> bool {
+        let offset = slot.wrapping_sub(row.start);
+        offset < u128::BITS && row.coefficients >> offset & 1 == 1
+    }
+}
+
+/// Cells of a strip, at most.
+const MOST_CELLS: usize = 512;
+
+impl Heat {
+    pub fn new(
+        figures: impl ExactSizeIterator<Item = f64>,
+        ends: (f64, f64),
+        figure: fn(f64) -> String,
+        thing: (&'static str, &'static str),
+    ) -> Heat {
+        let per_cell = figures.len().div_ceil(MOST_CELLS).max(1);
+        let mut cells = Vec::new();
+        let (mut sum, mut held) = (0.0, 0);
+        let all = figures.len();
+        for (number, one) in figures.enumerate() {
+            sum += one;
+            held += 1;
+            if held == per_cell || number + 1 == all {
+                cells.push(sum / held as f64);
+                (sum, held) = (0.0, 0);
+            }
+        }
+        Heat { cells, per_cell, ends, figure, thing }
+    }
+
+    /// Where a figure is between the ends, 0 to 1.
+    pub fn level(&self, figure: f64) -> f64 {
+        let (low, high) = self.ends;
+        if high > low { ((figure - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 }
+    }
+}
+
+/// The picture of a table's filter, or why there is none.
+pub fn of(table: &SstReader) -> Result<std::result::Result<Picture, String>> {
+    let Some(info) = table.filter()? else { return Ok(Err(without_filter(table))) };
+    let parts = table.filters()?;
+    let untrusted: Vec<&str> = parts.iter().filter_map(FilterReader::untrusted).collect();
+    if untrusted.len() == parts.len() {
+        let reason = untrusted.first().unwrap_or(&"it has no partitions");
+        return Ok(Err(format!("the filter cannot be used and answers maybe to all: {reason}")));
+    }
+    let mut panels = lines::panels(&info, &parts);
+    panels.extend(layers::panels(table, &parts)?);
+    let mut title = title(&info, &parts);
+    if let Some(reason) = untrusted.first() {
+        let (unused, all) = (untrusted.len(), parts.len());
+        title += &format!(". {unused} of {all} partitions cannot be used, such as {reason}");
+    }
+    Ok(Ok(Picture { title, panels }))
+}
+
+fn without_filter(table: &SstReader) -> String {
+    let named = table.metaindex().iter().find(|(name, _)| name.contains("filter."));
+    match named {
+        Some((name, _)) => {
+            let name = escape(name.as_bytes());
+            format!("the table's filter is of a kind that is not read here: {name}")
+        }
+        None => "the table has no filter".into(),
+    }
+}
+
+fn title(info: &FilterInfo, parts: &[FilterReader]) -> String {
+    let family = info.family.map_or("unknown".into(), |family| family.to_string());
+    let partitions = match parts.len() {
+        1 => String::new(),
+        n => format!(" in {} partitions", count(n as u64)),
+    };
+    let rate = info.predicted_fpr.map_or("unknown".into(), percent);
+    format!(
+        "{family} filter{partitions}: {} keys, {}, {:.2} bits/key, predicted rate {rate}",
+        count(info.keys),
+        size(info.bytes),
+        info.bits_per_key(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_means_of_neighbours_and_few() {
+        let heat = |count: usize| {
+            Heat::new((0..count).map(|i| i as f64), (0.0, 10.0), |f| f.to_string(), ("a", "b"))
+        };
+        assert_eq!(heat(3).cells, [0.0, 1.0, 2.0]);
+        let many = heat(1025);
+        assert_eq!((many.per_cell, many.cells.len()), (3, 342));
+        assert_eq!((many.cells[0], many.cells[341]), (1.0, 1023.5));
+        assert!(heat(0).cells.is_empty());
+        assert_eq!([-1.0, 5.0, 99.0].map(|figure| heat(1).level(figure)), [0.0, 0.5, 1.0]);
+    }
+}

@@ -1,0 +1,275 @@
+//! What a stored filter is made of, for those who draw it: the lines of a Bloom filter, the layers
+//! and equations of a ribbon. No query comes by here.
+//!
+//! ```text
+//! Bloom    FilterReader::lines     cache lines; a key sets bits of one of them
+//! ribbons  FilterReader::ribbon    layers of slots; a key is an equation over the slots of one layer
+//!
+//!          slots         0 . . . start . . . start + width - 1 . . . slots - 1
+//!          coefficients          1 ? ? ? ? ? ? ?
+//! ```
+
+use std::slice::ChunksExact;
+
+use super::family::{Family, KeyHash};
+use super::reader::FilterReader;
+use super::{burr, ribbon};
+
+/// The parts of a ribbon filter.
+///
+/// ```
+/// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+/// use maypole::hash64;
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
+/// let hashes: Vec<u64> = (0u64..10_000).map(|i| hash64(&i.to_be_bytes())).collect();
+/// hashes.iter().for_each(|&hash| builder.add(hash));
+/// let block = builder.finish().expect("there are keys");
+///
+/// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+/// let parts = filter.ribbon().expect("a ribbon");
+/// let first = hashes.iter().filter(|&&hash| parts.equation(hash).is_some_and(|e| e.layer == 0));
+/// assert!(first.count() > 9000, "most keys stay in the first layer");
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RibbonParts {
+    /// Coefficients of an equation, and slots of a block: 32, 64 or 128.
+    pub width: u32,
+    /// Bits of a slot. A query compares one bit for each column.
+    pub columns: u32,
+    /// At least one. A key that a layer bumps is looked up in the next one.
+    pub layers: Vec<RibbonLayer>,
+    /// Keys that no layer took: they are spelled out.
+    pub tags: usize,
+    /// Start positions that share a threshold. 0 where no key is ever bumped.
+    pub bucket_starts: u32,
+    /// How many start positions of a bucket are kept with threshold 0, 1, 2 and 3.
+    pub kept_starts: [u32; 4],
+    pub(super) rows: Rows,
+}
+
+/// One layer of a ribbon filter. An example is at [`RibbonParts`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RibbonLayer {
+    /// How many slots: a multiple of the width.
+    pub slots: u32,
+    /// Slots at which an equation can start: the first ones.
+    pub starts: u32,
+    /// So many blocks, the first ones, have one column fewer.
+    pub low_blocks: u32,
+    /// 0 to 3 for each bucket, the part of it that is kept. Empty where no key is ever bumped.
+    pub thresholds: Vec<u8>,
+}
+
+/// What a ribbon filter stores of one key: the exclusive or of the slots under the coefficients is
+/// the fingerprint. An example is at [`RibbonParts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyEquation {
+    /// The layer that has the key.
+    pub layer: usize,
+    /// The first slot with a coefficient.
+    pub start: u32,
+    /// Bit i belongs to slot `start + i`. Bit 0 is set.
+    pub coefficients: u128,
+    /// Bit j belongs to column j.
+    pub fingerprint: u32,
+}
+
+/// How the equations of a filter follow from hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    Bumped,
+    Seeded(u32),
+}
+
+impl RibbonParts {
+    /// The equation of a key. `None` for a key that no layer keeps. The answer to an absent key is
+    /// the equation that a query tests.
+    pub fn equation(&self, mut hash: KeyHash) -> Option<KeyEquation> {
+        for (number, layer) in self.layers.iter().enumerate() {
+            let (start, coefficients, fingerprint) = match self.rows {
+                Rows::Bumped => burr::row_of(hash, self.width, layer.starts),
+                Rows::Seeded(seed) => ribbon::row_of(hash, seed, layer.starts),
+            };
+            if self.keeps(layer, start) {
+                let is_low = start / self.width < layer.low_blocks;
+                let columns = self.columns - u32::from(is_low);
+                let fingerprint = fingerprint & ((1u64 << columns) - 1) as u32;
+                return Some(KeyEquation { layer: number, start, coefficients, fingerprint });
+            }
+            hash = burr::hash_after_bump(hash);
+        }
+        None
+    }
+
+    fn keeps(&self, layer: &RibbonLayer, start: u32) -> bool {
+        let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
+        let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
+        // The right end of a bucket is kept first.
+        let from_right = self.bucket_starts - 1 - start % self.bucket_starts;
+        from_right < self.kept_starts[usize::from(threshold) & 3]
+    }
+
+    /// The part of a layer's start positions whose keys stay in it, 0 to 1. The others' are bumped.
+    pub fn kept(&self, layer: &RibbonLayer) -> f64 {
+        if layer.thresholds.is_empty() {
+            return 1.0;
+        }
+        let kept = layer.thresholds.iter().enumerate().map(|(bucket, &threshold)| {
+            // The last bucket may end early, and its right end is then what is missing.
+            let missing = (bucket as u64 + 1) * u64::from(self.bucket_starts);
+            let missing = missing.saturating_sub(layer.starts.into());
+            let kept = self.kept_starts[usize::from(threshold) & 3];
+            u64::from(kept).saturating_sub(missing)
+        });
+        kept.sum::<u64>() as f64 / f64::from(layer.starts.max(1))
+    }
+
+    /// Stored bytes of a layer's slots.
+    pub fn slot_bytes(&self, layer: &RibbonLayer) -> u64 {
+        let blocks = u64::from(layer.slots / self.width);
+        let segments = blocks * u64::from(self.columns) - u64::from(layer.low_blocks);
+        segments * u64::from(self.width / 8)
+    }
+}
+
+impl FilterReader {
+    /// The lines of a Bloom filter: 64 bytes each, in legacy filters another power of two. `None` for
+    /// other families.
+    ///
+    /// ```
+    /// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+    ///
+    /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
+    /// builder.add(maypole::hash64(b"apple"));
+    /// let block = builder.finish().expect("there is a key");
+    ///
+    /// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+    /// let lines = filter.lines().expect("a Bloom filter");
+    /// let bits: u32 = lines.flatten().map(|byte| byte.count_ones()).sum();
+    /// assert!(bits <= filter.probes().unwrap());
+    /// # Ok::<(), maypole::filter::SpecError>(())
+    /// ```
+    pub fn lines(&self) -> Option<ChunksExact<'_, u8>> {
+        let line_bytes = self.line_bytes()?;
+        let bytes = self.bytes();
+        // The trailer is shorter than any line.
+        Some(bytes[..bytes.len() / line_bytes * line_bytes].chunks_exact(line_bytes))
+    }
+
+    /// The parts of a ribbon filter. `None` for other families. Copies the thresholds: 2 bits for
+    /// each 64 slots become a byte.
+    pub fn ribbon(&self) -> Option<RibbonParts> {
+        match self.family()? {
+            Family::Ribbon => ribbon::parts(self.bytes()),
+            Family::Burr => burr::parts(self.bytes()),
+            Family::LegacyBloom | Family::Bloom => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::FilterBuilder;
+    use crate::hash64;
+
+    fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
+        (from..from + count).map(|i| hash64(&i.to_be_bytes())).collect()
+    }
+
+    fn filter_of(spec: &str, hashes: &[KeyHash]) -> FilterReader {
+        let mut builder = FilterBuilder::new(spec.parse().unwrap());
+        hashes.iter().for_each(|&hash| builder.add(hash));
+        let block = builder.finish().unwrap();
+        FilterReader::from_bytes(block.bytes(), block.encoding())
+    }
+
+    /// Whether the stored slots solve an equation: slot by slot, as both formats lay them.
+    fn is_solved(filter: &FilterReader, parts: &RibbonParts, equation: &KeyEquation) -> bool {
+        let before = &parts.layers[..equation.layer];
+        let at: u64 = before.iter().map(|layer| parts.slot_bytes(layer)).sum();
+        let low_blocks = parts.layers[equation.layer].low_blocks;
+        let columns_of = |block: u32| parts.columns - u32::from(block < low_blocks);
+        let bit = |slot: u32, column: u32| {
+            let (block, slot) = (slot / parts.width, slot % parts.width);
+            let segment = block * parts.columns - block.min(low_blocks) + column;
+            let byte = at as usize + (segment * parts.width / 8 + slot / 8) as usize;
+            u32::from(filter.bytes()[byte] >> (slot % 8) & 1)
+        };
+        (0..columns_of(equation.start / parts.width)).all(|column| {
+            let under = (0..parts.width).filter(|i| equation.coefficients >> i & 1 == 1);
+            let sum = under.fold(0, |sum, i| sum ^ bit(equation.start + i, column));
+            sum == equation.fingerprint >> column & 1
+        })
+    }
+
+    #[test]
+    fn equations_are_what_queries_test() {
+        for (spec, count) in
+            [("ribbon(7)", 2000), ("ribbon(4.4)", 700), ("burr(7)", 300), ("burr(3.3)", 20_000)]
+        {
+            let (keys, absent) = (hashes(0, count), hashes(count, 2000));
+            let filter = filter_of(spec, &keys);
+            let parts = filter.ribbon().unwrap();
+            assert!(filter.lines().is_none());
+            let mut kept = vec![0; parts.layers.len()];
+            let mut left = 0;
+            for &hash in &keys {
+                match parts.equation(hash) {
+                    Some(equation) => {
+                        assert!(is_solved(&filter, &parts, &equation), "{spec} {equation:?}");
+                        kept[equation.layer] += 1;
+                    }
+                    None => left += 1,
+                }
+            }
+            assert_eq!(left, parts.tags, "{spec}");
+            for hash in absent {
+                if let Some(equation) = parts.equation(hash) {
+                    let answer = filter.may_contain(hash);
+                    assert_eq!(is_solved(&filter, &parts, &equation), answer, "{spec}");
+                }
+            }
+            // The thresholds say how many keys stay, as far as keys fall evenly.
+            let share = f64::from(kept[0]) / count as f64;
+            let stated = parts.kept(&parts.layers[0]);
+            assert!((share - stated).abs() < 0.04, "{spec}: {share} kept, {stated} stated");
+            assert_eq!(parts.bucket_starts > 0, spec.starts_with("burr"), "{spec}");
+        }
+    }
+
+    #[test]
+    fn lines_are_as_full_as_theory_says() {
+        let keys = hashes(0, 40_000);
+        let filter = filter_of("bloom(10)", &keys);
+        assert!(filter.ribbon().is_none());
+        let set = |line: &[u8]| line.iter().map(|byte| byte.count_ones()).sum::<u32>();
+        let lines: Vec<u32> = filter.lines().unwrap().map(set).collect();
+        assert_eq!(lines.len(), filter.bytes().len() / 64);
+        let fill = f64::from(lines.iter().sum::<u32>()) / (lines.len() * 512) as f64;
+        assert!((fill - filter.fill().unwrap()).abs() < 1e-9);
+        let theory = crate::filter::sizing::bits_set_distribution(
+            keys.len() as f64 / lines.len() as f64,
+            filter.probes().unwrap(),
+            512,
+        );
+        // Of 781 lines: the deviation of a share is at most 1.8 %.
+        for most in [240, 250, 256, 260, 270] {
+            let expected: f64 = theory[..=most].iter().sum();
+            let found = lines.iter().filter(|&&set| set as usize <= most).count();
+            let found = found as f64 / lines.len() as f64;
+            assert!((found - expected).abs() < 0.07, "up to {most}: {found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_filter_has_no_parts() {
+        let filter = FilterReader::from_bytes(b"no filter", crate::filter::FilterEncoding::RocksDb);
+        assert!(filter.lines().is_none() && filter.ribbon().is_none());
+    }
+}

@@ -1,0 +1,95 @@
+//! A copy of a database with other filters is what the other filters would have made of the writes.
+
+use std::path::Path;
+
+use maypole::table::SstReader;
+use maypole::{Compression, Db, FilterPolicy, Ticker};
+
+use crate::files;
+
+const KEYS: u64 = 30_000;
+
+fn key(n: u64) -> [u8; 8] {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+fn open(dir: &Path, policy: &str) -> Db {
+    let options = Db::builder(dir).filter(policy.parse().unwrap()).compression(Compression::None);
+    options.compaction_threads(1).memtable_bytes(8 << 20).open().unwrap()
+}
+
+/// All keys in the last level, a tenth of them once more in level 0, some deleted there.
+fn grown_tree(dir: &Path, policy: &str) -> Db {
+    let db = open(dir, policy);
+    (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 40]).unwrap());
+    db.compact_range::<&[u8]>(..).unwrap();
+    (0..KEYS / 10).for_each(|n| db.put(key(10 * n), [!n as u8; 40]).unwrap());
+    db.delete_range(&[0xf0][..], &[0xf1][..]).unwrap();
+    db.flush().unwrap();
+    db
+}
+
+/// The bytes of each table's filters, in the order of the tables' first keys and sizes.
+fn filters(dir: &Path) -> Vec<Vec<u8>> {
+    let mut filters: Vec<(Vec<u8>, u64, Vec<u8>)> = files(dir, ".sst")
+        .iter()
+        .map(|path| {
+            let table = SstReader::open(path).unwrap();
+            let entries = table.properties().entries();
+            let first = table.entries().next_entry().unwrap().unwrap().user_key.to_vec();
+            let filters = table.filters().unwrap();
+            (first, entries, filters.iter().flat_map(|filter| filter.bytes().to_vec()).collect())
+        })
+        .collect();
+    filters.sort();
+    filters.into_iter().map(|(_, _, bytes)| bytes).collect()
+}
+
+#[test]
+fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let base = grown_tree(&path("base"), "none");
+    for (n, policy) in ["bloom(10)", "burr(6)", "ribbon(7)", "none"].into_iter().enumerate() {
+        let (copy, made) = (path(&format!("copy {n}")), path(&format!("made {n}")));
+        base.copy_with_filters(&copy, &policy.parse().unwrap()).unwrap();
+        grown_tree(&made, policy).close().unwrap();
+        assert_eq!(filters(&copy), filters(&made), "{policy}");
+        let db = open(&copy, policy);
+        db.verify().unwrap();
+        for n in 0..KEYS {
+            assert_eq!(db.get(key(n)).unwrap(), base.get(key(n)).unwrap(), "{policy}, key {n}");
+        }
+        // The copy is a database like any other.
+        db.put("one", "more").unwrap();
+        db.compact_range::<&[u8]>(..).unwrap();
+        assert_eq!(db.get("one").unwrap().unwrap(), b"more");
+        db.close().unwrap();
+    }
+    // Four filters' worth of keys went through the base's counters, and none for "none".
+    let keys = base.stats().tickers.get(Ticker::FilterBuildKeys);
+    assert!((3 * KEYS..4 * KEYS).contains(&keys), "{keys}");
+    let error = base.copy_with_filters(path("copy 0"), &FilterPolicy::default()).unwrap_err();
+    assert!(error.to_string().contains("exists already"), "{error}");
+}
+
+/// A policy is told where each table stands now, not where it stood when it was written.
+#[test]
+fn each_level_gets_its_own_filter() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = grown_tree(&dir.path().join("base"), "bloom(10)");
+    let bits = |policy: &str| -> Vec<f64> {
+        let copy = dir.path().join(policy.replace('/', " "));
+        base.copy_with_filters(&copy, &policy.parse().unwrap()).unwrap();
+        let db = open(&copy, policy);
+        let levels = db.stats().levels;
+        let levels = levels.iter().filter(|level| level.files > 0);
+        levels.map(|level| level.filter_bytes as f64 * 8.0 / level.entries as f64).collect()
+    };
+    let levels = bits("levels(bloom(16), bloom(12), bloom(8))");
+    assert!((levels[0] - 16.0).abs() < 0.5 && (levels[1] - 12.0).abs() < 0.5, "{levels:?}");
+    let bottom = bits("bottommost_none(bloom(10))");
+    assert!((bottom[0] - 10.0).abs() < 0.5 && bottom[1] == 0.0, "{bottom:?}");
+    let budget = bits("budget(8/key, bloom)");
+    assert!(budget[0] > budget[1] + 3.0 && budget[1] < 8.0, "{budget:?}");
+}
