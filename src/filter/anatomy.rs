@@ -12,79 +12,9 @@
 use std::slice::ChunksExact;
 
 use super::family::{Family, KeyHash};
+use super::parts::{KeyEquation, RibbonParts, Rows};
 use super::reader::FilterReader;
 use super::{burr, ribbon};
-
-/// The parts of a ribbon filter.
-///
-/// ```
-/// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
-/// use maypole::hash64;
-///
-/// let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
-/// let hashes: Vec<u64> = (0u64..10_000).map(|i| hash64(&i.to_be_bytes())).collect();
-/// hashes.iter().for_each(|&hash| builder.add(hash));
-/// let block = builder.finish().expect("there are keys");
-///
-/// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
-/// let parts = filter.ribbon().expect("a ribbon");
-/// let first = hashes.iter().filter(|&&hash| parts.equation(hash).is_some_and(|e| e.layer == 0));
-/// assert!(first.count() > 9000, "most keys stay in the first layer");
-/// # Ok::<(), maypole::filter::SpecError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RibbonParts {
-    /// Coefficients of an equation, and slots of a block: 32, 64 or 128.
-    pub width: u32,
-    /// Bits of a slot. A query compares one bit for each column.
-    pub columns: u32,
-    /// At least one. A key that a layer bumps is looked up in the next one.
-    pub layers: Vec<RibbonLayer>,
-    /// Keys that no layer took: they are spelled out.
-    pub tags: usize,
-    /// Start positions that share a threshold. 0 where no key is ever bumped.
-    pub bucket_starts: u32,
-    /// How many start positions of a bucket are kept with threshold 0, 1, 2 and 3.
-    pub kept_starts: [u32; 4],
-    pub(super) rows: Rows,
-}
-
-/// One layer of a ribbon filter. An example is at [`RibbonParts`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RibbonLayer {
-    /// How many slots: a multiple of the width.
-    pub slots: u32,
-    /// Slots at which an equation can start: the first ones.
-    pub starts: u32,
-    /// So many blocks, the first ones, have one column fewer.
-    pub low_blocks: u32,
-    /// 0 to 3 for each bucket, the part of it that is kept. Empty where no key is ever bumped.
-    pub thresholds: Vec<u8>,
-}
-
-/// What a ribbon filter stores of one key: the exclusive or of the slots under the coefficients is
-/// the fingerprint. An example is at [`RibbonParts`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KeyEquation {
-    /// The layer that has the key.
-    pub layer: usize,
-    /// The first slot with a coefficient.
-    pub start: u32,
-    /// Bit i belongs to slot `start + i`. Bit 0 is set.
-    pub coefficients: u128,
-    /// Bit j belongs to column j.
-    pub fingerprint: u32,
-}
-
-/// How the equations of a filter follow from hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rows {
-    Bumped,
-    Seeded(u32),
-}
 
 impl RibbonParts {
     /// The equation of a key. `None` for a key that no layer keeps. The answer to an absent key is
@@ -104,36 +34,6 @@ impl RibbonParts {
             hash = burr::hash_after_bump(hash);
         }
         None
-    }
-
-    fn keeps(&self, layer: &RibbonLayer, start: u32) -> bool {
-        let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
-        let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
-        // The right end of a bucket is kept first.
-        let from_right = self.bucket_starts - 1 - start % self.bucket_starts;
-        from_right < self.kept_starts[usize::from(threshold) & 3]
-    }
-
-    /// The part of a layer's start positions whose keys stay in it, 0 to 1. The others' are bumped.
-    pub fn kept(&self, layer: &RibbonLayer) -> f64 {
-        if layer.thresholds.is_empty() {
-            return 1.0;
-        }
-        let kept = layer.thresholds.iter().enumerate().map(|(bucket, &threshold)| {
-            // The last bucket may end early, and its right end is then what is missing.
-            let missing = (bucket as u64 + 1) * u64::from(self.bucket_starts);
-            let missing = missing.saturating_sub(layer.starts.into());
-            let kept = self.kept_starts[usize::from(threshold) & 3];
-            u64::from(kept).saturating_sub(missing)
-        });
-        kept.sum::<u64>() as f64 / f64::from(layer.starts.max(1))
-    }
-
-    /// Stored bytes of a layer's slots.
-    pub fn slot_bytes(&self, layer: &RibbonLayer) -> u64 {
-        let blocks = u64::from(layer.slots / self.width);
-        let segments = blocks * u64::from(self.columns) - u64::from(layer.low_blocks);
-        segments * u64::from(self.width / 8)
     }
 }
 

@@ -46,7 +46,7 @@
 //! family.rs  spec.rs        the words: families, hashes, what is wanted
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               what a family's reader must do
-//! anatomy.rs                the parts of a stored filter, for those who draw it
+//! anatomy.rs  parts.rs      the parts of a stored filter, for those who draw it
 //! bloom/plain.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
@@ -91,6 +91,7 @@ pub(crate) mod fuzzing;
 mod geometry;
 mod hashes;
 mod legacy;
+mod parts;
 mod reader;
 mod ribbon;
 pub mod sizing;
@@ -100,10 +101,10 @@ mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
 
-pub use anatomy::{KeyEquation, RibbonLayer, RibbonParts};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;
 pub use family::{Family, FilterEncoding, HashKind, KeyHash};
+pub use parts::{KeyEquation, RibbonLayer, RibbonParts};
 pub use reader::{FilterReader, Probe};
 pub use spec::{FilterSpec, SpecError};
