@@ -52,8 +52,8 @@ pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
     Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, FileTrace, LevelStats,
-    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, RepairReport,
-    Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
+    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
+    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;
 pub use encoding::key::SequenceNumber;

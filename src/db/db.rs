@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::iter::bounds::Bounds;
 use super::{
-    Builder, DbCursor, DbIterator, Durability, Inner, LookupTrace, RepairReport, Snapshot, Stats,
-    VerifyReport, WriteBatch, background, open,
+    Builder, DbCursor, DbIterator, Durability, Inner, LookupTrace, PublishedStats, RepairReport,
+    Snapshot, Stats, VerifyReport, WriteBatch, background, open,
 };
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
@@ -154,6 +154,26 @@ impl Db {
     /// As [`Builder::repair`].
     pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
         Db::builder(path).repair()
+    }
+
+    /// The counters that the owner of the database in the directory `path` has published, also
+    /// another process; `None` where it has not. See [`Builder::publish_stats`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # maypole::Db::open(dir.path())?;
+    /// match maypole::Db::published_stats(dir.path())? {
+    ///     Some(stats) => println!("{} filters said no", stats.counts().filter.useful),
+    ///     None => println!("open it with Builder::publish_stats"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::published_stats`].
+    pub fn published_stats(path: impl AsRef<Path>) -> Result<Option<PublishedStats>> {
+        Db::builder(path).published_stats()
     }
 
     pub(crate) fn open_with(options: Builder) -> Result<Db> {

@@ -3,6 +3,7 @@
 //! ```text
 //!   what happens          file
 //!   the public API        db.rs  snapshot.rs  options.rs  stats.rs   iter/ (iterators, cursors)
+//!   counters for others   stats/
 //!   open, recover         open/
 //!   read                  get.rs  multi_get.rs  iter/   explain/ (a lookup, watched)
 //!   write                 write/
@@ -40,7 +41,7 @@ pub use iter::cursor::DbCursor;
 pub use options::Builder;
 pub use repair::{Loss, RepairReport};
 pub use snapshot::Snapshot;
-pub use stats::{DamagedTable, FileStats, LevelStats, Stats};
+pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
 pub use write::batch::WriteBatch;

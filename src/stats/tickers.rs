@@ -38,6 +38,19 @@ macro_rules! tickers {
                     $(Ticker::$variant => $name,)+
                 }
             }
+
+            /// What it counts, in words.
+            ///
+            /// ```
+            /// use maypole::Ticker;
+            ///
+            /// assert_eq!(Ticker::FileOpens.meaning(), "Table files opened.");
+            /// ```
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Ticker::$variant => concat!($($doc),+).trim_start().trim_end_matches(" (Ours.)"),)+
+                }
+            }
         }
     };
 }
@@ -238,9 +251,20 @@ impl Tickers {
         self.0[ticker as usize]
     }
 
+    pub(crate) fn set(&mut self, ticker: Ticker, count: u64) {
+        self.0[ticker as usize] = count;
+    }
+
     /// All tickers with their values, in the order of reports.
     pub fn iter(&self) -> impl Iterator<Item = (Ticker, u64)> + '_ {
         Ticker::ALL.into_iter().zip(self.0)
+    }
+}
+
+/// Nothing has happened.
+impl Default for Tickers {
+    fn default() -> Tickers {
+        Tickers([0; Ticker::COUNT])
     }
 }
 

@@ -8,6 +8,7 @@ mod page;
 mod picture;
 mod signals;
 mod size;
+mod stats;
 mod streams;
 mod structures;
 mod tables;

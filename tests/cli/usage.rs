@@ -158,6 +158,13 @@ fn wrong_calls_are_told_from_failures() {
         &["bench", "--memtable", "0"],
         &["bench", "--memtable", "99G"],
         &["scan", "db", "--limit", "-1"],
+        &["stats", "db", "--format", "yaml"],
+        &["stats", "db", "--watch=0"],
+        &["stats", "db", "--watch=soon"],
+        &["stats", "db", "--watch", "--format", "json"],
+        &["stats", "db", "--watch", "--json"],
+        &["stats", "db", "--read-cost", "-1"],
+        &["stats", "db", "--read-cost", "nan"],
     ] {
         crate::run(call).badly(2);
     }

@@ -36,6 +36,7 @@ mod limits;
 mod model;
 mod paths;
 mod prefix;
+mod publish;
 mod range_del;
 mod read_only;
 mod reads;

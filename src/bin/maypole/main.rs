@@ -6,6 +6,7 @@
 //! bench/        db_bench's workloads on one database
 //! explain/      the way of one lookup
 //! commands/     on one database or table file; size: what filters would take, computed
+//! monitor/      what stats shows of a database that is in use
 //!
 //! picture/      inspect --filter: what a filter looks like
 //! show/         figures: text, tables that fit the screen, records, curves, pages
@@ -30,6 +31,7 @@ mod compare;
 mod explain;
 mod failure;
 mod input;
+mod monitor;
 mod output;
 mod picture;
 mod progress;

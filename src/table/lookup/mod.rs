@@ -152,7 +152,12 @@ impl Table {
                     }
                     (block, start) = rarely(|| self.open_block(index, i, key, guard, tickers))?;
                 }
-                _ => return Ok(None),
+                _ => {
+                    if self.stored_filter().is_none() {
+                        file.add(FileTicker::Unfiltered, 1);
+                    }
+                    return Ok(None);
+                }
             }
         }
     }
