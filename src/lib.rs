@@ -73,7 +73,8 @@ pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 #[cfg(not(target_family = "wasm"))]
 pub use db::{
-    Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, LevelStats, Loss,
+    Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, FileTrace, LevelStats,
+    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
     RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;

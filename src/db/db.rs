@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::iter::bounds::Bounds;
 use super::{
-    Builder, DbCursor, DbIterator, Durability, Inner, RepairReport, Snapshot, Stats, VerifyReport,
-    WriteBatch, background, open,
+    Builder, DbCursor, DbIterator, Durability, Inner, LookupTrace, PublishedStats, RepairReport,
+    Snapshot, Stats, VerifyReport, WriteBatch, background, open,
 };
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
@@ -156,6 +156,26 @@ impl Db {
         Db::builder(path).repair()
     }
 
+    /// The counters that the owner of the database in the directory `path` has published, also
+    /// another process; `None` where it has not. See [`Builder::publish_stats`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # maypole::Db::open(dir.path())?;
+    /// match maypole::Db::published_stats(dir.path())? {
+    ///     Some(stats) => println!("{} filters said no", stats.counts().filter.useful),
+    ///     None => println!("open it with Builder::publish_stats"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::published_stats`].
+    pub fn published_stats(path: impl AsRef<Path>) -> Result<Option<PublishedStats>> {
+        Db::builder(path).published_stats()
+    }
+
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
         let inner = Arc::new(open::take_over::open(options)?);
         background::start(&inner);
@@ -252,6 +272,31 @@ impl Db {
     #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// Looks `key` up as [`Db::get`] does, and tells how: what each memtable, range check, filter,
+    /// index and block said and took. It is the same lookup, so it counts as one, and loads into the
+    /// cache what one loads.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("a", "")?;
+    /// # db.put("z", "")?;
+    /// # db.flush()?;
+    /// let trace = db.explain("absent")?;
+    /// for table in trace.tables() {
+    ///     println!("{}: {:?}", table.path.display(), table.filter.as_ref().map(|f| f.verdict));
+    /// }
+    /// assert!(trace.cost().blocks <= trace.cost_without_filters().blocks);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<LookupTrace> {
+        self.inner.explain(key.as_ref(), None)
     }
 
     /// The values of many keys, in the order asked, all of the same state of the database. Faster

@@ -18,10 +18,14 @@
 //! where sequence numbers tell, and in all deeper ones. So the search stops at the first source
 //! with a visible range deletion that covers the key. A filter knows nothing of range deletions:
 //! they are asked before it.
+//!
+//! **Observers.** Each step tells an observer what it did. `get` has one that hears nothing and costs
+//! nothing; `explain` writes down what it hears. So there is one lookup, and it explains itself.
 
 use std::sync::atomic::Ordering;
 
 use super::Inner;
+use super::explain::observer::TreeObserver;
 use super::iter::visible::unsupported_kind;
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber};
@@ -29,7 +33,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{Found, LookupKey};
+use crate::table::{Found, LookupKey, TableObserver};
 use crate::version::{TableFile, Version};
 
 impl Inner {
@@ -40,7 +44,7 @@ impl Inner {
         key: &[u8],
         snapshot: Option<SequenceNumber>,
     ) -> Result<Option<Slice>> {
-        self.lookup(key, snapshot, |value| value.to_slice())
+        self.lookup(key, snapshot, (), |value| value.to_slice())
     }
 
     #[inline]
@@ -50,14 +54,17 @@ impl Inner {
         snapshot: Option<SequenceNumber>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.lookup(key, snapshot, |value| read(value.bytes()))
+        self.lookup(key, snapshot, (), |value| read(value.bytes()))
     }
 
+    /// The one lookup. `observer` hears of every step: `()` of nothing, [`explain`](super::explain)
+    /// of all.
     #[inline]
-    fn lookup<R>(
+    pub(super) fn lookup<R>(
         &self,
         key: &[u8],
         snapshot: Option<SequenceNumber>,
+        observer: impl TreeObserver,
         visit: impl FnOnce(ValueRef<'_>) -> R,
     ) -> Result<Option<R>> {
         self.check_open()?;
@@ -67,22 +74,24 @@ impl Inner {
         let sequence = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
         let tickers = self.counters.on_thread(&guard);
         let key = LookupKey::new(key, sequence);
+        observer.started(&key, read_state);
         // A memtable counts an entry before the sequence number is published: `false` is certain.
         if read_state.has_entries_in_memory()
-            && let Some(entry) = find_in_memtables(read_state, &key, &guard, tickers)?
+            && let Some(entry) =
+                observer.call_find_in_memtables(read_state, &key, &guard, tickers)?
         {
             tickers.add(Ticker::NumberKeysRead, 1);
             return Ok(entry.map(|value| visit(ValueRef::Memtable(value))));
         }
         tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
-        find_in_tables(&read_state.version, &key, &guard, tickers, |found| {
+        find_in_tables(&read_state.version, &key, &guard, tickers, observer, |found| {
             visit(ValueRef::Block(found))
         })
     }
 }
 
 /// A value where it was found.
-enum ValueRef<'a> {
+pub(super) enum ValueRef<'a> {
     Memtable(&'a [u8]),
     Block(&'a Found<'a>),
 }
@@ -97,7 +106,7 @@ impl ValueRef<'_> {
     }
 
     /// Shares the block. Copies out of a memtable: a shared one would live as long as the value.
-    fn to_slice(&self) -> Slice {
+    pub(super) fn to_slice(&self) -> Slice {
         match self {
             ValueRef::Memtable(value) => Slice::copy_from(value),
             ValueRef::Block(found) => found.value_slice(),
@@ -105,17 +114,21 @@ impl ValueRef<'_> {
     }
 }
 
-/// `None`: no memtable knows the key. `Some(None)`: it was deleted.
-#[inline(never)]
+/// `None`: no memtable knows the key. `Some(None)`: it was deleted. Lookups call it through
+/// [`TreeObserver::call_find_in_memtables`].
+#[inline(always)]
 pub(super) fn find_in_memtables<'g>(
     read_state: &'g ReadState,
     key: &LookupKey<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
 ) -> Result<Option<Option<&'g [u8]>>> {
     for memtable in read_state.memtables() {
         let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
-        if let Some((sequence, kind, value)) = memtable.get(key.user_key, key.sequence) {
+        let newest = memtable.get(key.user_key, key.sequence);
+        observer.memtable_searched(memtable, newest, deleted_at);
+        if let Some((sequence, kind, value)) = newest {
             tickers.add(Ticker::MemtableHit, 1);
             return Ok(Some((is_value(kind)? && sequence >= deleted_at).then_some(value)));
         }
@@ -134,9 +147,13 @@ fn find_in_tables<R>(
     key: &LookupKey<'_>,
     guard: &Guard,
     tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
     visit: impl FnOnce(&Found<'_>) -> R,
 ) -> Result<Option<R>> {
-    let Some(head) = version.head(key.user_key) else { return Ok(None) };
+    let Some(head) = version.head(key.user_key) else {
+        observer.all_runs_passed(version);
+        return Ok(None);
+    };
     if let [_, .., deepest] = version.runs()
         && let Some(file) = deepest.file_of(head, key.user_key)
     {
@@ -144,20 +161,27 @@ fn find_in_tables<R>(
         file.table.prefetch_filter([key], guard);
     }
     for run in version.runs() {
-        let Some(file) = run.file_of(head, key.user_key) else { continue };
+        let Some(file) = run.file_of(head, key.user_key) else {
+            observer.run_passed(run);
+            continue;
+        };
         let deleted_at = match version.has_range_deletions {
             true => range_deletion(file, key),
             false => 0,
         };
-        if file.table.filter_says_maybe(key, guard, tickers)
-            && let Some(found) = file.table.get_after_filter(key, guard, tickers)?
+        observer.file_reached(file, deleted_at);
+        if file.table.filter_says_maybe(key, guard, tickers, observer.in_table())
+            && let Some(found) =
+                observer.in_table().call_get_after_filter(&file.table, key, guard, tickers)?
         {
+            observer.file_left(run, file, Some(&found));
             tickers.add(hit_ticker(run.level), 1);
             return Ok(match is_value(found.kind)? && found.sequence >= deleted_at {
                 true => Some(visit(&found)),
                 false => None,
             });
         }
+        observer.file_left(run, file, None);
         if deleted_at > 0 {
             // Every version in a deeper file is older, so it is deleted too.
             return Ok(None);

@@ -20,6 +20,7 @@ use super::background::jobs::Work;
 use super::open::take_over::PendingTakeOver;
 use super::read_state::ReadState;
 use super::snapshot::SnapshotList;
+use super::stats::published::Publishing;
 use super::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use super::write::{QueuedWrite, SealedWals, Writer};
 use crate::compaction::{TreeShape, Unavailable};
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(super) memtable_bytes: usize,
     pub(super) manifest_roll_bytes: u64,
     pub(super) counters: Arc<Counters>,
+    /// `None`: the counters are not published.
+    pub(super) publishing: Option<Publishing>,
 
     /// What readers see.
     pub(super) read_state: ArcCell<ReadState>,
@@ -193,6 +196,7 @@ impl Inner {
         *lock(&self.sealed_wals) = SealedWals::default();
         self.store.obsolete.close();
         self.keep_tables_of_readers_open();
+        self.publish_stats(false);
         lock(&self.lock).take();
         synced
     }

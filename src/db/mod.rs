@@ -3,8 +3,9 @@
 //! ```text
 //!   what happens          file
 //!   the public API        db.rs  snapshot.rs  options.rs  stats.rs   iter/ (iterators, cursors)
+//!   counters for others   stats/
 //!   open, recover         open/
-//!   read                  get.rs  multi_get.rs  iter/
+//!   read                  get.rs  multi_get.rs  iter/   explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
 //!   the whole database    ingest.rs  checkpoint.rs  verify.rs  repair/
@@ -17,6 +18,7 @@ mod background;
 mod checkpoint;
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
+mod explain;
 mod flush;
 mod get;
 mod ingest;
@@ -33,12 +35,13 @@ mod verify;
 mod write;
 
 pub use db::Db;
+pub use explain::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 pub use iter::DbIterator;
 pub use iter::cursor::DbCursor;
 pub use options::Builder;
 pub use repair::{Loss, RepairReport};
 pub use snapshot::Snapshot;
-pub use stats::{DamagedTable, FileStats, LevelStats, Stats};
+pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
 pub use write::batch::WriteBatch;

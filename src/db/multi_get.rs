@@ -17,14 +17,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Inner;
-use super::get::{find_in_memtables, hit_ticker, is_value, range_deletion};
+use super::explain::observer::TreeObserver;
+use super::get::{hit_ticker, is_value, range_deletion};
 use super::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPosition, LookupKey, Table};
+use crate::table::{BlockPosition, LookupKey, Table, TableObserver};
 use crate::version::{Run, TableFile};
 
 /// Keys that are looked up together: enough to hide every trip to memory, few enough that what they
@@ -117,15 +118,17 @@ fn find_together(
 ) -> Result<()> {
     if read_state.has_entries_in_memory() {
         let mut failed = Ok(());
-        open.retain(|lookup| match find_in_memtables(read_state, &lookup.key, guard, tickers) {
-            Ok(Some(entry)) => {
-                values[lookup.to] = entry.map(Slice::copy_from);
-                false
-            }
-            Ok(None) => true,
-            Err(error) => {
-                failed = Err(error);
-                false
+        open.retain(|lookup| {
+            match ().call_find_in_memtables(read_state, &lookup.key, guard, tickers) {
+                Ok(Some(entry)) => {
+                    values[lookup.to] = entry.map(Slice::copy_from);
+                    false
+                }
+                Ok(None) => true,
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
             }
         });
         failed?;
@@ -157,8 +160,8 @@ fn find_together(
         for TableSearch { lookup, table, position } in searches.drain(..) {
             let OpenLookup { to, key, deleted_at, .. } = &mut open[lookup];
             let found = match position {
-                Some(position) => table.get_from_block(position, key, guard, tickers)?,
-                None => table.get_after_filter(key, guard, tickers)?,
+                Some(position) => table.get_from_block(position, key, guard, tickers, ())?,
+                None => ().call_get_after_filter(table, key, guard, tickers)?,
             };
             if let Some(found) = found {
                 tickers.add(hit_ticker(run.level), 1);

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use super::{Db, RepairReport};
+use super::{Db, PublishedStats, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
@@ -42,6 +43,7 @@ pub struct Builder {
     pub(crate) salvage_logs: bool,
     pub(crate) manifest_roll_bytes: u64,
     pub(crate) max_open_files: Option<usize>,
+    pub(crate) publish_interval: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -73,6 +75,7 @@ impl Builder {
             salvage_logs: false,
             manifest_roll_bytes: ROLL_AFTER_BYTES,
             max_open_files: None,
+            publish_interval: None,
         }
     }
 
@@ -213,6 +216,28 @@ impl Builder {
         self
     }
 
+    /// Publishes the counters for other processes, in the small file `STATS` of the database's
+    /// directory: at most once an `interval`, where something was counted, and at closing.
+    /// `maypole stats` and [`Db::published_stats`] read it. Default: never. A second is a good
+    /// interval; 10 milliseconds to a day are taken.
+    ///
+    /// One thread of the process writes for all its databases. A write that fails, as on a full
+    /// disk, disturbs nothing and is tried again. The file is not synced. What is opened read-only
+    /// never writes it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use std::time::Duration;
+    ///
+    /// let db = maypole::Db::builder(dir.path()).publish_stats(Duration::from_secs(1)).open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "stats_dump_period_sec")]
+    pub fn publish_stats(mut self, interval: Duration) -> Builder {
+        self.publish_interval = Some(interval);
+        self
+    }
+
     /// Whether a missing database is created. Default true.
     pub fn create_if_missing(mut self, create: bool) -> Builder {
         self.create_if_missing = create;
@@ -299,6 +324,21 @@ impl Builder {
         super::repair::repair(&self)
     }
 
+    /// The counters that the database's owner has published, or its last owner; `None` where none
+    /// has. Reads one small file and opens nothing. See [`Builder::publish_stats`].
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::InvalidArgument`] where there is no database.
+    /// - [`Error::Corruption`] where the file is damaged or none of Maypole's. An owner that
+    ///   publishes replaces it.
+    /// - [`Error::Unsupported`] where a newer version wrote it.
+    /// - [`Error::Io`] where the operating system refuses something.
+    pub fn published_stats(mut self) -> Result<Option<PublishedStats>> {
+        self.path = lasting(&*self.fs, &self.path)?;
+        super::stats::published::read(&self)
+    }
+
     /// Whether [`Builder::repair`] also keeps writes that stand behind damage in a log. Their
     /// writer had seen the writes that are lost. Default false.
     pub fn salvage_logs(mut self, salvage: bool) -> Builder {
@@ -307,13 +347,16 @@ impl Builder {
     }
 
     fn check(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 6] = [
+        let publish_millis = self.publish_interval.map_or(1000, |interval| interval.as_millis());
+        let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);
+        let ranges: [(&str, u64, u64, u64); 7] = [
             ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
             ("memtable_bytes", self.memtable_bytes as u64, 4096, 2 << 30),
             ("table_bytes", self.shape.table_bytes, 4096, 1 << 40),
             ("level_base_bytes", self.shape.level_base_bytes, 4096, 1 << 50),
             ("compaction_threads", self.compaction_threads as u64, 1, 64),
             ("max_open_files", self.max_open_files.unwrap_or(1) as u64, 1, 1 << 20),
+            ("milliseconds of publish_stats", publish_millis, 10, 24 * 60 * 60 * 1000),
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {

@@ -8,7 +8,7 @@ use std::ops::RangeBounds;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::{DbCursor, DbIterator, Inner};
+use super::{DbCursor, DbIterator, Inner, LookupTrace};
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::Slice;
@@ -78,6 +78,15 @@ impl Snapshot {
     /// Those of [`Db`](crate::Db).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// As [`Db::explain`](crate::Db::explain), at the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`](crate::Db).
+    pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<LookupTrace> {
+        self.inner.explain(key.as_ref(), Some(self.sequence))
     }
 
     /// As [`Db::multi_get`](crate::Db::multi_get), at the snapshot.

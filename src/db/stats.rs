@@ -3,6 +3,11 @@
 //! Filters are judged per file, per level and for the whole: how often they said no (*useful*), how
 //! often maybe (*full positive*), and how often that was true. The observed false-positive rate
 //! stands beside the one that was predicted when the filter was built.
+//!
+//! [`published`] is the part of it that other processes see, and `format` the text of that.
+
+mod format;
+pub(crate) mod published;
 
 use std::fmt;
 
@@ -14,6 +19,8 @@ use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
 use crate::table::FilterInfo;
 use crate::version::LEVELS;
+
+pub use published::PublishedStats;
 
 /// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints
 /// it as a report.
@@ -101,7 +108,7 @@ pub struct DamagedTable {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LevelStats {
     /// 0 to 6.

@@ -1,6 +1,7 @@
 //! [`Geometry`]: the contract of a family's reader.
 
 use super::family::KeyHash;
+use super::trace::ProbeTrace;
 use crate::memory::LineBuf;
 
 /// The few numbers of a stored filter. They are read from the end of its block and checked against
@@ -44,6 +45,9 @@ pub(super) trait Geometry: Copy {
 
     /// The false-positive rate to expect when the filter holds `keys` keys.
     fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64;
+
+    /// How the answer comes about, bit by bit, as the family's definition says. Slow.
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace;
 }
 
 /// Queries prepared before the first is finished: more than the misses a core keeps in flight.

@@ -19,6 +19,7 @@ use super::bloom::layout::TRAILER_BYTES;
 use super::bloom::sizing::cache_line_bloom_fpr;
 use super::family::KeyHash;
 use super::geometry::Geometry;
+use super::trace::{ProbeTrace, ProbedBit};
 use crate::memory::LineBuf;
 
 /// Cache lines that machines have had.
@@ -43,6 +44,15 @@ impl LegacyGeometry {
 
     fn payload<'a>(&self, block: &'a LineBuf) -> &'a [u8] {
         &block[..(self.lines as usize) << self.log2_line_bytes]
+    }
+
+    /// The bits of a hash in its line.
+    #[inline(always)]
+    fn bits(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<> {
+        let mask = (8usize << self.log2_line_bytes) - 1;
+        let (first, step) = (hash as u32, (hash as u32).rotate_right(17));
+        (0..u32::from(self.probes))
+            .map(move |i| first.wrapping_add(step.wrapping_mul(i)) as usize & mask)
     }
 
     /// The part of all bits that is set.
@@ -85,13 +95,21 @@ impl Geometry for LegacyGeometry {
         let Some(line) = self.payload(block).get(at..at + line_bytes) else {
             return true;
         };
-        let mut h = hash as u32;
-        let step = h.rotate_right(17);
-        (0..self.probes).all(|_| {
-            let bit = h as usize & (8 * line_bytes - 1);
-            h = h.wrapping_add(step);
-            line[bit >> 3] & (1 << (bit & 7)) != 0
-        })
+        self.bits(hash).all(|bit| line[bit >> 3] & (1 << (bit & 7)) != 0)
+    }
+
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
+        let number = hash as u32 % self.lines;
+        let line_bytes = 1usize << self.log2_line_bytes;
+        let line = &self.payload(block)[number as usize * line_bytes..][..line_bytes];
+        let found = |bit: usize| line[bit / 8] >> (bit % 8) & 1 == 1;
+        let probed = |bit| ProbedBit { number: bit as u32, found: found(bit), wanted: true };
+        ProbeTrace::Line {
+            line: number,
+            lines: self.lines,
+            line_bytes: line_bytes as u32,
+            bits: self.bits(hash).map(probed).collect(),
+        }
     }
 
     fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64 {

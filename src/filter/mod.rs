@@ -46,10 +46,11 @@
 //! family.rs  spec.rs        the words: families, hashes, what is wanted
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               what a family's reader must do
-//! anatomy.rs  parts.rs      the parts of a stored filter, for those who draw it
+//! anatomy.rs  parts.rs      what a stored filter is made of, for those who draw it
 //! bloom/plain.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
+//! trace.rs                  how an answer comes about, bit by bit
 //! cpu.rs                    vector instructions; then the `kernel.rs` and `x86.rs` of a family
 //! ```
 //!
@@ -58,7 +59,8 @@
 //! ```text
 //! mod.rs      the idea, and `build`           kernel.rs   the hot loops, for every processor
 //! layout.rs   the stored bytes                x86.rs      the same with vector instructions
-//! sizing.rs   bits for a rate                 plain.rs    the textbook version, for tests
+//! sizing.rs   bits for a rate                 plain.rs    the textbook version: for tests
+//!                                                         and for traces
 //! query.rs    the reader: its `Geometry`      tests.rs    the parts together
 //! row.rs, partition.rs, banding.rs, solve.rs  the steps of building a ribbon
 //! ```
@@ -100,6 +102,7 @@ mod spec;
 mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
+mod trace;
 
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
@@ -108,3 +111,4 @@ pub use family::{Family, FilterEncoding, HashKind, KeyHash};
 pub use parts::{KeyEquation, RibbonLayer, RibbonParts};
 pub use reader::{FilterReader, Probe};
 pub use spec::{FilterSpec, SpecError};
+pub use trace::{BumpedLayer, ProbeTrace, ProbedBit};

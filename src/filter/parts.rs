@@ -1,6 +1,4 @@
-//! [`RibbonParts`]: the layers of a stored ribbon, and what an equation of it is.
-//!
-//! The families fill it in (`anatomy.rs` of their folders). `filter/anatomy.rs` asks them.
+//! What a ribbon filter is made of, as the families tell it. `anatomy` asks them, and has the drawing.
 
 /// The parts of a ribbon filter.
 ///
@@ -71,36 +69,4 @@ pub struct KeyEquation {
 pub(super) enum Rows {
     Bumped,
     Seeded(u32),
-}
-
-impl RibbonParts {
-    pub(super) fn keeps(&self, layer: &RibbonLayer, start: u32) -> bool {
-        let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
-        let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
-        // The right end of a bucket is kept first.
-        let from_right = self.bucket_starts - 1 - start % self.bucket_starts;
-        from_right < self.kept_starts[usize::from(threshold) & 3]
-    }
-
-    /// The part of a layer's start positions whose keys stay in it, 0 to 1. The others' are bumped.
-    pub fn kept(&self, layer: &RibbonLayer) -> f64 {
-        if layer.thresholds.is_empty() {
-            return 1.0;
-        }
-        let kept = layer.thresholds.iter().enumerate().map(|(bucket, &threshold)| {
-            // The last bucket may end early, and its right end is then what is missing.
-            let missing = (bucket as u64 + 1) * u64::from(self.bucket_starts);
-            let missing = missing.saturating_sub(layer.starts.into());
-            let kept = self.kept_starts[usize::from(threshold) & 3];
-            u64::from(kept).saturating_sub(missing)
-        });
-        kept.sum::<u64>() as f64 / f64::from(layer.starts.max(1))
-    }
-
-    /// Stored bytes of a layer's slots.
-    pub fn slot_bytes(&self, layer: &RibbonLayer) -> u64 {
-        let blocks = u64::from(layer.slots / self.width);
-        let segments = blocks * u64::from(self.columns) - u64::from(layer.low_blocks);
-        segments * u64::from(self.width / 8)
-    }
 }

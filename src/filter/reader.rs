@@ -14,6 +14,7 @@ use super::family::{Family, FilterEncoding, HashKind, KeyHash};
 use super::geometry::Geometry;
 use super::legacy::LegacyGeometry;
 use super::ribbon::query::RibbonGeometry;
+use super::trace::ProbeTrace;
 use super::{bloom, ribbon};
 use crate::memory::{LINE_BYTES, LineBuf};
 
@@ -103,6 +104,11 @@ impl FilterReader {
         FilterReader::open(LineBuf::copy_from(bytes), encoding)
     }
 
+    /// A filter whose bytes could not be had, and why. It answers "maybe" to everything.
+    pub(crate) fn without_bytes(reason: &'static str) -> FilterReader {
+        FilterReader { geometry: AnyGeometry::Untrusted(reason), block: LineBuf::copy_from(&[]) }
+    }
+
     /// First step of a query: starts to fetch what [`FilterReader::finish`] will need. Prepare many
     /// queries, of one filter or of several, before finishing the first: their trips to memory
     /// overlap.
@@ -176,6 +182,17 @@ impl FilterReader {
             untrusted => answers.fill(true),
             g => g.may_contain_many(&self.block, hashes, answers)
         );
+    }
+
+    /// How the answer for a hash comes about, bit by bit. Slow, for a reader to look at.
+    #[cold]
+    pub fn trace(&self, hash: KeyHash) -> ProbeTrace {
+        let reason = self.untrusted().unwrap_or_default();
+        of_family!(
+            self.geometry,
+            untrusted => ProbeTrace::Untrusted(reason),
+            g => g.trace(&self.block, hash)
+        )
     }
 
     /// Why the stored bytes cannot be used, if so. Such a filter answers "maybe" to everything.

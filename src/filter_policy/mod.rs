@@ -111,6 +111,21 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
+    /// About the most that the filters of a tree with so many entries take, in bytes. For those who
+    /// say beforehand what they will write.
+    #[doc(hidden)]
+    pub fn most_filter_bytes(&self, entries: u64) -> u64 {
+        // No family takes more than a Bloom filter of the same rate.
+        let millibits = |spec: &FilterSpec| spec.plan().map_or(0, |(_, t)| t.bloom_millibits());
+        let bits = |millibits: u32| entries as f64 * f64::from(millibits) / 1000.0;
+        let bits = match &self.0 {
+            Rule::Uniform(spec) | Rule::BottommostNone(spec) => bits(millibits(spec)),
+            Rule::Levels(specs) => bits(specs.iter().map(millibits).max().unwrap_or(0)),
+            Rule::Budget(budget, _) => SLACK * budget.bits(entries),
+        };
+        (bits / 8.0) as u64
+    }
+
     /// The filter of a table that is about to be written.
     pub(crate) fn spec_for(&self, context: &FilterContext) -> FilterSpec {
         match &self.0 {

@@ -21,6 +21,8 @@ pub(crate) enum FileTicker {
     Reads,
     /// Bytes read from the file.
     ReadBytes,
+    /// See [`FileCounts::unfiltered`].
+    Unfiltered,
 }
 
 /// As many as fill one cache line.
@@ -61,6 +63,7 @@ impl FileCounters {
             data_blocks_examined: get(FileTicker::DataBlocksExamined),
             reads: get(FileTicker::Reads),
             read_bytes: get(FileTicker::ReadBytes),
+            unfiltered: get(FileTicker::Unfiltered),
         }
     }
 }
@@ -100,6 +103,9 @@ pub struct FileCounts {
     pub reads: u64,
     /// Bytes read from the file.
     pub read_bytes: u64,
+    /// Lookups that searched a table without a filter and did not find their key in it. A filter
+    /// would have spared nearly all of them.
+    pub unfiltered: u64,
 }
 
 impl Add for FileCounts {
@@ -111,6 +117,7 @@ impl Add for FileCounts {
             data_blocks_examined: self.data_blocks_examined + other.data_blocks_examined,
             reads: self.reads + other.reads,
             read_bytes: self.read_bytes + other.read_bytes,
+            unfiltered: self.unfiltered + other.unfiltered,
         }
     }
 }

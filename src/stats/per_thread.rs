@@ -62,6 +62,11 @@ impl<const N: usize> PerThread<N> {
         self.row(thread_index()).add(counter, n);
     }
 
+    /// A counter in the row of the current thread.
+    pub fn of_thread(&self, counter: usize) -> u64 {
+        self.row(thread_index()).row.0[counter].load(Ordering::Relaxed)
+    }
+
     /// The row of the current thread, whose index is `thread`.
     #[inline(always)]
     pub fn row(&self, thread: usize) -> ThreadRow<'_, N> {

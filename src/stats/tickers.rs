@@ -38,6 +38,19 @@ macro_rules! tickers {
                     $(Ticker::$variant => $name,)+
                 }
             }
+
+            /// What it counts, in words.
+            ///
+            /// ```
+            /// use maypole::Ticker;
+            ///
+            /// assert_eq!(Ticker::FileOpens.meaning(), "Table files opened.");
+            /// ```
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Ticker::$variant => concat!($($doc),+).trim_start().trim_end_matches(" (Ours.)"),)+
+                }
+            }
         }
     };
 }
@@ -176,6 +189,11 @@ impl Counters {
         self.0.add(ticker as usize, n);
     }
 
+    /// What the current thread has counted so far; where there are many threads, with some others.
+    pub fn of_thread(&self, ticker: Ticker) -> u64 {
+        self.0.of_thread(ticker as usize)
+    }
+
     /// The current thread's row, for the additions of one lookup.
     #[inline]
     pub fn on_thread(&self, guard: &Guard) -> ThreadTickers<'_> {
@@ -233,9 +251,20 @@ impl Tickers {
         self.0[ticker as usize]
     }
 
+    pub(crate) fn set(&mut self, ticker: Ticker, count: u64) {
+        self.0[ticker as usize] = count;
+    }
+
     /// All tickers with their values, in the order of reports.
     pub fn iter(&self) -> impl Iterator<Item = (Ticker, u64)> + '_ {
         Ticker::ALL.into_iter().zip(self.0)
+    }
+}
+
+/// Nothing has happened.
+impl Default for Tickers {
+    fn default() -> Tickers {
+        Tickers([0; Ticker::COUNT])
     }
 }
 

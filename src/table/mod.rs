@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! table     Table: an open table, its parts, loaded when they are needed
-//! lookup/   one key, many keys, and the keys of a prefix in one table
+//! lookup/   one key, many keys, and the keys of a prefix in one table; what a lookup did
 //! cursor    TableCursor: walks a table both ways
 //! builder   TableBuilder: writes a table from sorted keys
 //! options   what to write, and what was written
@@ -43,6 +43,8 @@ pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::{ScanOptions, TableCursor};
 pub(crate) use format::properties::names as property_names;
 pub(crate) use lookup::key::LookupKey;
+pub(crate) use lookup::observer::TableObserver;
+pub(crate) use lookup::recorder::Recorder;
 pub(crate) use lookup::{BlockPosition, Found};
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};
@@ -54,6 +56,9 @@ pub use format::checksum::ChecksumKind;
 pub use format::compression::Compression;
 pub use format::footer::{BlockHandle, Footer};
 pub use format::properties::{PropertyValue, TableProperties};
+pub use lookup::trace::{
+    BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
+};
 pub use options::{TableOptions, TableSummary};
 pub use sst::{RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;

@@ -317,7 +317,7 @@ impl Table {
             let buffer = |len| self.buffer(len);
             let filter = match TableFilter::read(&self.file, stored, self.index_form, buffer) {
                 // Cached as well, so that lookups do not read the damaged bytes again and again.
-                Err(Error::Corruption { .. }) => TableFilter::untrusted(),
+                Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
                 other => other?,
             };
             let heap_bytes = filter.heap_bytes();

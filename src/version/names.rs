@@ -6,7 +6,9 @@
 //! MANIFEST-000011   record log of version edits
 //! 000013.wal        record log of writes that are in no table yet
 //! 000012.sst        table
+//! STATS             counters that the owner publishes; worth nothing to the database
 //! CURRENT.tmp       the next CURRENT while it is written; useless after a crash
+//! STATS.tmp         the next STATS likewise
 //! ```
 //!
 //! A number belongs to one file of all kinds and is never used again. A file is the database's only
@@ -69,10 +71,18 @@ pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
 
-/// `None` for `CURRENT`, `LOCK` and every file that is not the database's.
+pub(crate) fn stats_path(dir: &Path) -> PathBuf {
+    dir.join("STATS")
+}
+
+pub(crate) fn stats_temporary_path(dir: &Path) -> PathBuf {
+    dir.join("STATS.tmp")
+}
+
+/// `None` for `CURRENT`, `LOCK`, `STATS` and every file that is not the database's.
 pub(crate) fn parse(name: &str) -> Option<FileKind> {
     if let Some(target) = name.strip_suffix(".tmp") {
-        return (target == "CURRENT").then_some(FileKind::Temporary);
+        return matches!(target, "CURRENT" | "STATS").then_some(FileKind::Temporary);
     }
     let number = |digits: &str| {
         let number = digits.parse().ok().filter(|&number| number <= MAX_FILE_NUMBER)?;
@@ -105,6 +115,7 @@ mod tests {
         let strangers = [
             "CURRENT",
             "LOCK",
+            "STATS",
             "notes.txt",
             "x1.sst",
             "-1.sst",
@@ -121,6 +132,8 @@ mod tests {
         for stranger in strangers {
             assert_eq!(parse(stranger), None, "{stranger}");
         }
-        assert_eq!(parse("CURRENT.tmp"), Some(FileKind::Temporary));
+        for temporary in ["CURRENT.tmp", "STATS.tmp"] {
+            assert_eq!(parse(temporary), Some(FileKind::Temporary));
+        }
     }
 }

@@ -209,7 +209,8 @@ fn what_prints_figures_prints_them_as_json() {
     let table = &stats["files"][0];
     assert_eq!((&table["entries"], &table["filter"]["family"]), (&2000.into(), &"bloom".into()));
     assert_eq!(stats["levels"][0]["filter_bytes"], stats["filter_bytes"]);
-    assert_eq!(stats["tickers"]["bloom.filter.useful"], 0, "{stats}");
+    let text = stats.to_string();
+    assert!(!text.contains("useful"), "counts of a database that was just opened: {text}");
     assert_eq!(stats["cache"].as_array().unwrap().len(), 3);
 
     let verified = json(maypole!("verify", &db, "--json").well());

@@ -5,13 +5,14 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "compare",
     "size",
     "structures",
     "bench",
     "put",
     "get",
+    "explain",
     "delete",
     "scan",
     "count",
@@ -157,6 +158,13 @@ fn wrong_calls_are_told_from_failures() {
         &["bench", "--memtable", "0"],
         &["bench", "--memtable", "99G"],
         &["scan", "db", "--limit", "-1"],
+        &["stats", "db", "--format", "yaml"],
+        &["stats", "db", "--watch=0"],
+        &["stats", "db", "--watch=soon"],
+        &["stats", "db", "--watch", "--format", "json"],
+        &["stats", "db", "--watch", "--json"],
+        &["stats", "db", "--read-cost", "-1"],
+        &["stats", "db", "--read-cost", "nan"],
     ] {
         crate::run(call).badly(2);
     }

@@ -27,6 +27,7 @@ mod crash;
 mod descriptors;
 mod durability;
 mod edges;
+mod explain;
 mod faults;
 // Loop devices.
 #[cfg(target_os = "linux")]
@@ -39,6 +40,7 @@ mod limits;
 mod model;
 mod paths;
 mod prefix;
+mod publish;
 mod range_del;
 mod read_only;
 mod reads;

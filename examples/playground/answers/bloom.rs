@@ -1,6 +1,6 @@
 //! A Bloom filter of the library, taken apart.
 
-use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, ProbeTrace};
 use maypole::hash64;
 
 use super::{Keys, list};
@@ -39,17 +39,11 @@ pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {
     ))
 }
 
-/// The line of a key, and the bits of that line that it probes, in order (`docs/format.md`). The
-/// reader only says yes or no. So this is the format's arithmetic once more; `tests/book` compares
-/// the bits with those that the library sets.
+/// The line of a key, and the bits of that line that it probes, in order.
 fn place(hash: u64, filter: &FilterReader) -> String {
-    let lines = filter.lines().map_or(0, |lines| lines.len()) as u64;
-    let line = ((hash & 0xffff_ffff) * lines) >> 32;
-    let mut seed = (hash >> 32) as u32;
-    let bits = (0..filter.probes().unwrap_or(0)).map(|_| {
-        let bit = seed >> 23;
-        seed = seed.wrapping_mul(0x9e37_79b9);
-        bit
-    });
-    format!("{{\"line\":{line},\"bits\":{}}}", list(bits, |bit| bit.to_string()))
+    let (line, bits) = match filter.trace(hash) {
+        ProbeTrace::Line { line, bits, .. } => (line, bits),
+        _ => (0, Vec::new()),
+    };
+    format!("{{\"line\":{line},\"bits\":{}}}", list(bits, |bit| bit.number.to_string()))
 }

@@ -4,7 +4,9 @@
 //! compare/      the main job: one tree per filter policy, measured on the same keys
 //! structures/   filters by themselves, and what is said of them, measured
 //! bench/        db_bench's workloads on one database
+//! explain/      the way of one lookup
 //! commands/     on one database or table file; size: what filters would take, computed
+//! monitor/      what stats shows of a database that is in use
 //!
 //! picture/      inspect --filter: what a filter looks like
 //! show/         figures: text, tables that fit the screen, records, curves, pages
@@ -26,8 +28,10 @@ mod bench;
 mod clock;
 mod commands;
 mod compare;
+mod explain;
 mod failure;
 mod input;
+mod monitor;
 mod output;
 mod picture;
 mod progress;
@@ -53,7 +57,7 @@ use output::tell;
 /// `maypole compare` measures what filters of several kinds and sizes would save on your keys, and
 /// what they cost. `maypole size` computes how large they must be. `maypole structures` measures
 /// filters by themselves, beside those of the textbooks. `maypole bench` measures reads and writes
-/// of one database. The other commands work on one database or one table file.
+/// of one database. `maypole explain` shows the way of one lookup. The other commands work on one database or one table file.
 ///
 /// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
 /// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
@@ -79,6 +83,7 @@ enum Command {
     Structures(structures::Structures),
     Put(put::Put),
     Get(get::Get),
+    Explain(explain::Explain),
     Delete(delete::Delete),
     Scan(scan::Scan),
     Count(count::Count),
@@ -106,6 +111,7 @@ impl Command {
             Command::Structures(command) => command.run(out),
             Command::Put(command) => command.run(),
             Command::Get(command) => command.run(out),
+            Command::Explain(command) => command.run(out),
             Command::Delete(command) => command.run(),
             Command::Scan(command) => command.run(out),
             Command::Count(command) => command.run(out),

@@ -24,6 +24,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::pool::Pool;
+use super::publishing;
 use crate::db::stats::DamagedTable;
 use crate::db::write::write_stall::WriteStallCause;
 use crate::db::{Inner, TreeState};
@@ -135,6 +136,10 @@ impl Working {
         WORKS_FOR.with_borrow_mut(|works_for| works_for.push(Arc::as_ptr(&inner)));
         Working { _holds: Arc::clone(&inner.holds), inner }
     }
+
+    pub fn inner(&self) -> &Inner {
+        &self.inner
+    }
 }
 
 impl Drop for Working {
@@ -179,15 +184,25 @@ impl Inner {
 
     /// Counts the calling thread as a job until the answer is dropped.
     pub(crate) fn work_in_this_thread(&self) -> Result<Working> {
+        self.work_if(Inner::check_writable)
+    }
+
+    /// As [`Inner::work_in_this_thread`], also where a failure has made the database read-only.
+    pub(crate) fn work_until_closed(&self) -> Result<Working> {
+        self.work_if(Inner::check_open)
+    }
+
+    fn work_if(&self, check: fn(&Inner) -> Result<()>) -> Result<Working> {
         let inner = self.this.get().and_then(Weak::upgrade).ok_or(Error::Closed)?;
         let mut state = self.lock_state();
-        self.check_writable()?;
+        check(self)?;
         state.work.jobs += 1;
         drop(state);
         Ok(Working::counted(inner))
     }
 
     pub(crate) fn close(&self) -> Result<()> {
+        publishing::stop(self);
         let mut state = self.lock_state();
         self.changed.notify_all();
         if WORKS_FOR.with_borrow(|works_for| works_for.contains(&(self as *const Inner))) {

@@ -7,6 +7,7 @@
 //!
 //!   all of them ──► install.rs     a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs               how jobs start, wait for space and end; their threads
+//!   publishing.rs                  when counters are written for other processes
 //! ```
 
 mod compactions;
@@ -15,6 +16,7 @@ pub(crate) mod install;
 pub(crate) mod jobs;
 mod manual;
 pub(crate) mod pool;
+pub(crate) mod publishing;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,6 +28,7 @@ use super::{Inner, TreeState};
 pub(crate) fn start(inner: &Arc<Inner>) {
     let _ = inner.this.set(Arc::downgrade(inner));
     inner.schedule(&mut inner.lock_state());
+    publishing::start(inner);
 }
 
 impl Inner {

@@ -28,6 +28,7 @@ use crate::compaction::Unavailable;
 use crate::db::background::install::whole_tree;
 use crate::db::options::Builder;
 use crate::db::snapshot::SnapshotList;
+use crate::db::stats::published::Publishing;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use crate::db::write::{SealedWals, Writer};
 use crate::db::{Frozen, Inner, Progress, TreeState};
@@ -149,6 +150,8 @@ fn assemble(
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
         counters: Arc::clone(&store.context.counters),
+        // Only who holds the lock may write.
+        publishing: lock.as_ref().and(options.publish_interval).map(Publishing::new),
         read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
         read_state: ArcCell::new(read_state),
         visible: AtomicU64::new(last_sequence),

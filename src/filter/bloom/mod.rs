@@ -24,7 +24,6 @@ mod kernel;
 pub(super) mod layout;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-#[cfg(any(test, doc))]
 mod plain;
 mod probes;
 pub(super) mod query;

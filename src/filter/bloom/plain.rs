@@ -1,38 +1,51 @@
 //! The Bloom filter as its definition says: the version to read first, and the oracle of the fast
-//! ones. Only tests run it. It shares no arithmetic with them.
+//! ones. Tests run it, and traces are made with it. It shares no arithmetic with them.
 //!
 //! A key sets `probes` bits of its line. A query of a present key finds them all set. An absent key
 //! shares its line with some 50 others; it passes when they happen to have set all of its bits.
 
 use super::layout::Line;
 use crate::filter::family::KeyHash;
+use crate::filter::trace::{ProbeTrace, ProbedBit};
+use crate::memory::LINE_BYTES;
 
 /// The line of a key: the low half of its hash, scaled to the number of lines.
 fn line_of(hash: KeyHash, lines: usize) -> usize {
     (((hash & 0xffff_ffff) * lines as u64) >> 32) as usize
 }
 
+/// The bits of a key in its line: from the high half of its hash.
+fn bits_of(hash: KeyHash, probes: u8) -> impl Iterator<Item = u32> {
+    let first = (hash >> 32) as u32;
+    let next = |x: &u32| Some(x.wrapping_mul(0x9e37_79b9));
+    std::iter::successors(Some(first), next).take(probes.into()).map(|x| x >> 23)
+}
+
 /// Adds a key.
+#[cfg(any(test, doc))]
 pub fn add(lines: &mut [Line], hash: KeyHash, probes: u8) {
     let line = &mut lines[line_of(hash, lines.len())];
-    let mut x = (hash >> 32) as u32;
-    for _ in 0..probes {
-        let bit = x >> 23;
+    for bit in bits_of(hash, probes) {
         line[(bit / 8) as usize] |= 1 << (bit % 8);
-        x = x.wrapping_mul(0x9e37_79b9);
+    }
+}
+
+/// Asks for a key: its line, and each of its bits. There is at least one line.
+pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> ProbeTrace {
+    let number = line_of(hash, lines.len());
+    let line = &lines[number];
+    let found = |bit: u32| line[(bit / 8) as usize] & 1 << (bit % 8) != 0;
+    let probed = |bit| ProbedBit { number: bit, found: found(bit), wanted: true };
+    ProbeTrace::Line {
+        line: number as u32,
+        lines: lines.len() as u32,
+        line_bytes: LINE_BYTES as u32,
+        bits: bits_of(hash, probes).map(probed).collect(),
     }
 }
 
 /// `false` when the key was certainly not added.
+#[cfg(any(test, doc))]
 pub fn may_contain(lines: &[Line], hash: KeyHash, probes: u8) -> bool {
-    let line = &lines[line_of(hash, lines.len())];
-    let mut x = (hash >> 32) as u32;
-    for _ in 0..probes {
-        let bit = x >> 23;
-        if line[(bit / 8) as usize] & 1 << (bit % 8) == 0 {
-            return false;
-        }
-        x = x.wrapping_mul(0x9e37_79b9);
-    }
-    true
+    trace(lines, hash, probes).says_maybe()
 }

@@ -2,11 +2,13 @@
 
 use super::kernel::Kernels;
 use super::layout::{self, Line};
+use super::plain;
 use super::probes::{bit_seed, line_of};
 use super::sizing;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
+use crate::filter::trace::ProbeTrace;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The numbers of a stored Bloom filter. Invariants: the block starts with `lines` lines, at least
@@ -77,5 +79,9 @@ impl Geometry for BloomGeometry {
 
     fn predicted_fpr(&self, _block: &LineBuf, keys: u64) -> f64 {
         sizing::cache_line_bloom_fpr(keys as f64 / f64::from(self.lines), self.probes())
+    }
+
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
+        plain::trace(lines_of(block), hash, self.probes)
     }
 }

@@ -54,7 +54,6 @@ mod banding;
 mod kernel;
 pub(super) mod layout;
 mod partition;
-#[cfg(any(test, doc))]
 mod plain;
 pub(super) mod query;
 mod row;

@@ -13,12 +13,14 @@
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, has_tag, stored_slots};
+use super::plain;
 use super::row::{equation, next_hash, start};
 use super::shape::Shape;
 use super::solve::block_segments;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
+use crate::filter::trace::ProbeTrace;
 use crate::memory::LineBuf;
 
 /// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the block
@@ -261,6 +263,10 @@ impl Geometry for BurrGeometry {
     }
 
     /// From the stored thresholds and low blocks; the number of keys does not matter.
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
+        plain::trace(block, hash).unwrap_or_else(ProbeTrace::Untrusted)
+    }
+
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
         let shape = Shape::of_width(u32::from(self.width));
         let rate = 0.5f64.powi(i32::from(self.columns));

@@ -20,7 +20,8 @@
 //! filter is made instead.
 //!
 //! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`banding`] and
-//! [`solve`], the building; [`query`], the reader; [`kernel`] and `x86`, the hot loops. The bumped
+//! [`solve`], the building; [`plain`], a query step by step; [`query`], the reader; [`kernel`] and
+//! `x86`, the hot loops. The bumped
 //! ribbon ([`burr`](super::burr)) is the same idea with the contradictions taken out, and has a
 //! textbook version.
 //!
@@ -31,6 +32,7 @@ mod anatomy;
 mod banding;
 mod kernel;
 pub(super) mod layout;
+mod plain;
 pub(super) mod query;
 mod row;
 mod sizing;

@@ -14,10 +14,12 @@
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
+use super::plain;
 use super::row::{Equation, raw_seed, rehash, start_of};
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
+use crate::filter::trace::ProbeTrace;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The numbers of a stored Ribbon filter.
@@ -117,6 +119,10 @@ impl Geometry for RibbonGeometry {
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
         self.layout.false_positive_rate()
     }
+
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
+        plain::trace(block, hash).unwrap_or_else(ProbeTrace::Untrusted)
+    }
 }
 
 #[cfg(test)]
@@ -125,20 +131,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-
-    /// The definition: slot by slot, column by column.
-    fn by_definition(layout: &Layout, segments: &[u8], equation: &Equation) -> bool {
-        let bit_of = |slot: u32, column: u32| {
-            let segment = layout.first_segment(slot / BLOCK_SLOTS) + column as usize;
-            let byte = segment * SEGMENT_BYTES + (slot % BLOCK_SLOTS / 8) as usize;
-            segments[byte] >> (slot % 8) & 1
-        };
-        (0..layout.columns_of(equation.start / BLOCK_SLOTS)).all(|column| {
-            let picked = (0..BLOCK_SLOTS).filter(|&i| equation.coefficients >> i & 1 == 1);
-            let sum = picked.fold(0, |sum, i| sum ^ bit_of(equation.start + i, column));
-            u32::from(sum) == equation.fingerprint >> column & 1
-        })
-    }
+    use crate::filter::trace::ProbedBit;
 
     /// A block of random segments, and some hashes that start in its every corner.
     fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {
@@ -170,7 +163,9 @@ mod tests {
                     if let Some(&corner) = corners.get(i) {
                         equation.start = corner;
                     }
-                    let expected = by_definition(&geometry.layout, &block, &equation);
+                    let expected = plain::columns(&geometry.layout, &block, &equation)
+                        .iter()
+                        .all(ProbedBit::agrees);
                     passed += usize::from(expected);
                     for isa in Isa::available() {
                         let geometry = RibbonGeometry { isa, ..geometry };

@@ -124,14 +124,14 @@ impl TableFilter {
         });
         let filters: Vec<FilterReader> = filters.collect::<Result<_>>()?;
         if filters.is_empty() {
-            return Ok(TableFilter::untrusted());
+            return Ok(TableFilter::untrusted("a partitioned filter without partitions"));
         }
         Ok(TableFilter::Partitioned(parser.finish(), filters))
     }
 
-    /// The filter that answers "maybe" to everything.
-    pub fn untrusted() -> TableFilter {
-        TableFilter::Full(FilterReader::from_bytes(&[], FilterEncoding::RocksDb))
+    /// The filter that answers "maybe" to everything, and why it does.
+    pub fn untrusted(reason: &'static str) -> TableFilter {
+        TableFilter::Full(FilterReader::without_bytes(reason))
     }
 
     /// What the filter says of a key.
@@ -183,6 +183,18 @@ impl TableFilter {
         }
     }
 
+    /// The filter that is asked for the key; and where there are several, which one it is, of how
+    /// many.
+    pub fn part_of(&self, key: &LookupKey<'_>) -> (&FilterReader, Option<(usize, usize)>) {
+        let which = match self {
+            TableFilter::Full(_) => None,
+            TableFilter::Partitioned(index, filters) => {
+                Some((partition(index, filters, key), filters.len()))
+            }
+        };
+        (self.filter_of(key), which)
+    }
+
     /// Bytes of memory behind the filter, itself excluded.
     pub fn heap_bytes(&self) -> usize {
         match self {
@@ -196,7 +208,7 @@ impl TableFilter {
 
 /// The hash that a filter is fed: the lookup's own, except in filters of old files.
 #[inline]
-fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
+pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
     match filter.hash_kind() {
         HashKind::Hash64 => key.hash,
         HashKind::LegacyHash32 => hash32(key.user_key, LEGACY_BLOOM_SEED).into(),

@@ -21,6 +21,7 @@ use crate::sync::Guard;
 
 use super::BlockPosition;
 use super::key::LookupKey;
+use super::observer::TableObserver;
 use crate::table::table::Table;
 
 /// Hashes that are gathered before a filter is asked for them.
@@ -56,7 +57,7 @@ impl Table {
         let filter = self.stored_filter.and_then(|_| self.filter.borrow(0, guard));
         let Some(filter) = filter.and_then(|filter| filter.full_of_hash64()) else {
             for (answer, key) in answers.iter_mut().zip(keys) {
-                *answer = self.other_filter_says_maybe(key, guard, tickers);
+                *answer = ().call_other_filter(self, key, guard, tickers);
             }
             return;
         };

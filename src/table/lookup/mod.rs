@@ -7,6 +7,9 @@
 //!                     get_from_block   block: the entry of the key, or none
 //! ```
 //!
+//! Each step tells an [`observer`] what it did; that of `get` is nothing at all. What it writes down
+//! when somebody asks for an explanation is a [`trace`].
+//!
 //! For many keys at once the steps are taken for all keys, one after the other; see
 //! [`many`]. Filters of prefixes are asked in [`prefix`].
 //!
@@ -14,24 +17,26 @@
 //! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs
 //! reads and loses no key.
 
+mod found;
 pub(crate) mod key;
 mod many;
+pub(crate) mod observer;
 pub(crate) mod prefix;
-
-use std::ops::Range;
+pub(crate) mod recorder;
+pub(crate) mod trace;
 
 use crate::cache::Lease;
 use crate::encoding::bytes::rarely;
-use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::slice::Slice;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
+pub(crate) use self::found::Found;
 use self::key::LookupKey;
+use self::observer::TableObserver;
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
-use crate::table::filter::block::FilterAnswer;
+use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::{Table, TableIndex};
 
 impl Table {
@@ -42,12 +47,14 @@ impl Table {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
     ) -> bool {
         if self.stored_filter.is_some()
             && let Some(filter) = self.filter.borrow(0, guard)
             && let Some(filter) = filter.full()
             && let Some(maybe) = filter.answer_for(key.hash)
         {
+            observer.full_filter_answered(filter, key, maybe);
             let file = self.file_counters().on_thread(guard);
             if maybe {
                 tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomFullPositive]);
@@ -58,20 +65,25 @@ impl Table {
             }
             return maybe;
         }
-        self.other_filter_says_maybe(key, guard, tickers)
+        observer.call_other_filter(self, key, guard, tickers)
     }
 
-    /// After a "maybe": the newest entry of the key that the snapshot sees.
-    #[inline(never)]
+    /// After a "maybe": the newest entry of the key that the snapshot sees. Lookups call it through
+    /// [`TableObserver::call_get_after_filter`].
+    #[inline(always)]
     pub fn get_after_filter<'g>(
         &'g self,
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>> {
         match self.find_block(key, guard, tickers) {
-            Some(position) => self.get_from_block(position, key, guard, tickers),
-            None => self.get_with_loaded_index(key, guard, tickers),
+            Some(position) => {
+                observer.index_searched(position.index, position.block);
+                self.get_from_block(position, key, guard, tickers, observer)
+            }
+            None => self.get_with_loaded_index(key, guard, tickers, observer),
         }
     }
 
@@ -99,6 +111,7 @@ impl Table {
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>> {
         let BlockPosition { index, block: mut i, known } = position;
         if i >= index.blocks.len() {
@@ -113,12 +126,15 @@ impl Table {
         };
         let file = self.file_counters().on_thread(guard);
         loop {
+            observer.block_reached(index, i, &block);
             tickers.add(Ticker::DataBlocksExamined, 1);
             file.add(FileTicker::DataBlocksExamined, 1);
             let search =
                 block.find_from(start, key.user_key, key.trailer(), self.global_sequence());
             let damaged = |damage| self.block_file().damaged(damage, index.index.handle(i));
-            match search.map_err(damaged)? {
+            let search = search.map_err(damaged)?;
+            observer.block_searched(matches!(search, SearchResult::Found { .. }));
+            match search {
                 SearchResult::Found { trailer, value } => {
                     if self.stored_filter.is_some() {
                         tickers.add(Ticker::BloomFullTruePositive, 1);
@@ -136,7 +152,12 @@ impl Table {
                     }
                     (block, start) = rarely(|| self.open_block(index, i, key, guard, tickers))?;
                 }
-                _ => return Ok(None),
+                _ => {
+                    if self.stored_filter().is_none() {
+                        file.add(FileTicker::Unfiltered, 1);
+                    }
+                    return Ok(None);
+                }
             }
         }
     }
@@ -165,23 +186,35 @@ impl Table {
     }
 
     /// The answer where no full filter is in memory: a partitioned or old filter, one of prefixes,
-    /// one that is still to be read, one that cannot be trusted, or none.
-    #[inline(never)]
+    /// one that is still to be read, one that cannot be trusted, or none. Lookups call it through
+    /// [`TableObserver::call_other_filter`].
+    #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
     ) -> bool {
-        let Some(stored) = self.stored_filter else { return self.prefix_says_maybe(key, guard) };
+        let Some(stored) = self.stored_filter else {
+            return self.prefix_says_maybe(key, guard, observer);
+        };
+        let ask = |filter: &TableFilter| {
+            let answer = filter.may_contain(key);
+            observer.filter_answered(filter, key, None, answer);
+            answer
+        };
         let maybe = match self.filter.borrow(0, guard) {
             Some(filter) => {
                 tickers.add(Ticker::BlockCacheFilterHit, 1);
-                filter.may_contain(key)
+                ask(filter)
             }
             None => match self.load_filter(stored) {
-                Ok(filter) => filter.may_contain(key),
-                Err(_) => FilterAnswer::Untrusted,
+                Ok(filter) => ask(&filter),
+                Err(_) => {
+                    observer.filter_failed();
+                    FilterAnswer::Untrusted
+                }
             },
         };
         let file = self.file_counters().on_thread(guard);
@@ -206,12 +239,14 @@ impl Table {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
     ) -> Result<Option<Found<'static>>> {
         let index = self.load_index()?;
         let index: &TableIndex = &index;
         let block = index.index.find(key.user_key, key.trailer());
+        observer.index_searched(index, block);
         let position = BlockPosition { index, block, known: None };
-        Ok(self.get_from_block(position, key, guard, tickers)?.map(Found::into_owned))
+        Ok(self.get_from_block(position, key, guard, tickers, observer)?.map(Found::into_owned))
     }
 }
 
@@ -222,33 +257,4 @@ pub(crate) struct BlockPosition<'g> {
     /// The block and what it says of the key. Set by [`Self::find_entry`] if the block is in
     /// memory.
     pub(super) known: Option<(Lease<'g, Block>, SeekStart)>,
-}
-
-/// An entry in its block.
-pub(crate) struct Found<'g> {
-    /// The stored kind byte, which may be one that this crate does not write.
-    pub kind: u8,
-    pub sequence: SequenceNumber,
-    block: Lease<'g, Block>,
-    value: Range<usize>,
-}
-
-impl Found<'_> {
-    #[inline(always)]
-    pub fn value(&self) -> &[u8] {
-        &self.block.bytes()[self.value.clone()]
-    }
-
-    /// The value, to keep: shares the block.
-    #[inline]
-    pub fn value_slice(&self) -> Slice {
-        if self.value.is_empty() {
-            return Slice::empty();
-        }
-        Slice::share(self.block.to_arc(), self.value.clone())
-    }
-
-    fn into_owned(self) -> Found<'static> {
-        Found { block: self.block.into_owned(), ..self }
-    }
 }

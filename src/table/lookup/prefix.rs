@@ -17,6 +17,7 @@ use crate::stats::{FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
 use super::key::LookupKey;
+use super::observer::TableObserver;
 use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
 
@@ -41,7 +42,12 @@ impl Table {
     /// The answer of a filter that holds prefixes only. In the file's counters a test of a prefix
     /// counts as a test of the key, as in RocksDB.
     #[cold]
-    pub(crate) fn prefix_says_maybe(&self, key: &LookupKey<'_>, guard: &Guard) -> bool {
+    pub(crate) fn prefix_says_maybe(
+        &self,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        observer: impl TableObserver,
+    ) -> bool {
         let filter = self.prefix_filter();
         let Some(prefix) = filter.and_then(|filter| filter.extractor.prefix_of(key.user_key))
         else {
@@ -51,13 +57,17 @@ impl Table {
         let untrusted = match self.filter(guard) {
             Ok(Some(filter)) => {
                 let answer = filter.may_contain_prefix(key, prefix);
+                observer.filter_answered(&filter, key, Some(prefix), answer);
                 if answer == FilterAnswer::No {
                     self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
                     return false;
                 }
                 answer == FilterAnswer::Untrusted
             }
-            _ => true,
+            _ => {
+                observer.filter_failed();
+                true
+            }
         };
         self.file_counters().add(FileTicker::FilterFullPositive, 1);
         if untrusted {

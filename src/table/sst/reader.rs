@@ -25,6 +25,9 @@ use crate::table::filter::info::FilterInfo;
 use crate::table::format::footer::{BlockHandle, Footer};
 use crate::table::format::properties::TableProperties;
 use crate::table::lookup::key::LookupKey;
+use crate::table::lookup::observer::TableObserver;
+use crate::table::lookup::recorder::Recorder;
+use crate::table::lookup::trace::TableTrace;
 use crate::table::table::{Table, TableContext};
 use crate::table::verify::TableCheck;
 
@@ -204,6 +207,28 @@ impl SstReader {
             }
         }
         Ok(())
+    }
+
+    /// Looks a key up as a database would, and tells what that took. The table's own newest entry is
+    /// sought; that a range deletion covers it is told and not applied.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or a block that the lookup needs is damaged. A damaged filter is
+    /// no error: the trace says that it could not be trusted.
+    pub fn explain(&self, user_key: &[u8]) -> Result<TableTrace> {
+        let guard = pin();
+        let counters = self.table.block_file().counters();
+        let tickers = counters.on_thread(&guard);
+        let key = LookupKey::new(user_key, MAX_SEQUENCE);
+        let deleted_at = self.table.ranges().map_or(0, |r| r.covering(user_key, key.sequence));
+        let recorder = Recorder::new(counters);
+        recorder.begin(&self.table, deleted_at);
+        let found = match self.table.filter_says_maybe(&key, &guard, tickers, &recorder) {
+            true => (&recorder).call_get_after_filter(&self.table, &key, &guard, tickers)?,
+            false => None,
+        };
+        Ok(recorder.finish(found.as_ref()))
     }
 
     /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.

@@ -114,10 +114,10 @@ fn bloom() -> FilterSpec {
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let guard = pin();
     let tickers = table.block_file().counters().on_thread(&guard);
-    if !table.filter_says_maybe(lookup, &guard, tickers) {
+    if !table.filter_says_maybe(lookup, &guard, tickers, ()) {
         return Ok(None);
     }
-    let found = table.get_after_filter(lookup, &guard, tickers)?;
+    let found = table.get_after_filter(lookup, &guard, tickers, ())?;
     Ok(found.map(|found| {
         assert_eq!(found.value_slice(), found.value());
         (found.kind, found.value_slice())

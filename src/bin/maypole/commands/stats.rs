@@ -1,56 +1,128 @@
-//! `stats`: what a database holds.
+//! `stats`: what a database holds, and what its filters do for the program that has it open.
 
-use std::fmt::Display;
 use std::io::Write;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use maypole::table::FilterInfo;
-use maypole::{BlockKind, FileCounts, FileStats, KindUsage, LevelStats, Ticker};
+use maypole::{BlockKind, FileStats, KindUsage, LevelStats};
 use serde_json::json;
 
 use crate::args::ReadDb;
 use crate::failure::Result;
+use crate::monitor::{self, Source, prometheus, report, tablestats, watch};
 use crate::output::{json_list, json_object};
 
-/// Print what a database holds: levels, tables, filters, memory.
+/// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
-/// Counters count from the opening of a database, so here they stand near zero; a program that
-/// keeps it open sees its own in `Db::stats()`.
+/// Counters live in the program that has the database open. Where it publishes them, with
+/// Builder::publish_stats, they are in the file STATS of the database, and this command reads that
+/// file alone: it opens nothing and disturbs nobody. Counters stay there when the program ends.
+///
+/// Where none are published, the command opens the database, prints its tree, and says so. The other
+/// formats and --watch have nothing to print then.
+///
+/// The four figures: hit rate (questions that a filter answered with no), observed false-positive
+/// rate beside the predicted one, reads saved, filters as a share of block cache and memtables.
+/// Warnings say when to act.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Stats {
     #[command(flatten)]
     db: ReadDb,
-    /// Print a JSON object with all of it, and with every table
-    #[arg(long)]
+    /// Look again every so many seconds (default 1), and show rates since the last look. Ends on
+    /// Ctrl-C. On a terminal the screen is drawn anew, elsewhere each look prints a block
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = seconds,
+        verbatim_doc_comment
+    )]
+    watch: Option<Duration>,
+    /// json: the counters as one object. prometheus: its text format, one series a counter.
+    /// tablestats: the lines of Cassandra's nodetool
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = Format::Text,
+        conflicts_with = "watch",
+        verbatim_doc_comment
+    )]
+    format: Format,
+    /// Open the database and print a JSON object of what it holds, with every table; no counters
+    #[arg(long, conflicts_with_all = ["watch", "format"])]
     json: bool,
+    /// What a read of a data block costs, in microseconds: what a filter saves by each no
+    #[arg(long, value_name = "MICROS", default_value = "100", value_parser = micros)]
+    read_cost: f64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Prometheus,
+    Tablestats,
+}
+
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds between 0.01 and 86400, such as 2".into()),
+    }
+}
+
+fn micros(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(micros) if (0.0..=1e9).contains(&micros) => Ok(micros),
+        _ => Err("expected microseconds between 0 and 1000000000, such as 100".into()),
+    }
 }
 
 impl Stats {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let db = self.db.open()?;
-        match self.json {
-            true => writeln!(out, "{}", to_json(&db.stats()))?,
-            false => write!(out, "{}", db.stats())?,
+        let source = Source::new(self.db.path());
+        if let Some(every) = self.watch {
+            return watch::watch(&source, every, self.read_cost, out);
         }
+        if self.json {
+            let db = self.db.open()?;
+            writeln!(out, "{}", to_json(&db.stats()))?;
+            return Ok(db.close()?);
+        }
+        match self.format {
+            Format::Text => self.report(&source, out),
+            Format::Json => {
+                monitor::json::print(&source, &source.read_published()?, self.read_cost, out)
+            }
+            Format::Prometheus => prometheus::print(&source, &source.read_published()?, out),
+            Format::Tablestats => tablestats::print(&source, &source.read_published()?, out),
+        }
+    }
+
+    fn report(&self, source: &Source, out: &mut dyn Write) -> Result {
+        if let Some(stats) = source.read()? {
+            return report::published(source, &stats, self.read_cost, out);
+        }
+        let db = self.db.open()?;
+        report::opened(source, &db.stats(), out)?;
         Ok(db.close()?)
     }
 }
 
+/// What the database holds. It was opened just now and has counted nothing: counts are left out.
 fn to_json(stats: &maypole::Stats) -> String {
-    let counts = stats.counts().filter;
     let damaged = stats.damaged.iter().map(|table| {
         let error = json!(table.error.to_string());
         json_object(&[("level", &table.level), ("number", &table.number), ("error", &error)])
     });
-    let tickers: Vec<(&str, u64)> =
-        stats.tickers.iter().map(|(ticker, count): (Ticker, u64)| (ticker.name(), count)).collect();
-    let tickers: Vec<(&str, &dyn Display)> =
-        tickers.iter().map(|(name, count)| (*name, count as &dyn Display)).collect();
     json_object(&[
         ("levels", &json_list(stats.levels.iter().map(level))),
         ("filter_bytes", &stats.filter_bytes()),
-        ("observed_fpr", &json!(counts.observed_fpr())),
         ("predicted_fpr", &json!(stats.predicted_fpr())),
         ("memtable_bytes", &stats.memtable_bytes),
         ("memtable_entries", &stats.memtable_entries),
@@ -63,7 +135,6 @@ fn to_json(stats: &maypole::Stats) -> String {
         ("file_reopens", &stats.file_reopens),
         ("damaged", &json_list(damaged)),
         ("out_of_space", &json!(stats.out_of_space.as_ref().map(ToString::to_string))),
-        ("tickers", &json_object(&tickers)),
         ("files", &json_list(stats.files.iter().map(file))),
     ])
 }
@@ -76,7 +147,6 @@ fn level(level: &LevelStats) -> String {
         ("entries", &level.entries),
         ("filter_bytes", &level.filter_bytes),
         ("predicted_fpr", &json!(level.predicted_fpr)),
-        ("counts", &counts(&level.counts)),
     ])
 }
 
@@ -87,7 +157,6 @@ fn file(file: &FileStats) -> String {
         ("file_bytes", &file.file_bytes),
         ("entries", &file.entries),
         ("filter", &file.filter.as_ref().map_or("null".into(), filter)),
-        ("counts", &counts(&file.counts)),
     ])
 }
 
@@ -99,19 +168,6 @@ pub fn filter(filter: &FilterInfo) -> String {
         ("keys", &filter.keys),
         ("bits_per_key", &json!(filter.bits_per_key())),
         ("predicted_fpr", &json!(filter.predicted_fpr)),
-    ])
-}
-
-fn counts(counts: &FileCounts) -> String {
-    json_object(&[
-        ("useful", &counts.filter.useful),
-        ("full_positive", &counts.filter.full_positive),
-        ("full_true_positive", &counts.filter.full_true_positive),
-        ("untrusted", &counts.filter.untrusted),
-        ("observed_fpr", &json!(counts.filter.observed_fpr())),
-        ("data_blocks_examined", &counts.data_blocks_examined),
-        ("reads", &counts.reads),
-        ("read_bytes", &counts.read_bytes),
     ])
 }
 

@@ -70,9 +70,8 @@ impl Compare {
         let policies = policies.map_err(Failure::new)?;
         let setup = self.setup()?;
         let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
-        // In a sweep the base stays beside the one that is measured.
-        let at_once = if self.sweep { 2 } else { tree::databases(&policies) };
-        space::announce(&parent, setup.plan.disk_bytes(at_once), "and removed at the end")?;
+        let disk_bytes = setup.plan.disk_bytes(&policies, self.sweep);
+        space::announce(&parent, disk_bytes, "and removed at the end")?;
         if let Some(dir) = &self.out {
             save::prepare(dir)?;
         }

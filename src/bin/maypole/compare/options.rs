@@ -23,9 +23,10 @@ const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
 /// Measure filter policies on the same keys: memory, accuracy, reads and time saved.
 ///
 /// The keys are loaded once, compaction settles, and at least three levels hold data. For each policy
-/// the database is copied and the filters of its tables are built anew. Then absent keys that lie inside the tables' key ranges are looked up, and as
-/// many present ones. One row a policy tells what came of it, and a verdict in words follows.
-/// With --out all of it becomes a page to look at and to send, with plots.
+/// the database is copied and the filters of its tables are built anew. Then absent keys that lie
+/// inside the tables' key ranges are looked up, and as many present ones. One row a policy tells
+/// what came of it, and a verdict in words follows. With --out all of it becomes a page to look at
+/// and to send, with plots.
 ///
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a

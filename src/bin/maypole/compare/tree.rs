@@ -116,11 +116,18 @@ impl Plan {
         }
     }
 
-    /// Bytes of disk that so many databases, the base among them, take at most, about. Levels are
-    /// filled from the last one up, so hardly anything is there twice: a tenth is for filters, indexes,
-    /// and the upper levels while they move. Logs of two memtables are beside them.
-    pub fn disk_bytes(&self, databases: usize) -> u64 {
-        let tables = (self.data_bytes as u64).saturating_mul(databases as u64);
+    /// Bytes of disk that the databases of these policies take at most, about; in a sweep those of one
+    /// policy and the base. Levels are filled from the last one up, so hardly anything is there twice:
+    /// a tenth is for indexes, and the upper levels while they move. Logs of two memtables are beside
+    /// them.
+    pub fn disk_bytes(&self, policies: &[FilterPolicy], is_sweep: bool) -> u64 {
+        let keys = self.sorted.len() as u64;
+        let filters = policies.iter().map(|policy| policy.most_filter_bytes(keys));
+        let (databases, filters) = match is_sweep {
+            true => (2, filters.max().unwrap_or(0)),
+            false => (databases(policies), filters.fold(0, u64::saturating_add)),
+        };
+        let tables = (self.data_bytes as u64).saturating_mul(databases).saturating_add(filters);
         let logs = 2 * chunk_bytes(self.data_bytes) as u64;
         tables.saturating_add(tables / 10).saturating_add(logs)
     }
@@ -211,13 +218,13 @@ impl Base {
     }
 }
 
-pub fn no_filters() -> FilterPolicy {
+fn no_filters() -> FilterPolicy {
     FilterPolicy::uniform(FilterSpec::NONE)
 }
 
 /// How many databases so many policies need at once: a base beside them, unless it is one of theirs.
-pub fn databases(policies: &[FilterPolicy]) -> usize {
-    policies.len() + usize::from(!policies.contains(&no_filters()))
+fn databases(policies: &[FilterPolicy]) -> u64 {
+    (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
 }
 
 impl Tree {
@@ -266,17 +273,72 @@ fn cut(indexes: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::MetadataExt;
+
     use super::super::keys::{Request, Source};
     use super::*;
+
+    fn keys_and_plan(keys: usize, value_bytes: usize) -> (KeySet, Plan) {
+        let source = Source::Generated(keys);
+        let (absent_file, query_file, zipf) = (None, None, None);
+        let request = Request { source, absent_file, query_file, zipf, most: 1, seed: 7 };
+        let keys = KeySet::new(&request).unwrap();
+        let plan = Plan::new(&keys, value_bytes, Compression::None, 7);
+        (keys, plan)
+    }
+
+    /// Of all databases in a directory. A table with two names counts once.
+    fn table_bytes(root: &Path) -> u64 {
+        let mut tables = BTreeMap::new();
+        for dir in fs::read_dir(root).unwrap() {
+            for file in fs::read_dir(dir.unwrap().path()).unwrap() {
+                let file = file.unwrap();
+                if file.path().extension().is_some_and(|end| end == "sst") {
+                    let metadata = file.metadata().unwrap();
+                    tables.insert(metadata.ino(), metadata.len());
+                }
+            }
+        }
+        tables.values().sum()
+    }
+
+    /// Also where filters are a large part of it: values of nothing, and filters of 12 bytes a key.
+    #[test]
+    fn all_databases_together_take_at_most_what_is_said() {
+        let (keys, plan) = keys_and_plan(40_000, 0);
+        for policies in [
+            "bloom(100),bloom(99),bloom(98),bloom(97),bloom(96),levels(bloom(95), bloom(94))",
+            "none,budget(7/key, burr)",
+        ] {
+            let policies = crate::args::policies(policies).unwrap();
+            let root = tempfile::tempdir().unwrap();
+            let base = Base::build(root.path().join("base"), &keys, &plan).unwrap();
+            let mut most_of_one = 0;
+            let trees: Vec<Tree> = policies
+                .iter()
+                .enumerate()
+                .map(|(n, policy)| {
+                    let before = table_bytes(root.path());
+                    let dir = root.path().join(n.to_string());
+                    let tree = base.tree(policy, dir, &plan, 1 << 20).unwrap();
+                    most_of_one = most_of_one.max(table_bytes(root.path()) - before);
+                    tree
+                })
+                .collect();
+            let (all, said) = (table_bytes(root.path()), plan.disk_bytes(&policies, false));
+            assert!((said / 2..=said).contains(&all), "{all} taken, {said} said");
+            let base_bytes = plan.data_bytes as u64;
+            assert!(most_of_one + base_bytes <= plan.disk_bytes(&policies, true), "{most_of_one}");
+            trees.into_iter().for_each(|tree| tree.db.close().unwrap());
+            base.remove().unwrap();
+        }
+    }
 
     #[test]
     fn every_key_is_loaded_once() {
         for n in [3, 4, 5, 99, 10_000] {
-            let source = Source::Generated(n);
-            let (absent_file, query_file, zipf) = (None, None, None);
-            let request = Request { source, absent_file, query_file, zipf, most: 1, seed: 7 };
-            let keys = KeySet::new(&request).unwrap();
-            let plan = Plan::new(&keys, 100, Compression::None, 7);
+            let (_, plan) = keys_and_plan(n, 100);
             assert_eq!(plan.stages.iter().sum::<usize>(), n);
             let mut order = plan.order.clone();
             order.sort_unstable();

@@ -23,6 +23,15 @@ pub struct Screen {
     pub has_color: bool,
 }
 
+/// The colour of a text, where there is colour.
+#[derive(Debug, Clone, Copy)]
+pub enum Paint {
+    None,
+    Red,
+    Green,
+    Yellow,
+}
+
 impl Screen {
     /// Standard output. `COLUMNS` says how wide it is, else the terminal; `NO_COLOR` forbids colour.
     pub fn stdout() -> Screen {
@@ -41,8 +50,18 @@ impl Screen {
         if self.has_color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    fn dim(&self, text: &str) -> String {
+    pub fn dim(&self, text: &str) -> String {
         if self.has_color { format!("\x1b[2m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    pub fn paint(&self, paint: Paint, text: &str) -> String {
+        let code = match paint {
+            Paint::Red => 31,
+            Paint::Green => 32,
+            Paint::Yellow => 33,
+            Paint::None => return text.to_string(),
+        };
+        if self.has_color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
     /// A text with its lines broken between words. The lines after the first are set in.

@@ -1,0 +1,175 @@
+//! The four figures of filters, and when to act on them.
+//!
+//! ```text
+//! 1  hit rate       useful / asked              over 90 % where most lookups miss
+//! 2  observed rate  wrong / absent              beside the predicted one
+//! 3  reads saved    useful × cost of a read
+//! 4  memory         filters / (block cache + memtables)
+//! ```
+
+use maypole::{BlockKind, FilterCounts, PublishedStats, Ticker};
+
+use crate::show::record::record;
+use crate::show::text::{count, percent, size};
+
+/// Of block cache and memtables.
+const MUCH_MEMORY: f64 = 0.05;
+/// Fewer answers say nothing about a filter that never said no.
+const ENOUGH_ASKED: u64 = 1000;
+
+record! {
+    /// What filters did in some time, and what they take.
+    pub struct Figures {
+        lookups: u64,
+        asked: u64,
+        useful: u64,
+        positive: u64,
+        true_positive: u64,
+        false_positive: u64,
+        /// Of the questions, those that were answered with no.
+        hit_rate: Option<f64>,
+        observed_fpr: Option<f64>,
+        observed_fpr_least: Option<f64>,
+        observed_fpr_most: Option<f64>,
+        predicted_fpr: Option<f64>,
+        /// Tables that a lookup did not search.
+        reads_saved: u64,
+        /// At most: a block that is in the cache would not have been read.
+        seconds_saved: f64,
+        filter_bytes: u64,
+        resident_filter_bytes: u64,
+        /// Block cache, as large as it may become, and memtables.
+        memory_bytes: u64,
+        memory_share: Option<f64>,
+        /// Lookups that searched a table in vain that had no filter.
+        unfiltered: u64,
+        untrusted: u64,
+    }
+}
+
+impl Figures {
+    /// Since the opening.
+    pub fn new(stats: &PublishedStats, read_cost_micros: f64) -> Figures {
+        Figures::of(stats, &Counted::new(stats), read_cost_micros)
+    }
+
+    /// Of what was counted in some time.
+    pub fn of(stats: &PublishedStats, counted: &Counted, read_cost_micros: f64) -> Figures {
+        let filter = counted.filter;
+        let interval = filter.fpr_interval_95();
+        let memory_bytes = stats.cache_capacity_bytes + stats.memtable_bytes;
+        let share = stats.filter_bytes() as f64 / memory_bytes as f64;
+        let resident = stats.cache.iter().find(|(kind, _)| *kind == BlockKind::Filter);
+        Figures {
+            lookups: counted.lookups,
+            asked: filter.probed(),
+            useful: filter.useful,
+            positive: filter.full_positive,
+            true_positive: filter.full_true_positive,
+            false_positive: filter.false_positive(),
+            hit_rate: ratio(filter.useful, filter.probed()),
+            observed_fpr: filter.observed_fpr(),
+            observed_fpr_least: interval.map(|(least, _)| least),
+            observed_fpr_most: interval.map(|(_, most)| most),
+            predicted_fpr: stats.predicted_fpr,
+            reads_saved: filter.useful,
+            seconds_saved: filter.useful as f64 * read_cost_micros / 1e6,
+            filter_bytes: stats.filter_bytes(),
+            resident_filter_bytes: resident.map_or(0, |(_, usage)| usage.bytes as u64),
+            memory_bytes,
+            memory_share: (memory_bytes > 0).then_some(share),
+            unfiltered: counted.unfiltered,
+            untrusted: filter.untrusted,
+        }
+    }
+}
+
+/// What the figures are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    pub lookups: u64,
+    pub filter: FilterCounts,
+    pub unfiltered: u64,
+}
+
+impl Counted {
+    pub fn new(stats: &PublishedStats) -> Counted {
+        let counts = stats.counts();
+        Counted {
+            lookups: stats.tickers.get(Ticker::NumberKeysRead),
+            filter: counts.filter,
+            unfiltered: counts.unfiltered,
+        }
+    }
+
+    pub fn since(&self, earlier: &Counted) -> Counted {
+        let (now, then) = (self.filter, earlier.filter);
+        Counted {
+            lookups: self.lookups.saturating_sub(earlier.lookups),
+            filter: FilterCounts {
+                useful: now.useful.saturating_sub(then.useful),
+                full_positive: now.full_positive.saturating_sub(then.full_positive),
+                full_true_positive: now.full_true_positive.saturating_sub(then.full_true_positive),
+                untrusted: now.untrusted.saturating_sub(then.untrusted),
+            },
+            unfiltered: self.unfiltered.saturating_sub(earlier.unfiltered),
+        }
+    }
+}
+
+pub fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// What somebody should look into, in words.
+pub fn warnings(stats: &PublishedStats) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for level in &stats.levels {
+        let filter = level.counts.filter;
+        let (n, asked) = (level.level, filter.probed());
+        if let (Some((least, _)), Some(observed), Some(predicted)) =
+            (filter.fpr_interval_95(), filter.observed_fpr(), level.predicted_fpr)
+            && least > 2.0 * predicted
+        {
+            warnings.push(format!(
+                "level {n}: {} of the answers to absent keys are wrong, at least {}; predicted are {}. \
+                 Somebody may ask for the same keys again and again, or the filters are damaged",
+                percent(observed),
+                percent(least),
+                percent(predicted)
+            ));
+        }
+        if asked >= ENOUGH_ASKED && filter.useful == 0 {
+            warnings.push(format!(
+                "level {n}: its filters were asked {} times and never said no: they take {} and save \
+                 nothing. Where that is the lowest level, bottommost_none(…) does without them",
+                count(asked),
+                size(level.filter_bytes)
+            ));
+        }
+    }
+    let figures = Figures::new(stats, 0.0);
+    if let Some(share) = figures.memory_share.filter(|&share| share > MUCH_MEMORY) {
+        warnings.push(format!(
+            "filters are {} of block cache and memtables, which is more than {}: fewer bits, a Ribbon or a \
+             budget(…) leave more to data blocks, or the cache is small",
+            percent(share),
+            percent(MUCH_MEMORY)
+        ));
+    }
+    if figures.untrusted > 0 {
+        warnings.push(format!(
+            "{} answers are of filters that cannot be trusted: maypole verify names the files",
+            count(figures.untrusted)
+        ));
+    }
+    let failed = stats.tickers.get(Ticker::FilterBuildFailed);
+    if failed > 0 {
+        warnings.push(format!(
+            "{} filters missed a key right after they were built and were thrown away: the machine's \
+             memory may be faulty",
+            count(failed)
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,147 @@
+//! `stats --format prometheus`: the text format that Prometheus scrapes, version 0.0.4.
+//!
+//! ```text
+//! # HELP maypole_bloom_filter_useful_total A filter said no: a table was skipped.
+//! # TYPE maypole_bloom_filter_useful_total counter
+//! maypole_bloom_filter_useful_total{database="/var/lib/shop"} 1886
+//! ```
+//!
+//! A ratio that is not known has no sample: a 0 would be a lie, and `NaN` spoils sums.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use maypole::{LevelStats, PublishedStats};
+
+use super::Source;
+use super::figures::{Figures, ratio};
+use crate::failure::Result;
+
+pub fn print(source: &Source, stats: &PublishedStats, out: &mut dyn Write) -> Result {
+    let database = format!("database=\"{}\"", label(&source.name));
+    let mut text = Metrics { database, text: String::new() };
+    text.tickers(stats);
+    text.whole(stats);
+    text.levels(&stats.levels);
+    out.write_all(text.text.as_bytes())?;
+    Ok(())
+}
+
+struct Metrics {
+    /// The label that all samples have.
+    database: String,
+    text: String,
+}
+
+/// The counts of a level: name, meaning, value.
+type LevelCount = (&'static str, &'static str, fn(&LevelStats) -> u64);
+
+const LEVEL_GAUGES: [LevelCount; 4] = [
+    ("files", "Tables of a level.", |level| level.files as u64),
+    ("file_bytes", "Bytes of the tables of a level.", |level| level.file_bytes),
+    ("entries", "Entries in the tables of a level.", |level| level.entries),
+    ("filter_bytes", "Stored bytes of the filters of a level.", |level| level.filter_bytes),
+];
+
+const LEVEL_COUNTERS: [LevelCount; 5] = [
+    ("filter_useful", "Filters of a level that said no.", |level| level.counts.filter.useful),
+    ("filter_positive", "Filters of a level that said maybe.", |level| {
+        level.counts.filter.full_positive
+    }),
+    (
+        "filter_true_positive",
+        "Filters of a level that said maybe, of a key that was there.",
+        |level| level.counts.filter.full_true_positive,
+    ),
+    ("filter_untrusted", "Answers of a level's filters that could not be trusted.", |level| {
+        level.counts.filter.untrusted
+    }),
+    ("unfiltered", "Searches in vain of a level's tables that have no filter.", |level| {
+        level.counts.unfiltered
+    }),
+];
+
+impl Metrics {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        let _ = writeln!(self.text, "# HELP maypole_{name} {help}\n# TYPE maypole_{name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "maypole_{name}{{{}{labels}}} {value}", self.database);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.head(name, "gauge", help);
+            self.sample(name, "", value);
+        }
+    }
+
+    fn tickers(&mut self, stats: &PublishedStats) {
+        for (ticker, count) in stats.tickers.iter() {
+            let name = format!("{}_total", ticker.name().replace(['.', '-'], "_"));
+            self.head(&name, "counter", ticker.meaning());
+            self.sample(&name, "", count);
+        }
+    }
+
+    fn whole(&mut self, stats: &PublishedStats) {
+        let figures = Figures::new(stats, 0.0);
+        let seconds = |time: SystemTime| {
+            Some(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
+        };
+        let bytes = |bytes: u64| Some(bytes as f64);
+        let is_open = Some(f64::from(u8::from(stats.is_open)));
+        self.gauge("open", "Whether the owner had the database open when it last wrote.", is_open);
+        let help = "When the owner opened the database: all counters begin there.";
+        self.gauge("opened_timestamp_seconds", help, seconds(stats.opened));
+        let help = "When the owner last wrote, which it does where something was counted.";
+        self.gauge("published_timestamp_seconds", help, seconds(stats.written));
+        let help = "Of the questions to filters, those that were answered with no.";
+        self.gauge("filter_hit_ratio", help, figures.hit_rate);
+        let help = "Of the questions for absent keys, those that were answered with maybe.";
+        self.gauge("filter_observed_false_positive_ratio", help, figures.observed_fpr);
+        let help = "The false-positive rate to expect.";
+        self.gauge("filter_predicted_false_positive_ratio", help, figures.predicted_fpr);
+        let help = "Stored bytes of all filters.";
+        self.gauge("filter_bytes", help, bytes(figures.filter_bytes));
+        let help = "Filters as a share of block cache and memtables.";
+        self.gauge("filter_memory_ratio", help, figures.memory_share);
+        let help = "Bytes of all memtables.";
+        self.gauge("memtable_bytes", help, bytes(stats.memtable_bytes));
+        let help = "The most bytes that the block cache may hold.";
+        self.gauge("block_cache_capacity_bytes", help, bytes(stats.cache_capacity_bytes));
+        let help = "Bytes that compaction must still rewrite.";
+        self.gauge("compaction_debt_bytes", help, bytes(stats.compaction_debt_bytes));
+        self.head("block_cache_bytes", "gauge", "Resident bytes of each kind of block.");
+        for (kind, usage) in &stats.cache {
+            let kind = format!(",kind=\"{}\"", format!("{kind:?}").to_lowercase());
+            self.sample("block_cache_bytes", &kind, usage.bytes);
+        }
+    }
+
+    fn levels(&mut self, levels: &[LevelStats]) {
+        let label = |level: &LevelStats| format!(",level=\"{}\"", level.level);
+        let gauges = LEVEL_GAUGES.map(|count| (count, "gauge", ""));
+        let counters = LEVEL_COUNTERS.map(|count| (count, "counter", "_total"));
+        for ((name, help, value), kind, end) in gauges.into_iter().chain(counters) {
+            let name = format!("level_{name}{end}");
+            self.head(&name, kind, help);
+            levels.iter().for_each(|level| self.sample(&name, &label(level), value(level)));
+        }
+        let name = "level_bits_per_key";
+        self.head(name, "gauge", "Stored bits of the filters of a level for each of its entries.");
+        for level in levels {
+            if let Some(bits) = ratio(level.filter_bytes * 8, level.entries) {
+                self.sample(name, &label(level), bits);
+            }
+        }
+    }
+}
+
+/// A label's value: backslash, quote and line feed are escaped.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

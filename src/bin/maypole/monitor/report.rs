@@ -1,0 +1,184 @@
+//! The report of `stats`: the figures, the tree level by level, memory, counters.
+
+use std::io::Write;
+
+use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats, Stats};
+
+use super::figures::{Figures, warnings};
+use super::{HOW, Source};
+use crate::failure::Result;
+use crate::show::sheet::{Cell, Screen, Sheet};
+use crate::show::text::{count, percent, size};
+
+/// Of what is published.
+pub fn published(
+    source: &Source,
+    stats: &PublishedStats,
+    read_cost_micros: f64,
+    out: &mut dyn Write,
+) -> Result {
+    let screen = Screen::stdout();
+    writeln!(out, "{}", screen.bold(&source.name))?;
+    writeln!(out, "{}\n", screen.wrap(&source.origin(stats)))?;
+    heading("Filters", &screen, out)?;
+    for line in lines(&Figures::new(stats, read_cost_micros), read_cost_micros) {
+        writeln!(out, "{}", screen.wrap(&line))?;
+    }
+    warn(stats, &screen, out)?;
+    heading("\nTree", &screen, out)?;
+    writeln!(out, "{}\n", tree(&stats.levels, true).to_text(&screen))?;
+    heading("Memory", &screen, out)?;
+    let memory = Memory {
+        memtable_bytes: stats.memtable_bytes,
+        memtable_entries: stats.memtable_entries,
+        capacity_bytes: stats.cache_capacity_bytes,
+        cache: &stats.cache,
+    };
+    memory.print(out)?;
+    heading("\nCounters", &screen, out)?;
+    for (ticker, number) in stats.tickers.iter().filter(|&(_, number)| number > 0) {
+        writeln!(out, "  {:<36} {:>19}", ticker.name(), count(number))?;
+    }
+    Ok(())
+}
+
+/// Of a database that was opened just now: it has counted nothing, so no counts are shown.
+pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
+    let screen = Screen::stdout();
+    writeln!(out, "{}\n", screen.bold(&source.name))?;
+    heading("Tree", &screen, out)?;
+    writeln!(out, "{}\n", tree(&stats.levels, false).to_text(&screen))?;
+    for table in &stats.damaged {
+        writeln!(out, "level {}, set aside from compaction: {}", table.level, table.error)?;
+    }
+    heading("Memory", &screen, out)?;
+    let memory = Memory {
+        memtable_bytes: stats.memtable_bytes as u64,
+        memtable_entries: stats.memtable_entries as u64,
+        capacity_bytes: stats.cache_capacity_bytes as u64,
+        cache: &stats.cache,
+    };
+    memory.print(out)?;
+    writeln!(out, "  to compact    {:>10}", size(stats.compaction_debt_bytes))?;
+    heading("\nCounters", &screen, out)?;
+    writeln!(out, "{}", screen.wrap(&format!("none are published. {HOW}.")))?;
+    Ok(())
+}
+
+fn heading(text: &str, screen: &Screen, out: &mut dyn Write) -> Result {
+    writeln!(out, "{}", screen.bold(text))?;
+    Ok(())
+}
+
+/// The warnings, if there are any.
+pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Result {
+    for warning in warnings(stats) {
+        writeln!(out, "{}", screen.wrap(&format!("WARNING: {warning}.")))?;
+    }
+    Ok(())
+}
+
+/// The figures, a line each.
+fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
+    let hits = match figures.hit_rate {
+        Some(rate) => format!(
+            "{}: {} of {} questions were answered with no (over 90 % is healthy where most lookups miss)",
+            percent(rate),
+            count(figures.useful),
+            count(figures.asked)
+        ),
+        None => "-: no filter was asked yet".to_string(),
+    };
+    let predicted = figures.predicted_fpr.map_or("nothing".to_string(), percent);
+    let rate = match (figures.observed_fpr, figures.observed_fpr_least, figures.observed_fpr_most) {
+        (Some(rate), Some(least), Some(most)) => format!(
+            "{}, between {} and {} (95 %); predicted {predicted}",
+            percent(rate),
+            percent(least),
+            percent(most)
+        ),
+        _ => format!("-: no absent key was asked for; predicted {predicted}"),
+    };
+    let memory = format!(
+        "{}: {} of filters, {} of them resident, beside {} of block cache and memtables",
+        figures.memory_share.map_or("-".to_string(), percent),
+        size(figures.filter_bytes),
+        size(figures.resident_filter_bytes),
+        size(figures.memory_bytes)
+    );
+    let saved = format!(
+        "{}, at {read_cost_micros} µs each at most {:.3} s",
+        count(figures.reads_saved),
+        figures.seconds_saved
+    );
+    vec![
+        format!("hit rate        {hits}"),
+        format!("false positives {rate}"),
+        format!("reads saved     {saved}"),
+        format!("share of memory {memory}"),
+        format!(
+            "no filter       {} searches in vain of tables without one",
+            count(figures.unfiltered)
+        ),
+    ]
+}
+
+/// The tree level by level. `counted`: with what lookups counted.
+fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
+    let number = |number: u64| Cell::from(count(number));
+    let rate = |rate: Option<f64>| Cell::from(rate.map_or("-".to_string(), percent));
+    let row = |name: String, level: &LevelStats| {
+        let bits = match level.entries {
+            0 => "-".to_string(),
+            entries => format!("{:.2}", level.filter_bytes as f64 * 8.0 / entries as f64),
+        };
+        let mut row = vec![
+            Cell::from(name),
+            number(level.files as u64),
+            size(level.file_bytes).into(),
+            number(level.entries),
+            size(level.filter_bytes).into(),
+            bits.into(),
+            rate(level.predicted_fpr),
+        ];
+        if counted {
+            let filter = level.counts.filter;
+            row.push(rate(filter.observed_fpr()));
+            row.extend([filter.useful, filter.full_positive, filter.false_positive()].map(number));
+            row.push(number(level.counts.unfiltered));
+        }
+        row
+    };
+    let mut columns = vec!["level", "files", "size", "entries", "filters", "bits/key", "predicted"];
+    if counted {
+        columns.extend(["observed", "useful", "positive", "wrong", "no filter"]);
+    }
+    Sheet {
+        columns,
+        rows: levels.iter().map(|level| row(level.level.to_string(), level)).collect(),
+    }
+}
+
+/// What takes memory.
+struct Memory<'a> {
+    memtable_bytes: u64,
+    memtable_entries: u64,
+    capacity_bytes: u64,
+    cache: &'a [(BlockKind, KindUsage)],
+}
+
+impl Memory<'_> {
+    fn print(&self, out: &mut dyn Write) -> Result {
+        let (bytes, entries) = (size(self.memtable_bytes), count(self.memtable_entries));
+        writeln!(out, "  memtables     {bytes:>10}   {entries} entries")?;
+        let used = self.cache.iter().map(|(_, usage)| usage.bytes as u64).sum();
+        let (used, capacity) = (size(used), size(self.capacity_bytes));
+        writeln!(out, "  block cache   {used:>10}   of {capacity}")?;
+        for (kind, usage) in self.cache {
+            let kind = format!("{kind:?}").to_lowercase();
+            let (bytes, entries) = (size(usage.bytes as u64), count(usage.entries as u64));
+            writeln!(out, "    {kind:<11} {bytes:>10}   {entries} entries")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! `stats --watch`: the figures and their rates, again and again.
+//!
+//! ```text
+//! on a terminal   one screen, drawn over the last one
+//! elsewhere       one block a look, and an empty line after each
+//! ```
+//!
+//! The owner writes where something was counted, and the watcher looks when it likes. So a look
+//! may find the counters of the look before. Time is the owner's: from one write to the next. Where
+//! the owner was idle before the last look, time begins there.
+
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
+
+use maypole::PublishedStats;
+
+use super::figures::{Counted, Figures};
+use super::{Source, report, span};
+use crate::failure::Result;
+use crate::output::table;
+use crate::show::sheet::Screen;
+use crate::show::text::{count, percent};
+
+/// Goes on until standard output is closed, or what it reads is gone.
+pub fn watch(
+    source: &Source,
+    every: Duration,
+    read_cost_micros: f64,
+    out: &mut dyn Write,
+) -> Result {
+    let screen = Screen::stdout();
+    let mut last = None;
+    loop {
+        let look = Look { stats: source.read_published()?, at: SystemTime::now() };
+        let mut block = Vec::new();
+        draw(source, &look, last.as_ref(), read_cost_micros, &screen, &mut block)?;
+        match screen.is_terminal {
+            true => redraw(&block, last.is_none(), out)?,
+            false => {
+                block.push(b'\n');
+                out.write_all(&block)?;
+            }
+        }
+        out.flush()?;
+        last = Some(look);
+        sleep(every);
+    }
+}
+
+struct Look {
+    stats: PublishedStats,
+    at: SystemTime,
+}
+
+impl Look {
+    /// What was counted since `last`, and in what time. `None` where another opening counts now.
+    fn since(&self, last: &Look) -> Option<(Counted, Duration)> {
+        let (now, then) = (&self.stats, &last.stats);
+        if (now.opened, now.process_id) != (then.opened, then.process_id) {
+            return None;
+        }
+        let counted = Counted::new(now).since(&Counted::new(then));
+        let between = self.at.duration_since(last.at).unwrap_or_default();
+        let begin =
+            last.at.checked_sub(now.interval).map_or(then.written, |at| at.max(then.written));
+        let by_owner = now.written.duration_since(begin).ok().filter(|time| !time.is_zero());
+        Some((counted, by_owner.unwrap_or(between)))
+    }
+}
+
+fn draw(
+    source: &Source,
+    look: &Look,
+    last: Option<&Look>,
+    read_cost_micros: f64,
+    screen: &Screen,
+    out: &mut dyn Write,
+) -> Result {
+    let stats = &look.stats;
+    let whole = Figures::new(stats, read_cost_micros);
+    let since = last.and_then(|last| look.since(last));
+    writeln!(out, "{}", screen.bold(&screen.wrap(&source.name)))?;
+    writeln!(out, "{}", screen.wrap(&source.origin(stats)))?;
+    let recent = since.map(|(counted, time)| {
+        (Figures::of(stats, &counted, read_cost_micros), time.as_secs_f64().max(1e-3))
+    });
+    let header = match &recent {
+        Some((_, seconds)) => format!("last {}", span(Duration::from_secs_f64(*seconds))),
+        None if last.is_some() => "opened anew".to_string(),
+        None => "first look".to_string(),
+    };
+    let number = |name: &str, of: fn(&Figures) -> u64| {
+        let rate = recent.as_ref().map(|(figures, seconds)| of(figures) as f64 / seconds);
+        let rate =
+            rate.map_or("-".to_string(), |rate| format!("{} /s", count(rate.round() as u64)));
+        vec![name.to_string(), rate, count(of(&whole))]
+    };
+    let share = |name: &str, of: fn(&Figures) -> Option<f64>| {
+        let text = |rate: Option<f64>| rate.map_or("-".to_string(), percent);
+        let recent = recent.as_ref().and_then(|(figures, _)| of(figures));
+        vec![name.to_string(), text(recent), text(of(&whole))]
+    };
+    let rows = [
+        number("lookups", |figures| figures.lookups),
+        number("filters asked", |figures| figures.asked),
+        number("useful", |figures| figures.useful),
+        number("positives", |figures| figures.positive),
+        number("false positives", |figures| figures.false_positive),
+        number("no filter, in vain", |figures| figures.unfiltered),
+        share("hit rate", |figures| figures.hit_rate),
+        share("observed rate", |figures| figures.observed_fpr),
+        share("predicted rate", |figures| figures.predicted_fpr),
+        number("reads saved", |figures| figures.reads_saved),
+        saved(recent.as_ref(), &whole),
+        vec![
+            "filters of memory".to_string(),
+            String::new(),
+            whole.memory_share.map_or("-".to_string(), percent),
+        ],
+    ];
+    writeln!(out, "{}", table(&["", &header, "since the opening"], rows))?;
+    report::warn(stats, screen, out)
+}
+
+fn saved(recent: Option<&(Figures, f64)>, whole: &Figures) -> Vec<String> {
+    let rate = recent.map(|(figures, seconds)| figures.seconds_saved / seconds);
+    vec![
+        "time saved, at most".to_string(),
+        rate.map_or("-".to_string(), |rate| format!("{rate:.3} s/s")),
+        format!("{:.3} s", whole.seconds_saved),
+    ]
+}
+
+/// Draws over the screen before, line by line: a cleared screen would flicker.
+fn redraw(block: &[u8], is_first: bool, out: &mut dyn Write) -> Result {
+    out.write_all(if is_first { b"\x1b[2J\x1b[H" } else { b"\x1b[H" })?;
+    for line in block.split_inclusive(|&byte| byte == b'\n') {
+        let (text, end) = line.split_at(line.len() - usize::from(line.ends_with(b"\n")));
+        out.write_all(text)?;
+        // What is left of the line that stood here.
+        out.write_all(b"\x1b[K")?;
+        out.write_all(end)?;
+    }
+    out.write_all(b"\x1b[J")?;
+    Ok(())
+}

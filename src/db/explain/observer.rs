@@ -1,0 +1,82 @@
+//! [`TreeObserver`]: who watches a lookup on its way through memtables and levels.
+//!
+//! Within a table its [`TableObserver`] watches on. The observer of `get` is `()`, of which nothing is
+//! left in the machine code. It says there too why calls go through the observer.
+
+use std::sync::Arc;
+
+use crate::db::get::find_in_memtables;
+use crate::db::read_state::ReadState;
+use crate::encoding::key::SequenceNumber;
+use crate::error::Result;
+use crate::memtable::Memtable;
+use crate::stats::ThreadTickers;
+use crate::sync::Guard;
+use crate::table::{Found, LookupKey, TableObserver};
+use crate::version::{Run, TableFile, Version};
+
+/// Hears what a lookup does, in the order it happens: of each step when it is over.
+pub(in crate::db) trait TreeObserver: Copy {
+    type InTable: TableObserver;
+
+    /// Who watches on in the table that was reached.
+    fn in_table(self) -> Self::InTable;
+
+    /// Calls [`find_in_memtables`].
+    fn call_find_in_memtables<'g>(
+        self,
+        read_state: &'g ReadState,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Option<&'g [u8]>>>;
+
+    /// Read state and sequence number are chosen.
+    #[inline(always)]
+    fn started(self, _key: &LookupKey<'_>, _read_state: &ReadState) {}
+
+    /// A memtable was searched. `newest`: sequence number, kind and value. `deleted_at`: the newest
+    /// range deletion that covers the key; 0: none.
+    #[inline(always)]
+    fn memtable_searched(
+        self,
+        _memtable: &Memtable,
+        _newest: Option<(SequenceNumber, u8, &[u8])>,
+        _deleted_at: SequenceNumber,
+    ) {
+    }
+
+    /// The key lies outside of all files.
+    #[inline(always)]
+    fn all_runs_passed(self, _version: &Version) {}
+
+    /// No file of the run has a range that holds the key.
+    #[inline(always)]
+    fn run_passed(self, _run: &Run<Arc<TableFile>>) {}
+
+    /// The range of `file` holds the key. `deleted_at` as above.
+    #[inline(always)]
+    fn file_reached(self, _file: &TableFile, _deleted_at: SequenceNumber) {}
+
+    /// The lookup has left a file of `run`, with an entry or without.
+    #[inline(always)]
+    fn file_left(self, _run: &Run<Arc<TableFile>>, _file: &TableFile, _found: Option<&Found<'_>>) {}
+}
+
+impl TreeObserver for () {
+    type InTable = ();
+
+    #[inline(always)]
+    fn in_table(self) {}
+
+    #[inline(never)]
+    fn call_find_in_memtables<'g>(
+        self,
+        read_state: &'g ReadState,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Option<&'g [u8]>>> {
+        find_in_memtables(read_state, key, guard, tickers, self)
+    }
+}

@@ -1,0 +1,231 @@
+//! [`LookupTrace`]: the way of one lookup, and what it took.
+//!
+//! ```text
+//! LookupTrace
+//!   memtables   MemtableTrace     newest first
+//!   levels      LevelTrace        each file of level 0, newest first; then each deeper level
+//!     file        FileTrace         the one file whose range holds the key
+//!       table       TableTrace        filter, index, blocks: see `crate::table`
+//! ```
+
+use crate::encoding::key::SequenceNumber;
+use crate::filter::KeyHash;
+use crate::slice::Slice;
+use crate::table::TableTrace;
+
+/// The way of one lookup, top to bottom in the order it happened, and what each step took; see
+/// [`Db::explain`](crate::Db::explain).
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// db.put("tree", "maypole")?;
+/// db.flush()?;
+/// let trace = db.explain("tree")?;
+/// assert_eq!(trace.value.as_ref().unwrap(), b"maypole");
+/// for level in &trace.levels {
+///     let Some(file) = &level.file else { continue };
+///     println!("level {}: {:?}", level.level, file.table.filter);
+/// }
+/// assert_eq!(trace.cost().blocks, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LookupTrace {
+    /// What was looked up.
+    pub key: Vec<u8>,
+    /// The hash that filters are fed, except those of old files.
+    pub hash: KeyHash,
+    /// The last write that the lookup sees.
+    pub sequence: SequenceNumber,
+    /// The memtables that were searched. None where all of them are empty.
+    pub memtables: Vec<MemtableTrace>,
+    /// The files of level 0 and the levels that were come to.
+    pub levels: Vec<LevelTrace>,
+    /// Files of level 0 and levels below, which need not be asked: the answer was found above.
+    pub levels_spared: usize,
+    /// How it ended.
+    pub outcome: LookupOutcome,
+    /// The value. It may share the cached block it was found in.
+    pub value: Option<Slice>,
+}
+
+/// How a lookup ends.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// use maypole::LookupOutcome;
+///
+/// assert_eq!(db.explain("key")?.outcome, LookupOutcome::Absent);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LookupOutcome {
+    /// The newest entry of the key is a value.
+    Value,
+    /// The newest entry of the key is a tombstone.
+    Tombstone,
+    /// A range deletion covers the key, and nothing newer is known of it.
+    RangeDeletion,
+    /// Nothing is known of the key.
+    Absent,
+}
+
+impl LookupOutcome {
+    /// The words of reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            LookupOutcome::Value => "value",
+            LookupOutcome::Tombstone => "tombstone",
+            LookupOutcome::RangeDeletion => "range deletion",
+            LookupOutcome::Absent => "absent",
+        }
+    }
+}
+
+/// A memtable that was searched; see [`LookupTrace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// db.put("key", "value")?;
+/// let trace = db.explain("key")?;
+/// assert_eq!((trace.memtables[0].entries, trace.memtables[0].found), (1, Some(1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemtableTrace {
+    /// Entries in it.
+    pub entries: usize,
+    /// Bytes that it takes.
+    pub bytes: usize,
+    /// The kind of the newest entry of the key that the lookup sees: 1 value, 0 tombstone.
+    pub found: Option<u8>,
+    /// The sequence number of the newest range deletion in it that covers the key.
+    pub range_deletion: Option<SequenceNumber>,
+    /// Nanoseconds of the search.
+    pub nanos: u64,
+}
+
+/// A file of level 0, or a deeper level; see [`LookupTrace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// db.put("key", "value")?;
+/// db.flush()?;
+/// let level = &db.explain("zebra")?.levels[0];
+/// assert!(level.file.is_none(), "the key lies behind the range of the only file");
+/// assert_eq!(level.smallest, b"key");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LevelTrace {
+    /// 0 to 6.
+    pub level: usize,
+    /// Files that share no key, of which at most one is asked: 1 in level 0.
+    pub files: usize,
+    /// The first user key of the first of them.
+    pub smallest: Vec<u8>,
+    /// The last user key of the last of them.
+    pub largest: Vec<u8>,
+    /// The file that was asked. `None`: no file has a range that holds the key.
+    pub file: Option<FileTrace>,
+    /// Nanoseconds of comparing the key with the ranges.
+    pub range_check_nanos: u64,
+}
+
+/// A file that was asked; see [`LevelTrace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// db.put("key", "value")?;
+/// db.flush()?;
+/// let trace = db.explain("key")?;
+/// let file = trace.levels[0].file.as_ref().unwrap();
+/// assert_eq!((&file.smallest[..], &file.largest[..]), (&b"key"[..], &b"key"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FileTrace {
+    /// Its file number: `000012.sst` is 12.
+    pub number: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Entries, tombstones and old versions included.
+    pub entries: u64,
+    /// Its first user key.
+    pub smallest: Vec<u8>,
+    /// Its last user key. If a range deletion reaches further, its end.
+    pub largest: Vec<u8>,
+    /// What happened in it.
+    pub table: TableTrace,
+}
+
+/// What a lookup takes of tables; see [`LookupTrace::cost`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// let trace = db.explain("key")?;
+/// assert_eq!(trace.cost(), trace.cost_without_filters());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LookupCost {
+    /// Tables that are searched: an index each.
+    pub tables: u64,
+    /// Data blocks that are searched.
+    pub blocks: u64,
+    /// Their stored bytes: what is read where none of them is in memory.
+    pub block_bytes: u64,
+}
+
+impl LookupTrace {
+    /// What the lookup took of tables.
+    pub fn cost(&self) -> LookupCost {
+        self.tables().filter(|table| table.index.is_some()).fold(
+            LookupCost::default(),
+            |sum, table| LookupCost {
+                tables: sum.tables + 1,
+                blocks: sum.blocks + table.blocks.len() as u64,
+                block_bytes: sum.block_bytes
+                    + table.blocks.iter().map(|block| block.stored_bytes).sum::<u64>(),
+            },
+        )
+    }
+
+    /// What it would have taken without filters. A table that its filter spared is counted with one
+    /// data block, as large as those of the table are on average.
+    pub fn cost_without_filters(&self) -> LookupCost {
+        self.tables().filter(|table| table.was_skipped()).fold(self.cost(), |sum, table| {
+            LookupCost {
+                tables: sum.tables + 1,
+                blocks: sum.blocks + 1,
+                block_bytes: sum.block_bytes + table.mean_block_bytes,
+            }
+        })
+    }
+
+    /// Nanoseconds of all steps.
+    pub fn nanos(&self) -> u64 {
+        let memtables = self.memtables.iter().map(|memtable| memtable.nanos);
+        let levels = self.levels.iter().map(|level| {
+            let table = level.file.as_ref().map_or(0, |file| file.table.nanos());
+            level.range_check_nanos + table
+        });
+        memtables.chain(levels).sum()
+    }
+
+    /// The tables whose range holds the key, in the order they were asked.
+    pub fn tables(&self) -> impl Iterator<Item = &TableTrace> {
+        self.levels.iter().filter_map(|level| level.file.as_ref()).map(|file| &file.table)
+    }
+}

@@ -1,0 +1,382 @@
+//! The text of the file `STATS`.
+//!
+//! ```text
+//! maypole stats 1                        what this is, and the version of the format
+//! open 4711 1764000000000 1764000060000 1000
+//! cache 67108864 data 81920 20 index 4096 1 filter 1280 1
+//! memtables 12345 100
+//! debt 0
+//! predicted 0.0086
+//! level 0 files 1 bytes 90000 …
+//! ticker bloom.filter.useful 991         a line for each that is not 0
+//! crc32c 1a2b3c4d                        of all bytes before this line
+//! ```
+//!
+//! `docs/format.md` describes it field by field. The checksum comes first in reading: after it the
+//! text is what some Maypole has written. A line whose first word is unknown is skipped, and so is
+//! an unknown ticker: a later version may add them. Everything else that is wrong is an error.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{LevelStats, PublishedStats};
+use crate::cache::{BlockKind, KindUsage};
+use crate::error::{Error, Result};
+use crate::stats::{Ticker, Tickers};
+use crate::version::LEVELS;
+
+const FIRST_LINE: &str = "maypole stats ";
+const VERSION: &str = "1";
+const MOST: u64 = 1 << 60;
+const KINDS: [(BlockKind, &str); 3] =
+    [(BlockKind::Data, "data"), (BlockKind::Index, "index"), (BlockKind::Filter, "filter")];
+
+/// The counts of a level, as `name value` pairs.
+macro_rules! level_fields {
+    ($level:ident, $with:ident) => {
+        $with!("files", $level.files);
+        $with!("bytes", $level.file_bytes);
+        $with!("entries", $level.entries);
+        $with!("filters", $level.filter_bytes);
+        $with!("useful", $level.counts.filter.useful);
+        $with!("positive", $level.counts.filter.full_positive);
+        $with!("true", $level.counts.filter.full_true_positive);
+        $with!("untrusted", $level.counts.filter.untrusted);
+        $with!("unfiltered", $level.counts.unfiltered);
+        $with!("blocks", $level.counts.data_blocks_examined);
+        $with!("reads", $level.counts.reads);
+        $with!("read_bytes", $level.counts.read_bytes);
+    };
+}
+
+pub(super) fn write(stats: &PublishedStats) -> String {
+    let mut text = format!("{FIRST_LINE}{VERSION}\n");
+    // Writing to a string cannot fail.
+    let _ = write_lines(stats, &mut text);
+    let crc = crc32c::crc32c(text.as_bytes());
+    let _ = writeln!(text, "crc32c {crc:08x}");
+    text
+}
+
+fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
+    let state = if stats.is_open { "open" } else { "closed" };
+    let (opened, written) = (millis(stats.opened), millis(stats.written));
+    let interval = stats.interval.as_millis();
+    writeln!(text, "{state} {} {opened} {written} {interval}", stats.process_id)?;
+    write!(text, "cache {}", stats.cache_capacity_bytes)?;
+    for (kind, name) in KINDS {
+        let usage = stats.cache.iter().find(|(of, _)| *of == kind).map(|&(_, usage)| usage);
+        let usage = usage.unwrap_or_default();
+        write!(text, " {name} {} {}", usage.bytes, usage.entries)?;
+    }
+    writeln!(text, "\nmemtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
+    writeln!(text, "debt {}", stats.compaction_debt_bytes)?;
+    writeln!(text, "predicted {}", rate_text(stats.predicted_fpr))?;
+    for level in &stats.levels {
+        write!(text, "level {}", level.level)?;
+        macro_rules! print {
+            ($name:literal, $value:expr) => {
+                write!(text, " {} {}", $name, $value)?;
+            };
+        }
+        level_fields!(level, print);
+        writeln!(text, " predicted {}", rate_text(level.predicted_fpr))?;
+    }
+    for (ticker, count) in stats.tickers.iter().filter(|&(_, count)| count > 0) {
+        writeln!(text, "ticker {} {count}", ticker.name())?;
+    }
+    Ok(())
+}
+
+fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+fn rate_text(rate: Option<f64>) -> String {
+    let rate = rate.filter(|rate| (0.0..=1.0).contains(rate));
+    rate.map_or("-".into(), |rate| rate.to_string())
+}
+
+/// What is wrong with a line.
+struct Wrong(&'static str);
+
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<PublishedStats> {
+    let corrupt = |offset: usize, expected: &str, found: String| Error::Corruption {
+        file: path.to_owned(),
+        offset: offset as u64,
+        expected: expected.into(),
+        found,
+    };
+    if !bytes.starts_with(FIRST_LINE.as_bytes()) {
+        let found = shown(bytes);
+        return Err(corrupt(0, "published counters, which begin with \"maypole stats\"", found));
+    }
+    let version = bytes[FIRST_LINE.len()..].split(|&byte| byte == b'\n').next();
+    if version != Some(VERSION.as_bytes()) {
+        let version = shown(version.unwrap_or_default());
+        let what = format!("published counters of version {version}: take a newer Maypole");
+        return Err(Error::Unsupported { file: path.to_owned(), what });
+    }
+    let lines = checked_lines(bytes).ok_or_else(|| {
+        let expected = "the CRC-32C of all that stands before it; the file is not synced, and \
+                        written anew while the database is open";
+        corrupt(last_line_at(bytes), expected, shown(&bytes[last_line_at(bytes)..]))
+    })?;
+    let mut stats = empty();
+    let mut is_stated = false;
+    for (offset, line) in lines {
+        is_stated |= line.starts_with("open ") || line.starts_with("closed ");
+        read_line(&mut stats, line)
+            .map_err(|Wrong(expected)| corrupt(offset, expected, shown(line.as_bytes())))?;
+    }
+    match is_stated {
+        true => Ok(stats),
+        false => Err(corrupt(bytes.len(), "a line that says open or closed", "none".into())),
+    }
+}
+
+fn empty() -> PublishedStats {
+    PublishedStats {
+        is_open: false,
+        process_id: 0,
+        opened: UNIX_EPOCH,
+        written: UNIX_EPOCH,
+        interval: Duration::ZERO,
+        tickers: Tickers::default(),
+        levels: Vec::new(),
+        predicted_fpr: None,
+        cache: KINDS.map(|(kind, _)| (kind, KindUsage::default())).into(),
+        cache_capacity_bytes: 0,
+        memtable_bytes: 0,
+        memtable_entries: 0,
+        compaction_debt_bytes: 0,
+    }
+}
+
+/// The start of a strange text, on one line.
+fn shown(bytes: &[u8]) -> String {
+    let start = &bytes[..bytes.len().min(40)];
+    format!("\"{}\"", start.escape_ascii())
+}
+
+fn last_line_at(bytes: &[u8]) -> usize {
+    let end = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
+}
+
+/// The lines between the first and the checksum, each with its offset. `None`: the checksum is
+/// wrong or missing, or the text is no text.
+fn checked_lines(bytes: &[u8]) -> Option<impl Iterator<Item = (usize, &str)>> {
+    let (checked, last) = bytes.split_at(last_line_at(bytes));
+    let last = str::from_utf8(last).ok()?;
+    if last != format!("crc32c {:08x}\n", crc32c::crc32c(checked)) {
+        return None;
+    }
+    let text = str::from_utf8(checked).ok()?;
+    let mut offset = 0;
+    let lines = text.split_terminator('\n').map(move |line| {
+        let at = offset;
+        offset += line.len() + 1;
+        (at, line)
+    });
+    Some(lines.skip(1))
+}
+
+fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), Wrong> {
+    let mut words = line.split(' ');
+    match words.next().unwrap_or_default() {
+        state @ ("open" | "closed") => {
+            const WRONG: Wrong = Wrong("a process, two times and an interval");
+            stats.is_open = state == "open";
+            stats.process_id = number(&mut words).ok_or(WRONG)?;
+            stats.opened = time(&mut words).ok_or(WRONG)?;
+            stats.written = time(&mut words).ok_or(WRONG)?;
+            stats.interval = Duration::from_millis(number(&mut words).ok_or(WRONG)?);
+        }
+        "cache" => {
+            const WRONG: Wrong = Wrong("a capacity, and bytes and entries of each kind of block");
+            stats.cache_capacity_bytes = number(&mut words).ok_or(WRONG)?;
+            stats.cache.clear();
+            for (kind, name) in KINDS {
+                named(&mut words, name).ok_or(WRONG)?;
+                let mut next = || number(&mut words).ok_or(WRONG);
+                stats.cache.push((kind, KindUsage { bytes: next()?, entries: next()? }));
+            }
+        }
+        "memtables" => {
+            const WRONG: Wrong = Wrong("bytes and entries");
+            stats.memtable_bytes = number(&mut words).ok_or(WRONG)?;
+            stats.memtable_entries = number(&mut words).ok_or(WRONG)?;
+        }
+        "debt" => {
+            stats.compaction_debt_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;
+        }
+        "predicted" => {
+            stats.predicted_fpr =
+                rate(words.next()).ok_or(Wrong("a rate between 0 and 1, or -"))?;
+        }
+        "level" => stats.levels.push(level(&mut words, &stats.levels)?),
+        "ticker" => {
+            const WRONG: Wrong = Wrong("the name of a ticker and its count");
+            let name = words.next().ok_or(WRONG)?;
+            let count = number(&mut words).ok_or(WRONG)?;
+            if let Some(ticker) = Ticker::ALL.into_iter().find(|ticker| ticker.name() == name) {
+                stats.tickers.set(ticker, count);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A level below those before it: so there are at most [`LEVELS`].
+fn level<'a>(
+    words: &mut impl Iterator<Item = &'a str>,
+    before: &[LevelStats],
+) -> std::result::Result<LevelStats, Wrong> {
+    const WRONG: Wrong = Wrong("a level below the one before, and its counts");
+    let mut level = LevelStats { level: number(words).ok_or(WRONG)?, ..LevelStats::default() };
+    if level.level >= LEVELS || before.last().is_some_and(|last| last.level >= level.level) {
+        return Err(WRONG);
+    }
+    macro_rules! parse {
+        ($name:literal, $value:expr) => {
+            named(words, $name).ok_or(WRONG)?;
+            $value = number(words).ok_or(WRONG)?;
+        };
+    }
+    level_fields!(level, parse);
+    named(words, "predicted").ok_or(WRONG)?;
+    level.predicted_fpr = rate(words.next()).ok_or(WRONG)?;
+    Ok(level)
+}
+
+fn named<'a>(words: &mut impl Iterator<Item = &'a str>, name: &str) -> Option<()> {
+    (words.next() == Some(name)).then_some(())
+}
+
+/// No count comes near [`MOST`], and sums of a few counts stay numbers.
+fn number<'a, N: TryFrom<u64>>(words: &mut impl Iterator<Item = &'a str>) -> Option<N> {
+    let number = words.next()?.parse::<u64>().ok().filter(|&number| number < MOST)?;
+    N::try_from(number).ok()
+}
+
+fn time<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(number(words)?))
+}
+
+/// `Some(None)` for a rate that is not known.
+fn rate(word: Option<&str>) -> Option<Option<f64>> {
+    match word? {
+        "-" => Some(None),
+        word => word.parse().ok().filter(|rate| (0.0..=1.0).contains(rate)).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> PublishedStats {
+        let mut stats = empty();
+        stats.is_open = true;
+        stats.process_id = 4711;
+        stats.opened = UNIX_EPOCH + Duration::from_millis(1_764_000_000_000);
+        stats.written = UNIX_EPOCH + Duration::from_millis(1_764_000_060_000);
+        stats.interval = Duration::from_secs(1);
+        stats.cache = KINDS.map(|(kind, _)| (kind, KindUsage { bytes: 4096, entries: 1 })).into();
+        stats.predicted_fpr = Some(0.1 + 0.2);
+        stats.tickers.set(Ticker::BloomUseful, 991);
+        let mut level = LevelStats { level: 3, files: 2, entries: 9, ..LevelStats::default() };
+        level.counts.filter.useful = 991;
+        level.counts.unfiltered = 5;
+        stats.levels = vec![level.clone(), LevelStats { level: 6, ..level }];
+        stats
+    }
+
+    fn reread(text: &str) -> Result<PublishedStats> {
+        let crc = crc32c::crc32c(text.as_bytes());
+        read(Path::new("/db/STATS"), format!("{text}crc32c {crc:08x}\n").as_bytes())
+    }
+
+    fn body() -> String {
+        let text = write(&sample());
+        text[..last_line_at(text.as_bytes())].to_string()
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_later_versions_add_is_skipped() {
+        let text = write(&sample());
+        assert_eq!(read(Path::new("STATS"), text.as_bytes()).unwrap(), sample());
+        assert_eq!(reread(&body()).unwrap(), sample());
+        let more = body() + "weather sunny 21\nticker of.the.future 7\n";
+        assert_eq!(reread(&more).unwrap(), sample());
+        // What no prediction is, is none.
+        let mut stats = sample();
+        stats.predicted_fpr = Some(f64::NAN);
+        stats.levels[0].predicted_fpr = Some(2.0);
+        let read = read(Path::new("STATS"), write(&stats).as_bytes()).unwrap();
+        assert_eq!((read.predicted_fpr, read.levels[0].predicted_fpr), (None, None));
+    }
+
+    #[test]
+    fn a_wrong_line_under_a_right_checksum_is_named() {
+        for (right, wrong) in [
+            ("open 4711", "open"),
+            ("open 4711", "open -1"),
+            ("open 4711", "open 99999999999"),
+            ("open 4711", "ajar 4711"),
+            ("debt 0", "debt 0x"),
+            ("debt 0", "debt 1152921504606846976"),
+            ("cache 0", "cache"),
+            ("data 4096", "date 4096"),
+            ("level 6", "level 7"),
+            ("level 6", "level 3"),
+            ("level 3", "level 18446744073709551615"),
+            ("useful 991", "useful 1152921504606846976"),
+            ("predicted 0.30000000000000004", "predicted 1.5"),
+            ("predicted -", "predicted NaN"),
+            ("ticker bloom.filter.useful 991", "ticker bloom.filter.useful"),
+        ] {
+            let text = body();
+            assert!(text.contains(right), "{right}: {text}");
+            let offset = text.find(right).unwrap();
+            let error = reread(&text.replacen(right, wrong, 1)).unwrap_err();
+            let Error::Corruption { offset: at, .. } = error else { panic!("{wrong}: {error}") };
+            assert!(wrong.starts_with("ajar") || at <= offset as u64, "{wrong}: {at}");
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_is_an_error_or_a_value_that_is_written_the_same() {
+        let body = body();
+        let mut read = 0;
+        for at in body.find('\n').unwrap() + 1..body.len() {
+            for byte in [b' ', b'-', b'9', b'.', b'e', b'\n'] {
+                let mut text = body.clone().into_bytes();
+                text[at] = byte;
+                let Ok(stats) = reread(str::from_utf8(&text).unwrap()) else { continue };
+                assert_eq!(
+                    super::read(Path::new("STATS"), write(&stats).as_bytes()).unwrap(),
+                    stats
+                );
+                read += 1;
+            }
+        }
+        assert!(read > 100, "{read} values");
+    }
+
+    #[test]
+    fn sums_of_the_largest_numbers_are_numbers() {
+        let mut level = sample().levels.remove(0);
+        level.filter_bytes = MOST - 1;
+        level.counts.filter.useful = MOST - 1;
+        level.counts.filter.full_positive = MOST - 1;
+        let mut stats = sample();
+        stats.levels = (0..LEVELS).map(|n| LevelStats { level: n, ..level.clone() }).collect();
+        let stats = read(Path::new("STATS"), write(&stats).as_bytes()).unwrap();
+        let sum = LEVELS as u64 * (MOST - 1);
+        assert_eq!((stats.filter_bytes(), stats.counts().filter.probed()), (sum, 2 * sum));
+    }
+}

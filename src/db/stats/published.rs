@@ -1,0 +1,192 @@
+//! [`PublishedStats`]: counters that a process has left in the file `STATS`, for others to read.
+//!
+//! ```text
+//!   the owner   Inner::publish_stats ─► STATS.tmp ─► rename ─► STATS     unsynced
+//!   a reader    Builder::published_stats ─► STATS                        opens nothing else
+//! ```
+//!
+//! Invariants:
+//!
+//! - `STATS` is worth nothing to the database. Whatever happens to it, the database goes on, and
+//!   nothing is ever recovered from it.
+//! - Only the holder of the directory's lock writes it, one write at a time.
+//! - A reader never sees half of a write: the file under the name is whole, and its checksum says
+//!   so. After a power loss it may be damaged, since it was not synced. That is an error in words.
+//!
+//! What is absent: single tables. A file of all tables would grow with the database and be
+//! rewritten every second. Levels are seven at most.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{LevelStats, Stats, format};
+use crate::cache::{BlockKind, KindUsage};
+use crate::db::Inner;
+use crate::db::open::take_over::no_database;
+use crate::db::options::Builder;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::stats::{FileCounts, Tickers};
+use crate::sync::lock;
+use crate::version::names;
+
+/// The most bytes of a file that is read. One of all counters has a tenth of it.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// What a process that has a database open publishes of it, and leaves when it closes the database;
+/// see [`Builder::publish_stats`](crate::Builder::publish_stats).
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use std::time::Duration;
+/// use maypole::{Db, Ticker};
+///
+/// let db = Db::builder(dir.path()).publish_stats(Duration::from_secs(1)).open()?;
+/// db.get("absent")?;
+/// db.close()?;
+/// let stats = Db::published_stats(dir.path())?.expect("the owner has published");
+/// assert_eq!(stats.tickers.get(Ticker::NumberKeysRead), 1);
+/// assert!(!stats.is_open);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PublishedStats {
+    /// Whether the owner had the database open then. After a crash this stays true.
+    pub is_open: bool,
+    /// The owner, as its system numbers processes.
+    pub process_id: u32,
+    /// When the owner opened the database: all counters count from there.
+    pub opened: SystemTime,
+    /// When this was written, by the owner's clock. Where nothing is counted, nothing is written.
+    pub written: SystemTime,
+    /// How often the owner looks whether there is something to write.
+    pub interval: Duration,
+    /// As [`Stats::tickers`].
+    pub tickers: Tickers,
+    /// As [`Stats::levels`].
+    pub levels: Vec<LevelStats>,
+    /// As [`Stats::predicted_fpr`].
+    pub predicted_fpr: Option<f64>,
+    /// As [`Stats::cache`].
+    pub cache: Vec<(BlockKind, KindUsage)>,
+    /// As [`Stats::cache_capacity_bytes`].
+    pub cache_capacity_bytes: u64,
+    /// As [`Stats::memtable_bytes`].
+    pub memtable_bytes: u64,
+    /// As [`Stats::memtable_entries`].
+    pub memtable_entries: u64,
+    /// As [`Stats::compaction_debt_bytes`].
+    pub compaction_debt_bytes: u64,
+}
+
+impl PublishedStats {
+    /// What lookups counted in all tables, obsolete ones included.
+    pub fn counts(&self) -> FileCounts {
+        self.levels.iter().fold(FileCounts::default(), |sum, level| sum + level.counts)
+    }
+
+    /// Stored bytes of all filters.
+    pub fn filter_bytes(&self) -> u64 {
+        self.levels.iter().map(|level| level.filter_bytes).sum()
+    }
+
+    fn new(stats: Stats, publishing: &Publishing, is_open: bool) -> PublishedStats {
+        PublishedStats {
+            is_open,
+            process_id: std::process::id(),
+            opened: publishing.opened,
+            written: now(),
+            interval: publishing.interval,
+            predicted_fpr: stats.predicted_fpr(),
+            tickers: stats.tickers,
+            levels: stats.levels,
+            cache: stats.cache,
+            cache_capacity_bytes: stats.cache_capacity_bytes as u64,
+            memtable_bytes: stats.memtable_bytes as u64,
+            memtable_entries: stats.memtable_entries as u64,
+            compaction_debt_bytes: stats.compaction_debt_bytes,
+        }
+    }
+}
+
+/// The clock, in the milliseconds that the file holds.
+fn now() -> SystemTime {
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    UNIX_EPOCH + Duration::from_millis(millis as u64)
+}
+
+/// What a database that publishes remembers.
+pub(crate) struct Publishing {
+    interval: Duration,
+    opened: SystemTime,
+    /// The counters of the last write; `None`: none succeeded yet.
+    written: Mutex<Option<Tickers>>,
+}
+
+impl Publishing {
+    pub fn new(interval: Duration) -> Publishing {
+        Publishing { interval, opened: now(), written: Mutex::new(None) }
+    }
+}
+
+impl Inner {
+    /// Writes `STATS`, where something was counted since the last write or the database closes.
+    /// Failures are nobody's business: the next attempt may succeed, and nothing depends on it.
+    pub(crate) fn publish_stats(&self, is_open: bool) {
+        let Some(publishing) = &self.publishing else { return };
+        // Held while the file is written: one write at a time.
+        let mut written = lock(&publishing.written);
+        let tickers = self.counters.snapshot();
+        if is_open && written.as_ref() == Some(&tickers) {
+            return;
+        }
+        let stats = PublishedStats::new(self.stats(), publishing, is_open);
+        let bytes = format::write(&stats);
+        if replace(&*self.store.fs, &self.store.dir, bytes.as_bytes()).is_ok() {
+            *written = Some(tickers);
+        }
+    }
+
+    /// How often [`Inner::publish_stats`] is due.
+    pub(crate) fn publish_interval(&self) -> Duration {
+        self.publishing.as_ref().map_or(Duration::MAX, |publishing| publishing.interval)
+    }
+}
+
+fn replace(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> Result<()> {
+    let (path, temporary) = (names::stats_path(dir), names::stats_temporary_path(dir));
+    let write = || {
+        let mut file = fs.create(&temporary)?;
+        file.append(bytes)?;
+        file.flush()?;
+        drop(file);
+        fs.rename(&temporary, &path)
+    };
+    write().inspect_err(|_| drop(fs.remove(&temporary)))
+}
+
+/// See [`Builder::published_stats`].
+pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
+    let (fs, dir) = (&options.fs, &options.path);
+    let path = names::stats_path(dir);
+    if !fs.exists(&path)? {
+        return match fs.exists(&names::current_path(dir))? {
+            true => Ok(None),
+            false => Err(no_database(dir)),
+        };
+    }
+    let file = fs.open(&path)?;
+    if file.len() > MOST_BYTES {
+        return Err(Error::Corruption {
+            file: path,
+            offset: MOST_BYTES,
+            expected: format!("at most {MOST_BYTES} bytes of published counters"),
+            found: format!("{} bytes", file.len()),
+        });
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    format::read(&path, &bytes).map(Some)
+}

@@ -1,0 +1,49 @@
+//! A query as its definition says: slot by slot, column by column. The oracle of the fast ones.
+//! Tests run it, and traces are made with it.
+//!
+//! ```text
+//! slots         0 1 2 3 4 5 …          of each column, a bit
+//! picked            1 . 1 1            by the key's coefficients, from its start on
+//! found             s2 ^ s4 ^ s5       wanted: the fingerprint's bit of the column
+//! ```
+
+use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
+use super::row::{Equation, raw_seed, rehash};
+use crate::filter::family::KeyHash;
+use crate::filter::trace::{ProbeTrace, ProbedBit};
+
+/// Asks a filter for a key; or says why the bytes are no filter.
+pub fn trace(filter: &[u8], hash: KeyHash) -> Result<ProbeTrace, &'static str> {
+    let (layout, seed) = Layout::parse(filter)?;
+    let equation = Equation::new(rehash(hash, raw_seed(seed)), layout.starts());
+    let Equation { start, coefficients, .. } = equation;
+    let first = start / BLOCK_SLOTS;
+    // All but the first of the slots of a row may lie in the block behind.
+    let blocks = if start % BLOCK_SLOTS == 0 { 1 } else { 2 };
+    let segment = layout.first_segment(first) * SEGMENT_BYTES;
+    let bytes = layout.columns_of(first) as usize * blocks * SEGMENT_BYTES;
+    Ok(ProbeTrace::Slots {
+        bumped: Vec::new(),
+        start,
+        slots: layout.slots(),
+        coefficients,
+        bytes: segment..segment + bytes,
+        columns: columns(&layout, filter, &equation),
+    })
+}
+
+/// What each column of the key's block adds up to.
+pub(super) fn columns(layout: &Layout, segments: &[u8], equation: &Equation) -> Vec<ProbedBit> {
+    let bit_of = |slot: u32, column: u32| {
+        let segment = layout.first_segment(slot / BLOCK_SLOTS) + column as usize;
+        let byte = segment * SEGMENT_BYTES + (slot % BLOCK_SLOTS / 8) as usize;
+        segments[byte] >> (slot % 8) & 1
+    };
+    let column = |number| {
+        let picked = (0..BLOCK_SLOTS).filter(|&i| equation.coefficients >> i & 1 == 1);
+        let sum = picked.fold(0, |sum, i| sum ^ bit_of(equation.start + i, number));
+        let wanted = equation.fingerprint >> number & 1 == 1;
+        ProbedBit { number, found: sum == 1, wanted }
+    };
+    (0..layout.columns_of(equation.start / BLOCK_SLOTS)).map(column).collect()
+}

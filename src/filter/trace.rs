@@ -1,0 +1,209 @@
+//! [`ProbeTrace`]: how a filter comes to an answer, bit by bit.
+//!
+//! A query compares some bits of the filter with those it wants. All families do, and so one word
+//! serves all of them:
+//!
+//! ```text
+//!                 the bits found                       the bits wanted
+//! bloom           those of the key's line              ones
+//! ribbon, burr    the sum of the key's slots, a        the key's fingerprint
+//!                 bit a column
+//! ```
+//!
+//! If all agree the answer is "maybe". Traces are made by the plain version of each family
+//! (`plain.rs`), which shares no arithmetic with the fast one. So nothing here decides a lookup: the
+//! answer is the reader's. Tests hold the two against each other.
+
+use std::ops::Range;
+
+/// How a filter comes to its answer for one hash; see
+/// [`FilterReader::trace`](super::FilterReader::trace).
+///
+/// ```
+/// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, ProbeTrace};
+/// use maypole::hash64;
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
+/// builder.add(hash64(b"apple"));
+/// let block = builder.finish().expect("a key makes a filter");
+/// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+/// let ProbeTrace::Line { bits, .. } = filter.trace(hash64(b"apple")) else { panic!("a Bloom filter") };
+/// assert_eq!(bits.len(), 6);
+/// assert!(bits.iter().all(|bit| bit.agrees()));
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProbeTrace {
+    /// The stored bytes cannot be used, and why. The answer is "maybe".
+    Untrusted(&'static str),
+    /// Bloom, legacy Bloom: bits of one line. Wanted are ones.
+    Line {
+        /// Number of the line.
+        line: u32,
+        /// Lines of the filter.
+        lines: u32,
+        /// Bytes of a line. It lies at `line * line_bytes`.
+        line_bytes: u32,
+        /// The key's bits. Several probes may fall on one bit.
+        bits: Vec<ProbedBit>,
+    },
+    /// Ribbon, bumped ribbon: the sum of slots, in each column. Wanted is the key's fingerprint.
+    Slots {
+        /// The layers that bumped the key, in order. None but in a bumped ribbon.
+        bumped: Vec<BumpedLayer>,
+        /// The first of the key's slots, in its layer.
+        start: u32,
+        /// Slots of the layer.
+        slots: u32,
+        /// Which slots are added up: bit i stands for slot `start + i`.
+        coefficients: u128,
+        /// Where in the filter the segments of the key's slots lie.
+        bytes: Range<usize>,
+        /// The columns. With less than a bit a key some blocks have none: all keys pass there.
+        columns: Vec<ProbedBit>,
+    },
+    /// Bumped ribbon: all layers bumped the key. The few such keys are spelled out, as tags.
+    Tags {
+        /// The layers, in order.
+        bumped: Vec<BumpedLayer>,
+        /// What would be stored of the key.
+        tag: u32,
+        /// How many tags there are.
+        tags: u32,
+        /// Whether the key's is among them.
+        found: bool,
+    },
+}
+
+/// One bit that a query compares.
+///
+/// ```
+/// use maypole::filter::ProbedBit;
+///
+/// assert!(!ProbedBit { number: 17, found: false, wanted: true }.agrees());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbedBit {
+    /// Of a line the bit, from the lowest bit of its first byte on; else the column.
+    pub number: u32,
+    /// What the filter says.
+    pub found: bool,
+    /// What it says for every key that was added.
+    pub wanted: bool,
+}
+
+impl ProbedBit {
+    /// Whether the bit is as it would be for a key that was added.
+    pub fn agrees(&self) -> bool {
+        self.found == self.wanted
+    }
+}
+
+/// A layer of a bumped ribbon that has no room for the key.
+///
+/// ```
+/// use maypole::filter::BumpedLayer;
+///
+/// let layer = BumpedLayer { start: 100, bucket: 1, class: 2, threshold: 2 };
+/// assert!(layer.class >= layer.threshold, "so the key is bumped");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BumpedLayer {
+    /// The first of the slots that the key would have here.
+    pub start: u32,
+    /// The bucket of that slot.
+    pub bucket: u32,
+    /// Its class in the bucket: 0 to 2.
+    pub class: u32,
+    /// How many classes the bucket has kept: 0 to 3. The others are bumped.
+    pub threshold: u32,
+}
+
+impl ProbeTrace {
+    /// The answer that follows: `false` means that no key with this hash was added.
+    pub fn says_maybe(&self) -> bool {
+        match self {
+            ProbeTrace::Untrusted(_) => true,
+            ProbeTrace::Line { bits: all, .. } | ProbeTrace::Slots { columns: all, .. } => {
+                all.iter().all(ProbedBit::agrees)
+            }
+            ProbeTrace::Tags { found, .. } => *found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::filter::{
+        Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec, KeyHash, fuzzing,
+    };
+
+    fn random_hashes(seed: u64, count: usize) -> Vec<KeyHash> {
+        let mut rng = StdRng::seed_from_u64(seed);
+        (0..count).map(|_| rng.random()).collect()
+    }
+
+    /// What was asked: answers of each kind, and keys of burr that a layer, or all of them, bumped.
+    #[derive(Debug, Default)]
+    struct Seen {
+        maybes: usize,
+        noes: usize,
+        bumped: usize,
+        tags: usize,
+    }
+
+    /// The fast version of a family answers, the plain one makes the trace.
+    fn hold_against(filter: &FilterReader, hashes: &[KeyHash], seen: &mut Seen) {
+        for &hash in hashes {
+            let (trace, maybe) = (filter.trace(hash), filter.may_contain(hash));
+            assert_eq!(trace.says_maybe(), maybe, "{filter:?} {hash:#x} {trace:?}");
+            *(if maybe { &mut seen.maybes } else { &mut seen.noes }) += 1;
+            match &trace {
+                ProbeTrace::Slots { bumped, bytes, columns, .. } => {
+                    assert_eq!(bytes.is_empty(), columns.is_empty(), "{trace:?}");
+                    assert!(bytes.end < filter.bytes().len());
+                    seen.bumped += usize::from(!bumped.is_empty());
+                }
+                ProbeTrace::Tags { .. } => seen.tags += 1,
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_leads_to_the_answer_for_every_family() {
+        let mut seen = Seen::default();
+        for spec in ["bloom(1)", "bloom(10)", "ribbon(1)", "ribbon(5.5)", "burr(1)", "burr(4.5)"] {
+            for keys in [1, 40, 3000, 20_000] {
+                let present = random_hashes(keys as u64, keys);
+                let spec: FilterSpec = spec.parse().unwrap();
+                let mut builder = FilterBuilder::new(spec);
+                present.iter().for_each(|&hash| builder.add(hash));
+                let block = builder.finish().unwrap();
+                let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+                hold_against(&filter, &present, &mut seen);
+                hold_against(&filter, &random_hashes(u64::MAX, 2000), &mut seen);
+            }
+        }
+        let mut block: Vec<u8> = random_hashes(6, 100 * 64).iter().map(|&h| h as u8 | 7).collect();
+        block.extend([6, 0, 0, 0, 0]);
+        fuzzing::repair(Family::LegacyBloom, &mut block);
+        let legacy = FilterReader::from_bytes(&block, FilterEncoding::RocksDb);
+        assert_eq!(legacy.family(), Some(Family::LegacyBloom));
+        hold_against(&legacy, &random_hashes(5, 2000), &mut seen);
+        let Seen { maybes, noes, bumped, tags } = seen;
+        assert!(maybes > 100_000 && noes > 10_000 && bumped > 1000 && tags > 2, "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_no_filter_says_why() {
+        let nothing = FilterReader::from_bytes(&[], FilterEncoding::RocksDb);
+        assert_eq!(nothing.trace(7), ProbeTrace::Untrusted("shorter than a filter's trailer"));
+        assert!(nothing.trace(7).says_maybe());
+    }
+}

@@ -1,0 +1,37 @@
+//! [`Found`]: what a lookup in a table ends with.
+
+use std::ops::Range;
+
+use crate::cache::Lease;
+use crate::encoding::key::SequenceNumber;
+use crate::slice::Slice;
+use crate::table::block::Block;
+
+/// An entry in its block.
+pub(crate) struct Found<'g> {
+    /// The stored kind byte, which may be one that this crate does not write.
+    pub kind: u8,
+    pub sequence: SequenceNumber,
+    pub(super) block: Lease<'g, Block>,
+    pub(super) value: Range<usize>,
+}
+
+impl Found<'_> {
+    #[inline(always)]
+    pub fn value(&self) -> &[u8] {
+        &self.block.bytes()[self.value.clone()]
+    }
+
+    /// The value, to keep: shares the block.
+    #[inline]
+    pub fn value_slice(&self) -> Slice {
+        if self.value.is_empty() {
+            return Slice::empty();
+        }
+        Slice::share(self.block.to_arc(), self.value.clone())
+    }
+
+    pub(super) fn into_owned(self) -> Found<'static> {
+        Found { block: self.block.into_owned(), ..self }
+    }
+}

@@ -1,0 +1,261 @@
+//! [`Recorder`]: the observer that writes down what a lookup does in a table.
+//!
+//! What a step takes is the difference between two looks: at the clock, and at the counters of reads
+//! that the lookup itself keeps. The recorder's own work lies between the second look of a step and
+//! the first of the next one, so it counts nowhere.
+
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+use crate::encoding::key::SequenceNumber;
+use crate::error::Result;
+use crate::filter::{FilterReader, ProbeTrace};
+use crate::stats::{Counters, ThreadTickers, Ticker};
+use crate::sync::Guard;
+
+use super::found::Found;
+use super::key::LookupKey;
+use super::observer::TableObserver;
+use super::trace::{
+    BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
+};
+use crate::table::block::Block;
+use crate::table::filter::block::{FilterAnswer, TableFilter, filter_hash};
+use crate::table::filter::info;
+use crate::table::format::footer::BLOCK_TRAILER_BYTES;
+use crate::table::format::properties::names;
+use crate::table::table::{Table, TableIndex};
+
+/// Writes a [`TableTrace`] after the other: [`Recorder::begin`], the lookup, [`Recorder::finish`].
+pub(crate) struct Recorder<'a> {
+    counters: &'a Counters,
+    since: Cell<Look>,
+    current: RefCell<TableTrace>,
+    /// What the prediction of a filter's rate needs.
+    filter_keys: Cell<FilterKeys>,
+}
+
+/// The clock, and what this thread has read so far.
+#[derive(Clone, Copy)]
+struct Look {
+    at: Instant,
+    reads: u64,
+    read_bytes: u64,
+}
+
+/// What a table says of its whole filter.
+#[derive(Clone, Copy, Default)]
+struct FilterKeys {
+    predicted_fpr: Option<f64>,
+    keys: u64,
+    /// 0: not known.
+    bytes: u64,
+}
+
+impl<'a> Recorder<'a> {
+    /// `counters`: those of the tables that will be looked into.
+    pub fn new(counters: &'a Counters) -> Recorder<'a> {
+        Recorder {
+            counters,
+            since: Cell::new(Look::now(counters)),
+            current: RefCell::new(TableTrace::new(None, 0)),
+            filter_keys: Cell::default(),
+        }
+    }
+
+    /// A lookup goes on to `table`. `range_deletion`: the newest one that covers the key; 0: none.
+    pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
+        self.current.replace(TableTrace::new(Some(table), range_deletion));
+        let properties = table.properties();
+        self.filter_keys.set(FilterKeys {
+            predicted_fpr: table.filter_info().and_then(|filter| filter.predicted_fpr),
+            keys: info::keys(properties),
+            bytes: properties.number(names::FILTER_BYTES).unwrap_or(0),
+        });
+        self.restart();
+    }
+
+    /// The lookup has left the table, with an entry or without.
+    pub fn finish(&self, found: Option<&Found<'_>>) -> TableTrace {
+        let mut trace = self.current.replace(TableTrace::new(None, 0));
+        trace.found = found.map(|found| FoundTrace {
+            kind: found.kind,
+            sequence: found.sequence,
+            value_bytes: found.value().len(),
+        });
+        if let Some(filter) = &mut trace.filter
+            && filter.verdict == FilterVerdict::FalsePositive
+            && found.is_some()
+        {
+            filter.verdict = FilterVerdict::TruePositive;
+        }
+        self.restart();
+        trace
+    }
+
+    /// What was spent since the step before.
+    pub fn step(&self) -> StepCost {
+        let now = Instant::now();
+        let Look { at, reads, read_bytes } = self.since.get();
+        let counted = |ticker, before| self.counters.of_thread(ticker).saturating_sub(before);
+        StepCost {
+            nanos: now.duration_since(at).as_nanos() as u64,
+            reads: counted(Ticker::FileReads, reads),
+            read_bytes: counted(Ticker::FileReadBytes, read_bytes),
+        }
+    }
+
+    /// A step begins.
+    pub fn restart(&self) {
+        self.since.set(Look::now(self.counters));
+    }
+
+    fn record_filter(
+        &self,
+        filter: &FilterReader,
+        partition: Option<(usize, usize)>,
+        asked: &LookupKey<'_>,
+        prefix: Option<&[u8]>,
+        answer: FilterAnswer,
+        cost: StepCost,
+    ) {
+        let hash = filter_hash(filter, asked);
+        let FilterKeys { predicted_fpr, keys, bytes } = self.filter_keys.get();
+        let (part, whole) = (filter.bytes().len() as f64, bytes.max(1) as f64);
+        let share = if partition.is_some() { (part / whole).min(1.0) } else { 1.0 };
+        let predict = || filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1));
+        self.current.borrow_mut().filter = Some(FilterTrace {
+            family: filter.family(),
+            prefix: prefix.map(<[u8]>::to_vec),
+            hash,
+            partition,
+            bytes: filter.bytes().len(),
+            probe: filter.trace(hash),
+            // Where an entry is found after all, `finish` says so.
+            verdict: match answer {
+                FilterAnswer::No => FilterVerdict::No,
+                FilterAnswer::Maybe => FilterVerdict::FalsePositive,
+                FilterAnswer::Untrusted => FilterVerdict::Untrusted,
+            },
+            predicted_fpr: filter.family().map(|_| predicted_fpr.unwrap_or_else(predict)),
+            cost,
+        });
+        self.restart();
+    }
+}
+
+impl TableObserver for &Recorder<'_> {
+    #[inline(never)]
+    fn call_other_filter(
+        self,
+        table: &Table,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        table.other_filter_says_maybe(key, guard, tickers, self)
+    }
+
+    #[inline(never)]
+    fn call_get_after_filter<'g>(
+        self,
+        table: &'g Table,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'g>>> {
+        table.get_after_filter(key, guard, tickers, self)
+    }
+
+    fn full_filter_answered(self, filter: &FilterReader, key: &LookupKey<'_>, maybe: bool) {
+        let cost = self.step();
+        let answer = if maybe { FilterAnswer::Maybe } else { FilterAnswer::No };
+        self.record_filter(filter, None, key, None, answer, cost);
+    }
+
+    fn filter_answered(
+        self,
+        filter: &TableFilter,
+        key: &LookupKey<'_>,
+        prefix: Option<&[u8]>,
+        answer: FilterAnswer,
+    ) {
+        let cost = self.step();
+        let asked = prefix.map_or(*key, |prefix| LookupKey::new(prefix, key.sequence));
+        let (part, partition) = filter.part_of(key);
+        self.record_filter(part, partition, &asked, prefix, answer, cost);
+    }
+
+    fn filter_failed(self) {
+        let cost = self.step();
+        self.current.borrow_mut().filter = Some(FilterTrace {
+            family: None,
+            prefix: None,
+            hash: 0,
+            partition: None,
+            bytes: 0,
+            probe: ProbeTrace::Untrusted("it could not be read"),
+            verdict: FilterVerdict::Untrusted,
+            predicted_fpr: None,
+            cost,
+        });
+        self.restart();
+    }
+
+    fn index_searched(self, index: &TableIndex, block: usize) {
+        let cost = self.step();
+        let blocks = index.index.len();
+        let block = (block < blocks).then_some(block);
+        self.current.borrow_mut().index = Some(IndexTrace { blocks, block, cost });
+        self.restart();
+    }
+
+    fn block_reached(self, index: &TableIndex, i: usize, block: &Block) {
+        let cost = self.step();
+        let handle = index.index.handle(i);
+        self.current.borrow_mut().blocks.push(BlockTrace {
+            number: i,
+            offset: handle.offset,
+            stored_bytes: handle.bytes + BLOCK_TRAILER_BYTES as u64,
+            bytes: block.bytes().len(),
+            cost,
+            search_nanos: 0,
+            found: false,
+        });
+        self.restart();
+    }
+
+    fn block_searched(self, found: bool) {
+        let cost = self.step();
+        if let Some(block) = self.current.borrow_mut().blocks.last_mut() {
+            (block.search_nanos, block.found) = (cost.nanos, found);
+        }
+        self.restart();
+    }
+}
+
+impl Look {
+    fn now(counters: &Counters) -> Look {
+        Look {
+            reads: counters.of_thread(Ticker::FileReads),
+            read_bytes: counters.of_thread(Ticker::FileReadBytes),
+            // Last, so that the looks at the counters are part of no step.
+            at: Instant::now(),
+        }
+    }
+}
+
+impl TableTrace {
+    fn new(table: Option<&Table>, range_deletion: SequenceNumber) -> TableTrace {
+        let number = |name| table.and_then(|table| table.properties().number(name)).unwrap_or(0);
+        TableTrace {
+            path: table.map(|table| table.block_file().path().to_owned()).unwrap_or_default(),
+            range_deletion: (range_deletion > 0).then_some(range_deletion),
+            filter: None,
+            index: None,
+            blocks: Vec::new(),
+            found: None,
+            mean_block_bytes: number(names::DATA_BYTES) / number(names::DATA_BLOCKS).max(1),
+        }
+    }
+}

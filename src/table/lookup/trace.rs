@@ -1,0 +1,242 @@
+//! [`TableTrace`]: what one lookup did in one table.
+//!
+//! ```text
+//! TableTrace
+//!   filter    FilterTrace    family, part, bits that were compared, verdict
+//!   index     IndexTrace     which data block can hold the key
+//!   blocks    BlockTrace     each data block that was searched
+//!   found     FoundTrace     the entry
+//! ```
+
+use std::path::PathBuf;
+
+use crate::encoding::key::SequenceNumber;
+use crate::filter::{Family, KeyHash, ProbeTrace};
+
+/// What one lookup did in one table; see [`SstReader::explain`](crate::table::SstReader::explain).
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// use maypole::table::{FilterVerdict, SstReader};
+///
+/// let trace = SstReader::open(&path)?.explain(b"apple")?;
+/// assert_eq!(trace.filter.unwrap().verdict, FilterVerdict::TruePositive);
+/// assert_eq!(trace.blocks.len(), 1);
+/// assert_eq!(trace.found.unwrap().value_bytes, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TableTrace {
+    /// The file.
+    pub path: PathBuf,
+    /// The sequence number of the newest range deletion in the table that covers the key.
+    pub range_deletion: Option<SequenceNumber>,
+    /// `None`: the table has no filter that can be asked for the key.
+    pub filter: Option<FilterTrace>,
+    /// `None`: the filter said no.
+    pub index: Option<IndexTrace>,
+    /// The data blocks that were searched. Nearly always one; versions of one key may fill several.
+    pub blocks: Vec<BlockTrace>,
+    /// The newest entry of the key that the lookup sees.
+    pub found: Option<FoundTrace>,
+    /// Stored bytes of a data block of this table, on average.
+    pub mean_block_bytes: u64,
+}
+
+/// What one step took.
+///
+/// ```
+/// use maypole::table::StepCost;
+///
+/// let step = StepCost { nanos: 40, reads: 0, read_bytes: 0 };
+/// assert!(step.was_in_memory());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepCost {
+    /// Nanoseconds, one look at the clock included: tens of them.
+    pub nanos: u64,
+    /// Reads from the file.
+    pub reads: u64,
+    /// Bytes read from the file.
+    pub read_bytes: u64,
+}
+
+impl StepCost {
+    /// Whether all that the step needed was in memory, or was just being read by another thread.
+    pub fn was_in_memory(&self) -> bool {
+        self.reads == 0
+    }
+}
+
+/// What a table's filter said, and why; see [`TableTrace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// # let table = maypole::table::SstReader::open(&path)?;
+/// let filter = table.explain(b"plum")?.filter.expect("the default is a Bloom filter");
+/// println!("{:?}: {:?}, by {:?}", filter.family, filter.verdict, filter.probe);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FilterTrace {
+    /// `None`: the filter cannot be used.
+    pub family: Option<Family>,
+    /// What the filter was asked for, if not for the whole key.
+    pub prefix: Option<Vec<u8>>,
+    /// The hash it was fed.
+    pub hash: KeyHash,
+    /// Of a partitioned filter: which part was asked, from 0 on, and how many there are.
+    pub partition: Option<(usize, usize)>,
+    /// Bytes of the filter, or of the part that was asked.
+    pub bytes: usize,
+    /// The bits that decided.
+    pub probe: ProbeTrace,
+    /// What it said, and whether that was true.
+    pub verdict: FilterVerdict,
+    /// The false-positive rate to expect, 0 to 1.
+    pub predicted_fpr: Option<f64>,
+    /// Loading the filter, where it was not in memory, and asking it.
+    pub cost: StepCost,
+}
+
+/// What a filter said, and whether it was true.
+///
+/// ```
+/// use maypole::table::FilterVerdict;
+///
+/// assert!(!FilterVerdict::No.says_maybe());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterVerdict {
+    /// No, which is certain: the table was skipped.
+    No,
+    /// Maybe, and the table holds an entry of the key.
+    TruePositive,
+    /// Maybe, and the table was searched in vain: it holds no entry of the key, or none that the
+    /// lookup sees.
+    FalsePositive,
+    /// The filter could not be trusted, so the table was searched.
+    Untrusted,
+}
+
+impl FilterVerdict {
+    /// Whether the table was searched.
+    pub fn says_maybe(self) -> bool {
+        self != FilterVerdict::No
+    }
+
+    /// The word of reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            FilterVerdict::No => "no",
+            FilterVerdict::TruePositive => "true positive",
+            FilterVerdict::FalsePositive => "false positive",
+            FilterVerdict::Untrusted => "untrusted",
+        }
+    }
+}
+
+/// The step from a key to a data block; see [`TableTrace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// # let table = maypole::table::SstReader::open(&path)?;
+/// let index = table.explain(b"apple")?.index.unwrap();
+/// assert_eq!((index.block, index.blocks), (Some(0), 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexTrace {
+    /// Data blocks of the table.
+    pub blocks: usize,
+    /// The one that can hold the key. `None`: the key is behind the last.
+    pub block: Option<usize>,
+    /// Loading the index, where it was not in memory, and searching it.
+    pub cost: StepCost,
+}
+
+/// A data block that was searched; see [`TableTrace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// # let table = maypole::table::SstReader::open(&path)?;
+/// let blocks = table.explain(b"apple")?.blocks;
+/// assert!(blocks[0].found && blocks[0].cost.read_bytes > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockTrace {
+    /// Its place among the table's data blocks, from 0 on.
+    pub number: usize,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Bytes in the file, trailer included.
+    pub stored_bytes: u64,
+    /// Bytes in memory, uncompressed.
+    pub bytes: usize,
+    /// Bringing it into memory, where it was not there.
+    pub cost: StepCost,
+    /// Nanoseconds of the search in it.
+    pub search_nanos: u64,
+    /// Whether it holds the entry.
+    pub found: bool,
+}
+
+/// The entry that a lookup found; see [`TableTrace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("fruit.sst");
+/// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
+/// # writer.put(b"apple", b"red")?;
+/// # writer.finish()?;
+/// # let table = maypole::table::SstReader::open(&path)?;
+/// assert_eq!(table.explain(b"apple")?.found.unwrap().kind, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundTrace {
+    /// RocksDB's type byte: 0 deletion, 1 value, 2 merge operand, 7 single deletion, …
+    pub kind: u8,
+    /// Its position in the order of all writes.
+    pub sequence: SequenceNumber,
+    /// Bytes of the value.
+    pub value_bytes: usize,
+}
+
+impl TableTrace {
+    /// Whether the filter spared the lookup this table.
+    pub fn was_skipped(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| !filter.verdict.says_maybe())
+    }
+
+    /// Nanoseconds of all steps.
+    pub fn nanos(&self) -> u64 {
+        let filter = self.filter.as_ref().map(|filter| filter.cost.nanos);
+        let index = self.index.map(|index| index.cost.nanos);
+        let blocks = self.blocks.iter().map(|block| block.cost.nanos + block.search_nanos);
+        filter.into_iter().chain(index).chain(blocks).sum()
+    }
+}

@@ -1,0 +1,314 @@
+//! `explain`: the way of one lookup, as text and as JSON.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use maypole::Db;
+use serde_json::Value;
+
+use crate::{Done, maypole};
+
+/// A database of two levels: all keys below, a few above, and a memtable.
+fn database(filter: &str) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = Db::builder(&path).filter(filter.parse().unwrap()).open().unwrap();
+    for n in 0..2000 {
+        db.put(format!("key {n:04}"), [b'v'; 30]).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_range::<&[u8]>(..).unwrap();
+    for n in (0..2000).step_by(50) {
+        db.put(format!("key {n:04}"), "newer").unwrap();
+    }
+    db.flush().unwrap();
+    db.put("key 0000 in memory", "value").unwrap();
+    db.close().unwrap();
+    (dir, path)
+}
+
+/// The JSON of a call.
+fn json(done: Done) -> Value {
+    serde_json::from_str(&done.well()).unwrap()
+}
+
+/// The names of all fields and the kinds of their values, one a line. Of an array the first item.
+fn shape(value: &Value, path: &str, out: &mut Vec<String>) {
+    let kind = match value {
+        Value::Object(fields) => {
+            let under =
+                |name: &str| if path.is_empty() { name.into() } else { format!("{path}.{name}") };
+            fields.iter().for_each(|(name, value)| shape(value, &under(name), out));
+            return;
+        }
+        Value::Array(items) if !items.is_empty() => {
+            return shape(&items[0], &format!("{path}[]"), out);
+        }
+        Value::Array(_) => "[]",
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+    };
+    out.push(format!("{path} {kind}"));
+}
+
+#[test]
+fn every_step_of_a_lookup_is_printed_in_order() {
+    let (_dir, db) = database("bloom(10)");
+    let report = maypole!("explain", &db, "key 0100").well();
+    let starts: Vec<&str> = report
+        .lines()
+        .filter_map(|line| line.split("  ").next().filter(|s| !s.is_empty()))
+        .collect();
+    assert_eq!(
+        starts,
+        ["key", "memtable", "level 0", "below", "found", "took", "without"],
+        "{report}"
+    );
+    for part in [
+        "key        \"key 0100\"\n",
+        "1 entry, ",
+        ": not there",
+        ".sst, \"key 0000\" to \"key 1950\": in its range",
+        "  filter   bloom, ",
+        "wanted are ones\n",
+        "           bit   ",
+        "           found     1   1   1   1   1   1\n",
+        "maybe, and that is true: a true positive",
+        "  index    data block 0 of 1",
+        "  block    ",
+        ", read ",
+        "           a value of 5 bytes, number ",
+        "below      one more file or level, which was not asked",
+        "found      a value of 5 bytes",
+        "1 table searched, 1 data block, ",
+        "filters spared nothing",
+    ] {
+        assert!(report.contains(part), "{part:?} in\n{report}");
+    }
+    // No terminal, no colour.
+    assert!(!report.contains('\x1b'), "{report:?}");
+
+    let report = maypole!("explain", &db, "key 0101", "--warm").well();
+    assert!(report.contains("level 6"), "{report}");
+    assert!(report.contains(", in memory") && !report.contains(", read "), "{report}");
+    let report = maypole!("explain", &db, "key 0000 in memory").well();
+    assert!(report.contains("1 entry, ") && report.contains("found, a value"), "{report}");
+    let report = maypole!("explain", &db, "zebra").well();
+    assert!(report.contains("not in its range") && !report.contains("filter  "), "{report}");
+    // What is not there is no failure, other than for `get`.
+    assert!(report.contains("found      nothing: nobody knows the key"), "{report}");
+}
+
+#[test]
+fn a_filters_answer_is_shown_bit_by_bit_and_judged() {
+    for (filter, name, bits) in [
+        ("bloom(2)", "bloom", "bit"),
+        ("ribbon(2)", "ribbon", "column"),
+        ("burr(2)", "burr", "column"),
+    ] {
+        let (_dir, db) = database(filter);
+        let (mut noes, mut false_positives) = (0, 0);
+        for n in 0..20 {
+            let key = format!("key {n:04}x");
+            let report = maypole!("explain", &db, &key, "--read-only").well();
+            let trace = json(maypole!("explain", &db, &key, "--read-only", "--json"));
+            for level in trace["levels"].as_array().unwrap() {
+                let filter = &level["file"]["table"]["filter"];
+                let probe = &filter["probe"];
+                let all = probe["bits"].as_array().or(probe["columns"].as_array()).unwrap();
+                let agrees = all.iter().all(|bit| bit["found"] == bit["wanted"]);
+                // Small filters of every family are Bloom filters.
+                let of_bloom = filter["family"] == "bloom" && level["level"] == 0;
+                assert!(of_bloom || filter["family"] == name, "{trace}");
+                let verdict = if agrees { "false positive" } else { "no" };
+                assert_eq!(filter["verdict"], verdict, "{trace}");
+            }
+            noes += report.matches("no: the key is certainly not there").count();
+            false_positives += report.matches("maybe, in vain: a false positive; ").count();
+            assert!(report.contains(&format!("           {bits} ")), "{report}");
+            let marked = report.lines().any(|line| line.trim_start().starts_with('!'));
+            assert_eq!(marked, report.contains("no: "), "{report}");
+        }
+        assert_eq!(noes + false_positives, 40, "{filter}");
+        assert!(noes > 3 && false_positives > 1, "{filter}: {noes} {false_positives}");
+    }
+}
+
+#[test]
+fn the_shape_of_the_json_stays() {
+    let (_dir, db) = database("bloom(10)");
+    let trace = json(maypole!("explain", &db, "key 0100", "--json"));
+    let mut found = Vec::new();
+    shape(&trace, "", &mut found);
+    // The fields come back sorted by their names.
+    let expected = "\
+cost.block_bytes number
+cost.blocks number
+cost.tables number
+cost_without_filters.block_bytes number
+cost_without_filters.blocks number
+cost_without_filters.tables number
+hash string
+key string
+levels[].file.entries number
+levels[].file.file_bytes number
+levels[].file.largest string
+levels[].file.number number
+levels[].file.smallest string
+levels[].file.table.blocks[].bytes number
+levels[].file.table.blocks[].found bool
+levels[].file.table.blocks[].nanos number
+levels[].file.table.blocks[].number number
+levels[].file.table.blocks[].offset number
+levels[].file.table.blocks[].read_bytes number
+levels[].file.table.blocks[].reads number
+levels[].file.table.blocks[].search_nanos number
+levels[].file.table.blocks[].stored_bytes number
+levels[].file.table.filter.bytes number
+levels[].file.table.filter.family string
+levels[].file.table.filter.hash string
+levels[].file.table.filter.nanos number
+levels[].file.table.filter.partition null
+levels[].file.table.filter.predicted_fpr number
+levels[].file.table.filter.prefix null
+levels[].file.table.filter.probe.bits[].found number
+levels[].file.table.filter.probe.bits[].number number
+levels[].file.table.filter.probe.bits[].wanted number
+levels[].file.table.filter.probe.kind string
+levels[].file.table.filter.probe.line number
+levels[].file.table.filter.probe.line_bytes number
+levels[].file.table.filter.probe.lines number
+levels[].file.table.filter.read_bytes number
+levels[].file.table.filter.reads number
+levels[].file.table.filter.verdict string
+levels[].file.table.found.kind number
+levels[].file.table.found.sequence number
+levels[].file.table.found.value_bytes number
+levels[].file.table.index.block number
+levels[].file.table.index.blocks number
+levels[].file.table.index.nanos number
+levels[].file.table.index.read_bytes number
+levels[].file.table.index.reads number
+levels[].file.table.mean_block_bytes number
+levels[].file.table.path string
+levels[].file.table.range_deletion null
+levels[].files number
+levels[].largest string
+levels[].level number
+levels[].range_check_nanos number
+levels[].smallest string
+levels_spared number
+memtables[].bytes number
+memtables[].entries number
+memtables[].found_kind null
+memtables[].nanos number
+memtables[].range_deletion null
+nanos number
+outcome string
+sequence number
+value_bytes number";
+    assert_eq!(found.join("\n"), expected);
+    assert_eq!((&trace["outcome"], &trace["key"]), (&"value".into(), &"key 0100".into()));
+    assert_eq!(trace["value_bytes"], 5);
+
+    // The other ways a filter answers.
+    for (filter, kind, fields) in [
+        ("ribbon(7)", "slots", "bumped coefficients columns end_byte first_byte kind slots start"),
+        ("burr(7)", "slots", "bumped coefficients columns end_byte first_byte kind slots start"),
+    ] {
+        let (_dir, db) = database(filter);
+        let trace = json(maypole!("explain", &db, "key 0101", "--json"));
+        let probe = &trace["levels"][1]["file"]["table"]["filter"]["probe"];
+        let names: Vec<&str> = probe.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!((&probe["kind"], names.join(" ").as_str()), (&kind.into(), fields), "{probe}");
+    }
+}
+
+/// The first user key of a listing of `inspect --entries`, and how many versions it has.
+fn keys_of(listing: &str) -> Vec<Vec<u8>> {
+    let key = |line: &str| {
+        let hex = line.strip_prefix('\'')?.split('\'').next()?.as_bytes();
+        let digits =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        Some(hex.chunks(2).map(digits).collect())
+    };
+    let mut keys: Vec<Vec<u8>> = listing.lines().filter_map(key).collect();
+    keys.dedup();
+    keys
+}
+
+#[test]
+fn rocksdbs_tables_are_explained_whatever_their_filter() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb");
+    let escaped = |key: &[u8]| key.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+    for (name, family, partitions) in [
+        ("r11-v5-versions-none", Some("bloom"), None),
+        ("r11-v6-ribbon-lz4", Some("ribbon"), None),
+        ("r11-v7-bloom-none", Some("bloom"), None),
+        ("r7-v2-nofilter-none", None, None),
+        ("r7-v4-legacybloom-none", Some("legacy_bloom"), None),
+        ("r7-v5-bloom-snappy", Some("bloom"), None),
+        ("r7-v5-partitioned-zstd", Some("bloom"), Some(5)),
+    ] {
+        let table = fixtures.join(name).with_extension("sst");
+        let keys = keys_of(&fs::read_to_string(table.with_extension("scan")).unwrap());
+        assert!(keys.len() > 20, "{name}");
+        let (mut parts, mut noes) = (Vec::new(), 0);
+        for n in 0..10 {
+            let key = &keys[n * (keys.len() - 1) / 9];
+            let trace = json(maypole!("explain", &table, escaped(key), "--json"));
+            let table_trace = &trace["table"];
+            assert!(table_trace["found"]["value_bytes"].is_u64(), "{name}: {trace}");
+            let filter = &table_trace["filter"];
+            match family {
+                None => assert!(filter.is_null(), "{name}: {trace}"),
+                Some(family) => {
+                    let judged = (&filter["family"], &filter["verdict"]);
+                    assert_eq!(judged, (&family.into(), &"true positive".into()), "{name}");
+                    assert_eq!(filter["partition"]["of"].as_u64(), partitions, "{name}");
+                    assert!(filter["predicted_fpr"].as_f64().unwrap() < 0.03, "{name}: {filter}");
+                    parts.extend(filter["partition"]["number"].as_u64());
+                }
+            }
+            // A key right behind it, which is not there.
+            let absent = format!("{}\\x00", escaped(key));
+            let report = maypole!("explain", &table, absent).well();
+            assert!(report.contains("\nfound      nothing"), "{name}: {report}");
+            noes += report.matches("no: the key is certainly not there").count();
+        }
+        assert_eq!(noes > 6, family.is_some(), "{name}: {noes}");
+        parts.dedup();
+        assert_eq!(parts.len() > 3, partitions.is_some(), "{name}: {parts:?}");
+    }
+    let ranges = fixtures.join("r7-v5-range-only.sst");
+    let report = maypole!("explain", &ranges, "nothing of it").well();
+    assert!(report.contains("behind the last of 0 data blocks"), "{report}");
+}
+
+#[test]
+fn it_is_read_only_where_it_must_be() {
+    let (_dir, path) = database("bloom(10)");
+    let db = Db::open(&path).unwrap();
+    let done = maypole!("explain", &path, "key 0100");
+    assert!(done.code == 0 && done.err.contains("already open elsewhere"), "{}", done.err);
+    assert!(done.out.contains("found      a value of 5 bytes"), "{}", done.out);
+    maypole!("explain", &path, "key 0100", "--read-only").well();
+    db.close().unwrap();
+
+    let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    let done = maypole!("explain", &path, "key 0101", "--json");
+    mode(0o755);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("\"outcome\": \"value\""), "{}", done.out);
+
+    let missing = path.join("missing");
+    let error = maypole!("explain", &missing, "key").badly(1);
+    assert!(error.contains("missing") && !missing.exists(), "{error}");
+    let no_table = path.join("CURRENT");
+    let error = maypole!("explain", &no_table, "key").badly(1);
+    assert!(error.contains("CURRENT"), "{error}");
+}

@@ -1,0 +1,374 @@
+//! `stats`: what one process publishes and another one shows.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use maypole::{Builder, Db, Error, Ticker};
+use serde_json::Value;
+
+use crate::maypole;
+
+const OFTEN: Duration = Duration::from_millis(10);
+
+/// A database of a thousand keys in one table, each asked for, with as many absent keys. The last of
+/// these is behind the table's last key, so that no filter is asked for it.
+fn publishing(path: &Path) -> Db {
+    let db = Db::builder(path).publish_stats(OFTEN).open().unwrap();
+    for key in 0..1000 {
+        db.put(format!("{key:04}"), "value").unwrap();
+    }
+    db.flush().unwrap();
+    look_up(&db);
+    db
+}
+
+fn look_up(db: &Db) {
+    for key in 0..1000 {
+        assert!(db.get(format!("{key:04}")).unwrap().is_some());
+        assert!(db.get(format!("{key:04} absent")).unwrap().is_none());
+    }
+}
+
+/// Waits until the lookups so far are published.
+fn wait_for_lookups(path: &Path, lookups: u64) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let published = || {
+        let stats = Db::published_stats(path).unwrap();
+        stats.map(|stats| stats.tickers.get(Ticker::NumberKeysRead))
+    };
+    while published() != Some(lookups) {
+        assert!(Instant::now() < end, "not published: {:?}", published());
+        std::thread::sleep(OFTEN);
+    }
+}
+
+fn dir() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    (dir, path)
+}
+
+#[test]
+fn all_formats_show_what_the_owner_counts_while_it_counts() {
+    let (_dir, path) = dir();
+    let db = publishing(&path);
+    wait_for_lookups(&path, 2000);
+    let filter = db.stats().counts().filter;
+    assert!(filter.useful > 900, "{filter:?}");
+
+    let text = maypole!("stats", &path).well();
+    for expected in [
+        format!("by process {}, which has it open", std::process::id()),
+        format!("{} of {} questions", filter.useful, maypole_count(filter.probed())),
+        "level".to_string(),
+        "bloom.filter.useful".to_string(),
+    ] {
+        assert!(text.contains(&expected), "{expected}: {text}");
+    }
+
+    let json = maypole!("stats", &path, "--format", "json", "--read-cost", "50").well();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let figures = &json["figures"];
+    assert_eq!(figures["useful"], filter.useful);
+    assert_eq!(figures["false_positive"], filter.false_positive());
+    // The reader of JSON may be off by the last bit.
+    let is_near = |name: &str, value: f64| {
+        let read = figures[name].as_f64().unwrap();
+        assert!((read - value).abs() <= value * 1e-12, "{name}: {read}, not {value}");
+    };
+    is_near("observed_fpr", filter.observed_fpr().unwrap());
+    is_near("hit_rate", filter.useful as f64 / filter.probed() as f64);
+    is_near("seconds_saved", filter.useful as f64 * 50.0 / 1e6);
+    assert_eq!(json["tickers"]["number.keys.read"], 2000);
+    assert_eq!(json["levels"][0]["useful"], filter.useful);
+    assert_eq!(json["database"], path.to_str().unwrap());
+    assert_eq!((&json["is_open"], &json["warnings"]), (&Value::Bool(true), &serde_json::json!([])));
+
+    let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
+    check_exposition(&prometheus);
+    let label = format!("{{database=\"{}\"}}", path.display());
+    let sample = format!("\nmaypole_bloom_filter_useful_total{label} {}\n", filter.useful);
+    assert!(prometheus.contains(&sample), "{sample}: {prometheus}");
+
+    let lines = maypole!("stats", &path, "--format", "tablestats").well();
+    let value = |name: &str| {
+        let found = lines.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
+        found.unwrap_or_else(|| panic!("{name}: {lines}")).to_string()
+    };
+    assert_eq!((value("Table"), value("SSTable count")), ("db".into(), "1".into()));
+    assert_eq!(value("Local read count"), "2000");
+    assert_eq!(value("Bloom filter false positives"), filter.false_positive().to_string());
+    let ratio = filter.false_positive() as f64 / filter.probed() as f64;
+    assert_eq!(value("Bloom filter false ratio"), format!("{ratio:.5}"));
+
+    db.close().unwrap();
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("which closed it"), "{text}");
+}
+
+fn maypole_count(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", number / 1000, number % 1000),
+    }
+}
+
+/// What a scraper refuses: a name that is declared twice or not before its samples, a line that is
+/// none, a line without an end.
+fn check_exposition(text: &str) {
+    assert!(text.ends_with('\n'));
+    let mut declared: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        match (words.next().unwrap(), words.next().unwrap()) {
+            ("#", "HELP") => {
+                let name = words.next().unwrap().to_string();
+                assert!(words.next().is_some(), "{name} has no help");
+                assert!(declared.iter().all(|(other, _)| *other != name), "{name} comes twice");
+                declared.push((name, String::new()));
+            }
+            ("#", "TYPE") => {
+                let (name, kind) = (words.next().unwrap(), words.next().unwrap());
+                let last = declared.last_mut().unwrap();
+                assert_eq!(last.0, name);
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+                last.1 = kind.to_string();
+            }
+            _ => {
+                let (name, rest) = line.split_once('{').unwrap();
+                assert_eq!(name, declared.last().unwrap().0, "{line}");
+                assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'), "{line}");
+                let (labels, value) = rest.rsplit_once("} ").unwrap();
+                assert!(labels.starts_with("database=\""), "{line}");
+                assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
+            }
+        }
+    }
+    assert!(declared.len() > 60, "{} names", declared.len());
+}
+
+#[test]
+fn a_path_with_quotes_and_line_breaks_spoils_no_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a \"quoted\\ \n name");
+    drop(publishing(&path));
+    let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
+    check_exposition(&prometheus);
+    // The line break is shown as \n by then, and its backslash is escaped as the other one is.
+    assert!(prometheus.contains(r#"a \"quoted\\ \\n name"} "#), "{prometheus}");
+    let json = maypole!("stats", &path, "--format", "json").well();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["database"].as_str().unwrap().ends_with("a \"quoted\\ \\n name"));
+    let lines = maypole!("stats", &path, "--format", "tablestats").well();
+    assert!(lines.contains("Table: a \"quoted\\ \\n name\n"), "{lines}");
+}
+
+#[test]
+fn without_published_counters_they_say_how_to_publish_and_print_no_zeros() {
+    let (_dir, path) = dir();
+    let error = maypole!("stats", &path, "--format", "json").badly(1);
+    assert!(error.contains("there is no database here"), "{error}");
+    maypole!("put", &path, "key", "value").well();
+    for call in [["--format", "json"], ["--format", "prometheus"], ["--format", "tablestats"]] {
+        let error = maypole!("stats", &path, call[0], call[1]).badly(1);
+        assert!(error.contains("publish_stats"), "{error}");
+    }
+    let error = maypole!("stats", &path, "--watch").badly(1);
+    assert!(error.contains("publish_stats"), "{error}");
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("none are published") && text.contains("publish_stats"), "{text}");
+    assert!(!text.contains("useful") && !text.contains("observed"), "{text}");
+    assert!(!path.join("STATS").exists());
+}
+
+#[test]
+fn a_damaged_or_foreign_file_is_named_and_told_what_is_wrong_with_it() {
+    let (_dir, path) = dir();
+    drop(publishing(&path));
+    let file = path.join("STATS");
+    let whole = fs::read(&file).unwrap();
+    for damaged in [&whole[..whole.len() / 2], b"my own notes", b""] {
+        fs::write(&file, damaged).unwrap();
+        for more in ["--format=text", "--format=json", "--watch"] {
+            let error = maypole!("stats", &path, more).badly(1);
+            assert!(error.contains("STATS: damaged") && error.contains("remove it"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_behind_says_so() {
+    let (_dir, path) = dir();
+    drop(publishing(&path));
+    let file = fs::File::options().write(true).open(path.join("STATS")).unwrap();
+    let current = fs::metadata(path.join("CURRENT")).unwrap().modified().unwrap();
+    file.set_modified(current - Duration::from_secs(60)).unwrap();
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("opened again, by a program that publishes nothing"), "{text}");
+    // An owner that was killed: its counters say open, and nobody is there.
+    let bytes = fs::read_to_string(path.join("STATS")).unwrap();
+    let (text, _) = bytes.rsplit_once("crc32c ").unwrap();
+    // No process has a number above 2^22.
+    let text = text.replace(&format!("closed {} ", std::process::id()), "open 99999999 ");
+    let crc = crc32c(text.as_bytes());
+    fs::write(path.join("STATS"), format!("{text}crc32c {crc:08x}\n")).unwrap();
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("No such process runs here"), "{text}");
+}
+
+/// CRC-32C bit by bit: the reflected polynomial of Castagnoli.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+    let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc));
+    !bytes.iter().fold(!0, byte)
+}
+
+/// Opens a database that this process has closed. A child that another test starts at this moment
+/// holds all locks of this process until it runs its own program.
+fn reopen(builder: Builder) -> Db {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        match builder.clone().open() {
+            Err(Error::Locked { .. }) if Instant::now() < end => std::thread::sleep(OFTEN),
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
+/// A watcher on a pipe.
+fn watch(path: &Path) -> (Child, impl FnMut() -> String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_maypole"))
+        .args(["stats", "--watch=0.05"])
+        .arg(path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // A block ends with an empty line.
+    let block = move || {
+        let lines = lines.by_ref().take_while(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    (child, block)
+}
+
+#[test]
+fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
+    let (_dir, path) = dir();
+    let db = publishing(&path);
+    wait_for_lookups(&path, 2000);
+    let (mut child, mut block) = watch(&path);
+    let first = block();
+    assert!(first.contains("first look") && first.contains("2,000"), "{first}");
+    assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
+    // A row that has counts from this look on.
+    let rate = |block: &str| {
+        let row = block.lines().find(|line| line.trim_start().starts_with("useful")).unwrap();
+        let rate = row.split_whitespace().nth(1).unwrap().replace(',', "");
+        rate.parse::<u64>().unwrap_or_else(|_| panic!("{block}"))
+    };
+    assert_eq!(rate(&block()), 0, "nothing was looked up in between");
+    look_up(&db);
+    let end = Instant::now() + Duration::from_secs(60);
+    let busy = loop {
+        let block = block();
+        if rate(&block) > 0 {
+            break block;
+        }
+        assert!(Instant::now() < end, "{block}");
+    };
+    assert!(busy.contains("4,000") || busy.contains("3,"), "{busy}");
+    // Another owner counts anew.
+    db.close().unwrap();
+    drop(reopen(Db::builder(&path).publish_stats(OFTEN)));
+    while !block().contains("opened anew") {
+        assert!(Instant::now() < end);
+    }
+    drop(block);
+    let status = child.wait().unwrap();
+    let err = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert_eq!((status.code(), err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn two_databases_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["one", "two"].map(|name| dir.path().join(name));
+    let databases = paths.each_ref().map(|path| publishing(path));
+    look_up(&databases[1]);
+    wait_for_lookups(&paths[0], 2000);
+    wait_for_lookups(&paths[1], 4000);
+    for (path, lookups) in paths.iter().zip([2000, 4000]) {
+        let text = maypole!("stats", path, "--format", "prometheus").well();
+        let sample = format!(
+            "maypole_number_keys_read_total{{database=\"{}\"}} {lookups}\n",
+            path.display()
+        );
+        assert!(text.contains(&sample), "{text}");
+    }
+}
+
+#[test]
+fn warnings_are_given_where_they_mean_something() {
+    let (_dir, path) = dir();
+    // A cache so small that a filter is much of it.
+    let db = Db::builder(&path).publish_stats(OFTEN).block_cache_bytes(4096).open().unwrap();
+    for key in 0..2000 {
+        db.put(format!("{key:04}"), "value").unwrap();
+    }
+    db.flush().unwrap();
+    let warnings = |db: Db| -> Vec<String> {
+        db.close().unwrap();
+        let json = maypole!("stats", &path, "--format", "json").well();
+        serde_json::from_value(serde_json::from_str::<Value>(&json).unwrap()["warnings"].clone())
+            .unwrap()
+    };
+    // Only present keys: no filter ever says no.
+    (0..1000).for_each(|key| assert!(db.get(format!("{key:04}")).unwrap().is_some()));
+    let found = warnings(db);
+    let says = |found: &[String], text: &str| found.iter().any(|warning| warning.contains(text));
+    assert!(
+        says(&found, "level 0: its filters were asked 1,000 times and never said no"),
+        "{found:?}"
+    );
+    assert!(says(&found, "of block cache and memtables, which is more than"), "{found:?}");
+    assert!(!says(&found, "predicted are"), "{found:?}");
+
+    // One false positive, asked for again and again.
+    let db = reopen(Db::builder(&path).publish_stats(OFTEN));
+    let wrong = (0..100_000).map(|i| format!("1{i:06}")).find(|key| {
+        let before = db.stats().counts().filter.false_positive();
+        assert!(db.get(key).unwrap().is_none());
+        db.stats().counts().filter.false_positive() > before
+    });
+    let wrong = wrong.expect("one key of a hundred is a false positive");
+    (0..1000).for_each(|_| assert!(db.get(&wrong).unwrap().is_none()));
+    let found = warnings(db);
+    assert!(says(&found, "level 0: ") && says(&found, "predicted are"), "{found:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn searches_that_no_filter_could_spare_are_counted() {
+    let (_dir, path) = dir();
+    let none = "none".parse::<maypole::FilterPolicy>().unwrap();
+    let db = Db::builder(&path).publish_stats(OFTEN).filter(none).open().unwrap();
+    (0..1000).for_each(|key| db.put(format!("{key:04}"), "value").unwrap());
+    db.flush().unwrap();
+    look_up(&db);
+    db.multi_get(&["0000 absent", "0001", "0002 absent"]).unwrap();
+    db.close().unwrap();
+    let json = maypole!("stats", &path, "--format", "json").well();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["figures"]["unfiltered"], &json["figures"]["asked"]),
+        (&1001.into(), &0.into())
+    );
+    assert_eq!(json["figures"]["hit_rate"], Value::Null);
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("1,001 searches in vain of tables without one"), "{text}");
+}

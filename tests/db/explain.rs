@@ -1,0 +1,282 @@
+//! `explain` is the lookup of `get`: it answers the same, counts the same, and what it tells adds up
+//! to what is counted.
+
+use maypole::filter::{Family, ProbeTrace};
+use maypole::table::{FilterVerdict, SstReader, TableTrace};
+use maypole::{
+    Builder, Db, FilterKeys, FilterPolicy, LookupOutcome, LookupTrace, PrefixExtractor, Ticker,
+};
+use tempfile::TempDir;
+
+fn key(n: u64) -> String {
+    format!("user{:08x}/{n}", (n as u32).wrapping_mul(0x9e37_79b9))
+}
+
+/// A database with everything that a lookup can meet: several levels, files of level 0 that
+/// overlap, tombstones, range deletions, old versions, and a memtable. Two copies of it.
+fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str| {
+        options(Db::builder(dir.path().join(name)).memtable_bytes(64 << 10).table_bytes(64 << 10))
+            .open()
+            .unwrap()
+    };
+    let db = open("original");
+    for n in 0..4000 {
+        db.put(key(n), vec![n as u8; 100]).unwrap();
+    }
+    db.delete_range("user3", "user38").unwrap();
+    db.flush().unwrap();
+    db.compact_range::<&[u8]>(..).unwrap();
+    for n in (0..4000).step_by(7) {
+        db.put(key(n), "newer").unwrap();
+    }
+    db.flush().unwrap();
+    for n in (0..4000).step_by(11) {
+        db.delete(key(n)).unwrap();
+    }
+    db.delete_range("userc", "userc8").unwrap();
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+    for n in (0..4000).step_by(13) {
+        db.put(key(n), "newest").unwrap();
+    }
+    db.delete_range("userf8", "userg").unwrap();
+    let copies = ["one", "two"].map(|name| {
+        db.checkpoint(dir.path().join(name)).unwrap();
+        let copy = open(name);
+        copy.wait_for_compaction().unwrap();
+        copy
+    });
+    let files = copies.each_ref().map(|copy| {
+        copy.stats().files.iter().map(|file| (file.level, file.file_bytes)).collect::<Vec<_>>()
+    });
+    assert!(files[0] == files[1] && files[0].len() > 3, "{files:?}");
+    (dir, copies)
+}
+
+/// Present and absent ones, within the ranges of the tables and outside of them.
+fn asked() -> impl Iterator<Item = String> {
+    (0..10_000).map(|n| match n % 5 {
+        0 | 1 => key(n % 4000),
+        2 | 3 => key(n + 1_000_000),
+        _ => format!("{}{n}", ["a", "userzz", "user", "z"][n as usize % 4]),
+    })
+}
+
+/// What the traces of many lookups add up to.
+#[derive(Default)]
+struct Sums {
+    useful: u64,
+    positive: u64,
+    true_positive: u64,
+    untrusted: u64,
+    blocks: u64,
+    reads: u64,
+    read_bytes: u64,
+}
+
+impl Sums {
+    fn add(&mut self, table: &TableTrace) {
+        if let Some(filter) = &table.filter {
+            let verdict = filter.verdict;
+            self.useful += u64::from(verdict == FilterVerdict::No);
+            self.positive += u64::from(verdict.says_maybe());
+            self.true_positive += u64::from(verdict.says_maybe() && table.found.is_some());
+            self.untrusted += u64::from(verdict == FilterVerdict::Untrusted);
+            assert_eq!(filter.probe.says_maybe(), verdict.says_maybe(), "{filter:?}");
+        }
+        self.blocks += table.blocks.len() as u64;
+        let filter = table.filter.as_ref().map(|filter| filter.cost);
+        let index = table.index.map(|index| index.cost);
+        let blocks = table.blocks.iter().map(|block| block.cost);
+        for cost in filter.into_iter().chain(index).chain(blocks) {
+            self.reads += cost.reads;
+            self.read_bytes += cost.read_bytes;
+        }
+    }
+}
+
+fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
+    let (_dir, [got, explained]) = two_copies(options);
+    let mut sums = Sums::default();
+    let before = explained.stats();
+    // A second time with everything in memory that fits. One database after the other: what a small
+    // cache evicts depends on what was freed, and that is shared by the process.
+    let keys: Vec<String> = asked().chain(asked()).collect();
+    let values: Vec<_> = keys.iter().map(|key| got.get(key).unwrap().map(|v| v.to_vec())).collect();
+    for (key, value) in keys.iter().zip(values) {
+        let trace = explained.explain(key).unwrap();
+        assert_eq!(trace.value.as_deref(), value.as_deref(), "{name}: {key}");
+        trace.tables().for_each(|table| sums.add(table));
+    }
+    let [got, explained] = [got, explained].map(|db| db.stats());
+    for ((ticker, expected), (_, found)) in got.tickers.iter().zip(explained.tickers.iter()) {
+        assert_eq!(found, expected, "{name}: {}", ticker.name());
+    }
+    let counts = |stats: &maypole::Stats| {
+        stats.files.iter().map(|file| (file.level, file.counts)).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&explained), counts(&got), "{name}");
+    assert_eq!(got.cache, explained.cache, "{name}");
+
+    // What was told is what was counted.
+    let since = &explained.tickers - &before.tickers;
+    let filters = explained.counts().filter;
+    assert_eq!(since.get(Ticker::NumberKeysRead), 20_000);
+    assert_eq!(sums.useful, filters.useful, "{name}");
+    assert_eq!(sums.positive, filters.full_positive, "{name}");
+    assert_eq!(sums.untrusted, filters.untrusted, "{name}");
+    assert_eq!(sums.blocks, since.get(Ticker::DataBlocksExamined), "{name}");
+    assert_eq!(sums.reads, since.get(Ticker::FileReads), "{name}");
+    assert_eq!(sums.read_bytes, since.get(Ticker::FileReadBytes), "{name}");
+    assert_eq!(sums.true_positive, filters.full_true_positive, "{name}");
+    assert!(name == "no filter" || sums.useful > 1000 && sums.true_positive > 1000, "{name}");
+}
+
+fn filter(text: &str) -> impl Fn(Builder) -> Builder {
+    let policy: FilterPolicy = text.parse().unwrap();
+    move |options| options.filter(policy.clone())
+}
+
+#[test]
+fn ten_thousand_explains_count_what_ten_thousand_gets_count() {
+    same_counters("bloom", filter("bloom(10)"));
+    same_counters("ribbon", filter("ribbon(5)"));
+    same_counters("burr", filter("burr(4)"));
+    same_counters("no filter", filter("none"));
+    let small = filter("bloom(6)");
+    same_counters("a small cache", |options| small(options).block_cache_bytes(200 << 10));
+    let keys = FilterKeys::Prefix(PrefixExtractor::capped(10).unwrap());
+    same_counters("prefixes", |options| options.filter_keys(keys));
+}
+
+#[test]
+fn every_end_of_a_lookup_is_told() {
+    use LookupOutcome::{Absent, RangeDeletion, Tombstone, Value};
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    let ends = |expected: &[(&str, LookupOutcome)]| {
+        for &(key, outcome) in expected {
+            let trace = db.explain(key).unwrap();
+            assert_eq!(trace.outcome, outcome, "{key}: {trace:?}");
+            assert_eq!(trace.value.is_some(), outcome == Value, "{key}");
+        }
+    };
+    ends(&[("a", Absent)]);
+    for key in ["a", "c", "e", "f", "k"] {
+        db.put(key, "value").unwrap();
+    }
+    let snapshot = db.snapshot();
+    db.delete("c").unwrap();
+    db.delete_range("e", "g").unwrap();
+    db.put("f", "newer").unwrap();
+    let expected = [
+        ("a", Value),
+        ("b", Absent),
+        ("c", Tombstone),
+        ("e", RangeDeletion),
+        ("ee", RangeDeletion),
+        ("f", Value),
+        ("zebra", Absent),
+    ];
+    ends(&expected);
+    assert_eq!(db.explain("a").unwrap().memtables.len(), 1);
+    db.flush().unwrap();
+    ends(&expected);
+    assert!(db.explain("a").unwrap().memtables.is_empty());
+    // A snapshot sees what it saw.
+    let seen = |key: &str| snapshot.explain(key).unwrap();
+    assert_eq!((seen("c").outcome, seen("e").outcome), (Value, Value));
+    assert_eq!(seen("c").sequence, snapshot.sequence());
+
+    // In the level below, with tombstones above it.
+    db.compact_range::<&[u8]>(..).unwrap();
+    drop(snapshot);
+    db.delete("a").unwrap();
+    db.delete_range("k", "l").unwrap();
+    db.put("x", "above").unwrap();
+    db.flush().unwrap();
+    ends(&[("a", Tombstone), ("k", RangeDeletion), ("f", Value), ("x", Value)]);
+    let spared: Vec<usize> =
+        ["a", "f", "zebra"].map(|key| db.explain(key).unwrap().levels_spared).into();
+    assert_eq!(spared, [1, 0, 0]);
+    let zebra = db.explain("zebra").unwrap();
+    assert!(zebra.levels.len() == 2 && zebra.levels.iter().all(|level| level.file.is_none()));
+}
+
+/// The levels that a lookup came to, each with its filter's verdict.
+fn verdicts(trace: &LookupTrace) -> Vec<FilterVerdict> {
+    trace.tables().map(|table| table.filter.as_ref().unwrap().verdict).collect()
+}
+
+#[test]
+fn a_trace_says_what_filters_spared_and_what_they_could_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::builder(dir.path()).filter("bloom(3)".parse().unwrap()).open().unwrap();
+    // Three files of level 0 with the same range.
+    for file in 0..3 {
+        for n in 0..1000 {
+            db.put(format!("{:04}/{file}", n), [b'v'; 50]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let [mut noes, mut false_positives] = [0; 2];
+    for n in 0..300 {
+        let trace = db.explain(format!("{n:04}/x")).unwrap();
+        let [cost, without] = [trace.cost(), trace.cost_without_filters()];
+        let said = verdicts(&trace);
+        let no = said.iter().filter(|&&verdict| verdict == FilterVerdict::No).count() as u64;
+        assert_eq!((said.len(), without.tables, without.blocks), (3, 3, 3));
+        assert_eq!((cost.tables, cost.blocks), (3 - no, 3 - no));
+        assert_eq!(no > 0, without.block_bytes > cost.block_bytes);
+        noes += no;
+        false_positives += 3 - no;
+        for table in trace.tables() {
+            let filter = table.filter.as_ref().unwrap();
+            let ProbeTrace::Line { bits, line, lines, line_bytes: 64 } = &filter.probe else {
+                panic!("{filter:?}");
+            };
+            assert!(filter.family == Some(Family::Bloom) && line < lines && bits.len() == 2);
+            assert_eq!(filter.bytes as u32, lines * 64 + 5);
+            assert_eq!(table.was_skipped(), filter.verdict == FilterVerdict::No);
+            assert_eq!(table.index.is_none(), table.was_skipped());
+        }
+    }
+    // About a quarter at three bits a key.
+    assert!(noes > 500 && false_positives > 100, "{noes} {false_positives}");
+    let trace = db.explain("0007/0").unwrap();
+    assert_eq!(verdicts(&trace).last(), Some(&FilterVerdict::TruePositive));
+}
+
+#[test]
+fn a_damaged_filter_is_told_and_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    for n in 0..100 {
+        db.put(format!("{n:03}"), "value").unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let path = crate::files(dir.path(), ".sst").pop().unwrap();
+    let table = SstReader::open(&path).unwrap();
+    let is_filter = |name: &str| name.starts_with("fullfilter.");
+    let handle = table.metaindex().iter().find(|(name, _)| is_filter(name)).unwrap().1;
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[handle.offset as usize + 10] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+
+    let db = Db::open(dir.path()).unwrap();
+    for (key, outcome) in [
+        ("050", LookupOutcome::Value),
+        ("050x", LookupOutcome::Absent),
+        ("051", LookupOutcome::Value),
+    ] {
+        let trace = db.explain(key).unwrap();
+        assert_eq!(trace.outcome, outcome);
+        assert_eq!(verdicts(&trace), [FilterVerdict::Untrusted]);
+        let filter = trace.tables().next().unwrap().filter.clone().unwrap();
+        assert_eq!(filter.probe, ProbeTrace::Untrusted("its bytes are damaged"));
+        assert_eq!((filter.family, trace.cost().blocks), (None, 1));
+    }
+}
