@@ -38,7 +38,7 @@ fn binary_keys_come_back_as_they_were_put_in() {
 
     // Bytes that are no UTF-8 need no escape, where an argument can hold them.
     #[cfg(unix)]
-    let raw = std::os::unix::ffi::OsStringExt::from_vec(b"\xff\xfe".to_vec());
+    let raw: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xff\xfe".to_vec());
     #[cfg(not(unix))]
     let raw = OsString::from("\\xff\\xfe");
     maypole!("put", &db, &raw, "raw").well();
