@@ -58,7 +58,8 @@ const bloom = (() => {
       : "no. It was certainly not added.";
     const text = html("p", {}, html("strong", { textContent: shown }), ": ",
       html("strong", { className: place.maybe ? "yes" : "no", textContent: said.slice(0, said.indexOf(".")) }),
-      said.slice(said.indexOf(".")), ` Of its ${place.bits.length} bits in line ${place.line}, ${set} are set.`);
+      said.slice(said.indexOf(".")), place.maybe ? ` All its ${set} bits in line ${place.line} are set.`
+        : ` Of its ${place.bits.length} bits in line ${place.line}, ${set} ${set === 1 ? "is" : "are"} set.`);
     return [text, html("ul", {}, ...place.bits.map((bit) => probe(bit, place, answer, isSet(bit))))];
   }
 
