@@ -116,27 +116,7 @@ impl Fs for RealFs {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        let io_error = |error| Error::io(path, "lock", error);
-        let name = path.file_name().ok_or_else(|| io_error(ErrorKind::InvalidInput.into()))?;
-        let key = fs::canonicalize(parent(path)).map_err(io_error)?.join(name);
-        let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
-
-        // Ask the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
-        // closing any descriptor of the file gives up the lock that this process holds.
-        let mut held = lock(&HELD_LOCKS);
-        if held.contains(&key) {
-            return Err(held_elsewhere());
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = with_descriptor(|| options.open(path)).map_err(io_error)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
-            Err(TryLockError::Error(error)) => return Err(io_error(error)),
-        }
-        held.insert(key.clone());
-        Ok(Box::new(RealFileLock { key, _file: file }))
+        Ok(Box::new(lock_file(path)?))
     }
 }
 
@@ -324,20 +304,44 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 /// processes. Whether it excludes a second opening in this process depends on the file system.
 static HELD_LOCKS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
+fn lock_file(path: &Path) -> Result<RealFileLock> {
+    let io_error = |error| Error::io(path, "lock", error);
+    let name = path.file_name().ok_or_else(|| io_error(ErrorKind::InvalidInput.into()))?;
+    let key = fs::canonicalize(parent(path)).map_err(io_error)?.join(name);
+    let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
+
+    // Ask the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
+    // closing any descriptor of the file gives up the lock that this process holds.
+    let mut held = lock(&HELD_LOCKS);
+    if held.contains(&key) {
+        return Err(held_elsewhere());
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let file = with_descriptor(|| options.open(path)).map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
+        Err(TryLockError::Error(error)) => return Err(io_error(error)),
+    }
+    held.insert(key.clone());
+    Ok(RealFileLock { key, file })
+}
+
 #[derive(Debug)]
 struct RealFileLock {
     /// The canonical path, as in the registry.
     key: PathBuf,
-    /// The operating system's lock lives as long as this descriptor.
-    _file: File,
+    file: File,
 }
 
 impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
-        // The descriptor is closed after this. Until then the operating system refuses a second
-        // opening, which is safe.
+        // Closing is not enough: a child that was forked and has not yet executed its program has
+        // the descriptor too. Where this fails, the lock ends with the last of them.
+        let _ = self.file.unlock();
         lock(&HELD_LOCKS).remove(&self.key);
     }
 }
@@ -345,6 +349,23 @@ impl Drop for RealFileLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program closed a database while another of its threads started a child process. Between
+    /// fork and exec the child has every descriptor, so the lock outlived the database, and opening
+    /// it again found it "already open elsewhere". Now the lock is given back before its
+    /// descriptor is closed.
+    #[test]
+    fn a_lock_is_given_back_although_a_child_still_has_its_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let held = lock_file(&path).unwrap();
+        // The same open file, as a child has it.
+        let of_the_child = held.file.try_clone().unwrap();
+        assert!(matches!(lock_file(&path), Err(Error::Locked { .. })));
+        drop(held);
+        lock_file(&path).unwrap();
+        drop(of_the_child);
+    }
 
     #[test]
     fn reading_a_table_is_not_noted_as_access() {
