@@ -1,7 +1,7 @@
 //! [`Geometry`]: the contract of a family's reader.
 
+use super::anatomy::trace::ProbeTrace;
 use super::family::KeyHash;
-use super::trace::ProbeTrace;
 use crate::memory::LineBuf;
 
 /// The few numbers of a stored filter. They are read from the end of its block and checked against

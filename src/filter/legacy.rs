@@ -15,11 +15,11 @@
 
 use std::ops::RangeInclusive;
 
+use super::anatomy::trace::{ProbeTrace, ProbedBit};
 use super::bloom::layout::TRAILER_BYTES;
 use super::bloom::sizing::cache_line_bloom_fpr;
 use super::family::KeyHash;
 use super::geometry::Geometry;
-use super::trace::{ProbeTrace, ProbedBit};
 use crate::memory::LineBuf;
 
 /// Cache lines that machines have had.

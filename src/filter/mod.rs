@@ -46,11 +46,10 @@
 //! family.rs  spec.rs        the words: families, hashes, what is wanted
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               what a family's reader must do
-//! anatomy.rs  parts.rs      what a stored filter is made of, for those who draw it
+//! anatomy/                  what a stored filter is made of; how an answer comes about, bit by bit
 //! bloom/plain.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
-//! trace.rs                  how an answer comes about, bit by bit
 //! cpu.rs                    vector instructions; then the `kernel.rs` and `x86.rs` of a family
 //! ```
 //!
@@ -93,7 +92,6 @@ pub(crate) mod fuzzing;
 mod geometry;
 mod hashes;
 mod legacy;
-mod parts;
 mod reader;
 mod ribbon;
 pub mod sizing;
@@ -102,13 +100,12 @@ mod spec;
 mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
-mod trace;
 
+pub use anatomy::parts::{KeyEquation, RibbonLayer, RibbonParts};
+pub use anatomy::trace::{BumpedLayer, ProbeTrace, ProbedBit};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;
 pub use family::{Family, FilterEncoding, HashKind, KeyHash};
-pub use parts::{KeyEquation, RibbonLayer, RibbonParts};
 pub use reader::{FilterReader, Probe};
 pub use spec::{FilterSpec, SpecError};
-pub use trace::{BumpedLayer, ProbeTrace, ProbedBit};

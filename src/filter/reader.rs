@@ -8,13 +8,13 @@
 
 use std::fmt;
 
+use super::anatomy::trace::ProbeTrace;
 use super::bloom::query::BloomGeometry;
 use super::burr::query::BurrGeometry;
 use super::family::{Family, FilterEncoding, HashKind, KeyHash};
 use super::geometry::Geometry;
 use super::legacy::LegacyGeometry;
 use super::ribbon::query::RibbonGeometry;
-use super::trace::ProbeTrace;
 use super::{bloom, ribbon};
 use crate::memory::{LINE_BYTES, LineBuf};
 

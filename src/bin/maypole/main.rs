@@ -5,7 +5,7 @@
 //! structures/   filters by themselves, and what is said of them, measured
 //! bench/        db_bench's workloads on one database
 //! explain/      the way of one lookup
-//! commands/     on one database or table file; size: what filters would take, computed
+//! commands/     on a database, its entries or a table file; size: what filters would take, computed
 //! monitor/      what stats shows of a database that is in use
 //!
 //! picture/      inspect --filter: what a filter looks like
@@ -45,10 +45,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{
-    checkpoint, compact, count, delete, get, ingest, inspect, load, put, repair, scan, shell, size,
-    stats, verify, write_table,
-};
+use commands::entries::{count, delete, get, load, put, scan};
+use commands::tables::{ingest, inspect, write_table};
+use commands::{checkpoint, compact, repair, shell, size, stats, verify};
 use failure::{Failure, Result};
 use output::tell;
 

@@ -5,8 +5,8 @@
 //! shares its line with some 50 others; it passes when they happen to have set all of its bits.
 
 use super::layout::Line;
+use crate::filter::anatomy::trace::{ProbeTrace, ProbedBit};
 use crate::filter::family::KeyHash;
-use crate::filter::trace::{ProbeTrace, ProbedBit};
 use crate::memory::LINE_BYTES;
 
 /// The line of a key: the low half of its hash, scaled to the number of lines.

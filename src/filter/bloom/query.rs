@@ -5,10 +5,10 @@ use super::layout::{self, Line};
 use super::plain;
 use super::probes::{bit_seed, line_of};
 use super::sizing;
+use crate::filter::anatomy::trace::ProbeTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
-use crate::filter::trace::ProbeTrace;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The numbers of a stored Bloom filter. Invariants: the block starts with `lines` lines, at least

@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::row::{equation, next_hash, start};
-use crate::filter::parts::{RibbonLayer, RibbonParts, Rows};
+use crate::filter::anatomy::parts::{RibbonLayer, RibbonParts, Rows};
 
 /// The parts of the filter in `block`; `None` if it is none.
 pub(in crate::filter) fn parts(block: &[u8]) -> Option<RibbonParts> {

@@ -17,10 +17,10 @@ use super::plain;
 use super::row::{equation, next_hash, start};
 use super::shape::Shape;
 use super::solve::block_segments;
+use crate::filter::anatomy::trace::ProbeTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
-use crate::filter::trace::ProbeTrace;
 use crate::memory::LineBuf;
 
 /// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the block

@@ -2,7 +2,7 @@
 
 use super::layout::{BLOCK_SLOTS, Layout};
 use super::row::{Equation, raw_seed, rehash};
-use crate::filter::parts::{RibbonLayer, RibbonParts, Rows};
+use crate::filter::anatomy::parts::{RibbonLayer, RibbonParts, Rows};
 
 /// The parts of the filter in `block`; `None` if it is none. One layer takes all keys.
 pub(in crate::filter) fn parts(block: &[u8]) -> Option<RibbonParts> {

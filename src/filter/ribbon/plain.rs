@@ -9,8 +9,8 @@
 
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::{Equation, raw_seed, rehash};
+use crate::filter::anatomy::trace::{ProbeTrace, ProbedBit};
 use crate::filter::family::KeyHash;
-use crate::filter::trace::{ProbeTrace, ProbedBit};
 
 /// Asks a filter for a key; or says why the bytes are no filter.
 pub fn trace(filter: &[u8], hash: KeyHash) -> Result<ProbeTrace, &'static str> {

@@ -16,10 +16,10 @@ use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::plain;
 use super::row::{Equation, raw_seed, rehash, start_of};
+use crate::filter::anatomy::trace::ProbeTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
-use crate::filter::trace::ProbeTrace;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The numbers of a stored Ribbon filter.
@@ -131,7 +131,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::filter::trace::ProbedBit;
+    use crate::filter::anatomy::trace::ProbedBit;
 
     /// A block of random segments, and some hashes that start in its every corner.
     fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {

@@ -2,17 +2,10 @@
 
 pub mod checkpoint;
 pub mod compact;
-pub mod count;
-pub mod delete;
-pub mod get;
-pub mod ingest;
-pub mod inspect;
-pub mod load;
-pub mod put;
+pub mod entries;
 pub mod repair;
-pub mod scan;
 pub mod shell;
 pub mod size;
 pub mod stats;
+pub mod tables;
 pub mod verify;
-pub mod write_table;

@@ -29,7 +29,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::keys::{KeyList, KeySet};
-use crate::commands::load::{BATCH_BYTES, Values};
+use crate::commands::entries::load::{BATCH_BYTES, Values};
 use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::scratch::making;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use maypole::table::SstReader;
 
-use crate::commands::load::no_keys;
+use crate::commands::entries::load::no_keys;
 use crate::failure::{Failure, Result};
 use crate::show::text::{count, escape};
 use crate::{progress, space};

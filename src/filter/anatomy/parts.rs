@@ -32,7 +32,7 @@ pub struct RibbonParts {
     pub bucket_starts: u32,
     /// How many start positions of a bucket are kept with threshold 0, 1, 2 and 3.
     pub kept_starts: [u32; 4],
-    pub(super) rows: Rows,
+    pub(in crate::filter) rows: Rows,
 }
 
 /// One layer of a ribbon filter. An example is at [`RibbonParts`].
@@ -66,7 +66,7 @@ pub struct KeyEquation {
 
 /// How the equations of a filter follow from hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rows {
+pub(in crate::filter) enum Rows {
     Bumped,
     Seeded(u32),
 }

@@ -9,12 +9,15 @@
 //!          coefficients          1 ? ? ? ? ? ? ?
 //! ```
 
+pub(super) mod parts;
+pub(super) mod trace;
+
 use std::slice::ChunksExact;
 
 use super::family::{Family, KeyHash};
-use super::parts::{KeyEquation, RibbonLayer, RibbonParts, Rows};
 use super::reader::FilterReader;
 use super::{burr, ribbon};
+use parts::{KeyEquation, RibbonLayer, RibbonParts, Rows};
 
 impl RibbonParts {
     /// The equation of a key. `None` for a key that no layer keeps. The answer to an absent key is

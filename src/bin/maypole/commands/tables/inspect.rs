@@ -11,8 +11,8 @@ use maypole::filter::FilterReader;
 use maypole::table::{BlockHandle, SstReader, TableCheck};
 use serde_json::{Value, json};
 
-use super::stats::filter as filter_json;
 use crate::args;
+use crate::commands::stats::filter as filter_json;
 use crate::failure::{Failure, Result};
 use crate::output::{json_list, json_object};
 use crate::picture;
