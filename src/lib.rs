@@ -25,43 +25,70 @@
 //! [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `cli` is the command line
 //! `maypole`.
 
+// WebAssembly has no files and no threads. There the crate is its filters, `hash64` and what these
+// need, so parts that only the store uses are unused.
+#![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports))]
+
+#[cfg(not(target_family = "wasm"))]
 mod annotate;
+#[cfg(not(target_family = "wasm"))]
 mod cache;
+#[cfg(not(target_family = "wasm"))]
 mod compaction;
+#[cfg(not(target_family = "wasm"))]
 mod cursor;
+#[cfg(not(target_family = "wasm"))]
 mod db;
 mod encoding;
 pub mod error;
 pub mod filter;
+#[cfg(not(target_family = "wasm"))]
 mod filter_policy;
+#[cfg(not(target_family = "wasm"))]
 pub mod fs;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod memory;
+#[cfg(not(target_family = "wasm"))]
 mod memtable;
+#[cfg(not(target_family = "wasm"))]
 mod range_tombstones;
+#[cfg(not(target_family = "wasm"))]
 mod slice;
+#[cfg(not(target_family = "wasm"))]
 mod stats;
+#[cfg(not(target_family = "wasm"))]
 mod sync;
+#[cfg(not(target_family = "wasm"))]
 pub mod table;
+#[cfg(not(target_family = "wasm"))]
 mod version;
+#[cfg(not(target_family = "wasm"))]
 mod wal;
 
+#[cfg(not(target_family = "wasm"))]
 pub use annotate::AnnotatedFile;
+#[cfg(not(target_family = "wasm"))]
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
+#[cfg(not(target_family = "wasm"))]
 pub use db::{
     Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, FileTrace, LevelStats,
     LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
     RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;
+#[cfg(not(target_family = "wasm"))]
 pub use encoding::key::SequenceNumber;
 pub use error::{Error, Result};
+#[cfg(not(target_family = "wasm"))]
 pub use filter_policy::FilterPolicy;
+#[cfg(not(target_family = "wasm"))]
 pub use slice::Slice;
+#[cfg(not(target_family = "wasm"))]
 pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
 // Options of `Builder`. The other types of tables are in `table` only.
+#[cfg(not(target_family = "wasm"))]
 pub use table::{Compression, FilterKeys, PrefixExtractor};
 
 /// Compiles the README's example with the documentation's.

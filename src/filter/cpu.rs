@@ -1,20 +1,21 @@
 //! Which vector instructions the processor has: one detection and one dispatch for all families.
 //!
 //! A *kernel* is a hot loop. Each family lists its kernels in a trait `Kernels` (`kernel.rs`), and
-//! three types implement it:
+//! a type for each instruction set implements it:
 //!
 //! ```text
 //! Portable   plain Rust, for every processor; the tests compare the others with it
 //! Avx2       registers of 256 bits              Intel since Haswell, AMD since Excavator
 //! Avx512     and the AVX-512 of Ice Lake        Intel since Ice Lake, AMD since Zen 4
+//! Neon       registers of 128 bits              AArch64: Bloom's queries; the rest is portable
 //! ```
 //!
 //! The choice is made at run time: a reader keeps an [`Isa`], and [`dispatch!`] turns it into one of
-//! the three types. So the library can be built for any x86-64 processor.
+//! these types. So the library can be built for any x86-64 processor.
 //!
 //! **Why calling a kernel is sound.** A function compiled for AVX2 must not run where AVX2 is
-//! missing, so a call is `unsafe`. [`Avx2`] and [`Avx512`] are the proof: their field is private,
-//! and only `detect`, which asks the processor, makes a value. Whoever holds one may call.
+//! missing, so a call is `unsafe`. A value of `Avx2`, `Avx512` or `Neon` is the proof: its field is
+//! private, and only `detect`, which asks the processor, makes a value. Whoever holds one may call.
 //!
 //! The families share one list of features for each type. Each needs only a part of the AVX-512
 //! list, but every processor that has one family's part has the others' too.
@@ -37,6 +38,11 @@ pub(super) struct Avx2(());
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx512(Avx2);
 
+/// Proof that the processor has NEON.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neon(());
+
 /// An instruction set. A value exists only where the processor has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Isa {
@@ -45,10 +51,12 @@ pub(super) enum Isa {
     Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
 }
 
-/// Evaluates `$answer` with `$kernels` bound to the [`Portable`], [`Avx2`] or [`Avx512`] of an
-/// [`Isa`]: the only place where code chooses between instruction sets.
+/// Evaluates `$answer` with `$kernels` bound to [`Portable`] or to the proof in an [`Isa`]: the only
+/// place where code chooses between instruction sets.
 macro_rules! dispatch {
     ($isa:expr, $kernels:ident => $answer:expr) => {
         match $isa {
@@ -60,6 +68,8 @@ macro_rules! dispatch {
             $crate::filter::cpu::Isa::Avx2($kernels) => $answer,
             #[cfg(target_arch = "x86_64")]
             $crate::filter::cpu::Isa::Avx512($kernels) => $answer,
+            #[cfg(target_arch = "aarch64")]
+            $crate::filter::cpu::Isa::Neon($kernels) => $answer,
         }
     };
 }
@@ -72,14 +82,20 @@ impl Isa {
         if let Some(avx2) = Avx2::detect() {
             return Avx512::detect(avx2).map_or(Isa::Avx2(avx2), Isa::Avx512);
         }
+        #[cfg(target_arch = "aarch64")]
+        if let Some(neon) = Neon::detect() {
+            return Isa::Neon(neon);
+        }
         Isa::Portable
     }
 
     /// All that this processor has, the best last: tests run every kernel, not only the fastest.
     #[cfg(test)]
     pub fn available() -> Vec<Isa> {
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let vector: [Option<Isa>; 0] = [];
+        #[cfg(target_arch = "aarch64")]
+        let vector = [Neon::detect().map(Isa::Neon)];
         #[cfg(target_arch = "x86_64")]
         let vector = [
             Avx2::detect().map(Isa::Avx2),
@@ -120,6 +136,13 @@ impl Avx512 {
     #[inline(always)]
     pub fn avx2(self) -> Avx2 {
         self.0
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl Neon {
+    fn detect() -> Option<Neon> {
+        std::arch::is_aarch64_feature_detected!("neon").then_some(Neon(()))
     }
 }
 

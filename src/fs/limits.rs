@@ -1,10 +1,8 @@
 //! Limits of the operating system for this process: open files, and the length of a file.
 
-use std::io;
 use std::path::Path;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
+use super::system;
 use crate::error::{Error, Result};
 
 /// How many descriptors this process may have; `u64::MAX` without a limit.
@@ -21,16 +19,10 @@ pub struct OpenFilesLimit {
     pub hard: u64,
 }
 
-impl From<Rlimit> for OpenFilesLimit {
-    fn from(limit: Rlimit) -> OpenFilesLimit {
-        let or_none = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-        OpenFilesLimit { soft: or_none(limit.current), hard: or_none(limit.maximum) }
-    }
-}
-
 /// How many descriptors this process may have.
 pub fn open_files_limit() -> OpenFilesLimit {
-    getrlimit(Resource::Nofile).into()
+    let (soft, hard) = system::open_files_limits();
+    OpenFilesLimit { soft, hard }
 }
 
 /// Raises the soft limit to the hard one, for the whole process, and answers the limits after that.
@@ -38,25 +30,15 @@ pub fn open_files_limit() -> OpenFilesLimit {
 ///
 /// Not for programs that call `select`, which cannot handle descriptors from 1024 on.
 pub fn raise_open_files_limit() -> OpenFilesLimit {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    system::raise_open_files_limit();
     open_files_limit()
 }
 
 /// Refuses to make a file longer than the process may. The system would return the same error, but
 /// send SIGXFSZ first, which ends the process.
 pub(super) fn check_file_length(path: &Path, bytes: u64) -> Result<()> {
-    match longest_file_bytes() {
-        Some(most) if bytes > most => {
-            let error = io::Error::from(rustix::io::Errno::FBIG);
-            Err(Error::io(path, "write", error))
-        }
+    match system::longest_file_bytes() {
+        Some(most) if bytes > most => Err(Error::io(path, "write", system::file_too_long())),
         _ => Ok(()),
     }
-}
-
-/// How many bytes a file may have; `None` without a limit. Asked each time: the limit may change,
-/// and the call takes less than a tenth of a `write`.
-pub(super) fn longest_file_bytes() -> Option<u64> {
-    getrlimit(Resource::Fsize).current
 }

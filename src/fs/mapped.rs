@@ -44,8 +44,8 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::WritableFile;
-use super::limits::longest_file_bytes;
 use super::real::RealWritableFile;
+use super::system::longest_file_bytes;
 use crate::error::{Error, Result};
 
 /// Bytes of the first window, a multiple of every page size. Each next window is twice as large.

@@ -32,6 +32,7 @@ mod limits;
 mod mapped;
 mod mem;
 mod real;
+mod system;
 
 use std::ffi::OsString;
 use std::fmt;

@@ -2,28 +2,23 @@
 //!
 //! A buffer gathers writes, so that the blocks of a table or the parts of a log record cost one
 //! system call together. Reads are positioned (`pread`), so that threads share a descriptor.
-//! [`super::descriptors`] decides which tables have one at the moment.
+//! [`super::descriptors`] decides which tables have one at the moment, and [`super::system`] knows
+//! where systems differ.
 //!
 //! A write that would make a file longer than the process may (RLIMIT_FSIZE) is refused before the
 //! system call: the system would send SIGXFSZ.
-//!
-//! The file is long since it is the one place that calls the operating system for files.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-
-use rustix::io::Errno;
 
 use super::descriptors::{DescriptorPool, PooledFile, with_descriptor};
 use super::limits::check_file_length;
 #[cfg(target_os = "linux")]
-use super::mapped::Mapped;
-use super::mapped::is_safe_to_map;
+use super::mapped::{Mapped, is_safe_to_map};
+use super::system::{self, Borrowed, Descriptor};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
 use crate::sync::lock;
@@ -116,8 +111,7 @@ impl Fs for RealFs {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        with_descriptor(|| File::open(dir))
-            .and_then(|file| file.sync_all())
+        with_descriptor(|| system::sync_dir(dir))
             .map_err(|error| Error::io(dir, "sync the directory", error))
     }
 
@@ -156,8 +150,8 @@ pub(super) struct RealWritableFile {
 }
 
 /// Opens a regular file for reading. Answers its descriptor and its metadata.
-pub(super) fn open_to_read(path: &Path) -> io::Result<(OwnedFd, Metadata)> {
-    let file = with_descriptor(|| open_unnoted(path))?;
+pub(super) fn open_to_read(path: &Path) -> io::Result<(Descriptor, Metadata)> {
+    let file = with_descriptor(|| system::open_unnoted(path))?;
     let metadata = file.metadata()?;
     // Unix opens a directory for reading; only the reads would fail.
     if metadata.is_dir() {
@@ -167,21 +161,6 @@ pub(super) fn open_to_read(path: &Path) -> io::Result<(OwnedFd, Metadata)> {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
     }
     Ok((file.into(), metadata))
-}
-
-/// Opens a file for reading, on Linux without noting the time of last access if the process owns
-/// the file: noting it takes a tenth of each read of 4 KiB. Does not wait for a pipe of this name.
-fn open_unnoted(path: &Path) -> io::Result<File> {
-    use rustix::fs::OFlags;
-    use std::os::unix::fs::OpenOptionsExt;
-    let open =
-        |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
-    #[cfg(target_os = "linux")]
-    match open(OFlags::NOATIME | OFlags::NONBLOCK) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
-        opened => return opened,
-    }
-    open(OFlags::NONBLOCK)
 }
 
 /// Creates an empty file, instead of an older one of this name.
@@ -207,6 +186,17 @@ impl RealWritableFile {
         Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0 })
     }
 
+    /// Hands `bytes` to the operating system, behind those handed on before.
+    fn write(&self, bytes: &[u8]) -> Result<()> {
+        check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
+        system::write_all_at(&self.file, bytes, self.written_bytes)
+            .map_err(|error| Error::io(&self.path, "write", error))
+    }
+}
+
+/// What a mapping needs of the file it belongs to.
+#[cfg(target_os = "linux")]
+impl RealWritableFile {
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -220,15 +210,6 @@ impl RealWritableFile {
     pub fn skip(&mut self, bytes: u64) {
         debug_assert!(self.buffer.is_empty());
         self.written_bytes += bytes;
-    }
-
-    /// Hands `bytes` to the operating system, behind those handed on before.
-    fn write(&self, bytes: &[u8]) -> Result<()> {
-        check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
-        // `write_all_at` goes on after short writes and interruptions.
-        self.file
-            .write_all_at(bytes, self.written_bytes)
-            .map_err(|error| Error::io(&self.path, "write", error))
     }
 }
 
@@ -287,13 +268,13 @@ impl WritableFile for RealWritableFile {
 #[derive(Debug)]
 struct RealRandomAccessFile {
     path: PathBuf,
-    descriptor: OwnedFd,
+    descriptor: Descriptor,
     len: u64,
 }
 
 impl RandomAccessFile for RealRandomAccessFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_exact_at(&self.descriptor, self, offset, buffer)
+        read_exact_at(system::borrow(&self.descriptor), self, offset, buffer)
     }
 
     fn len(&self) -> u64 {
@@ -305,13 +286,13 @@ impl RandomAccessFile for RealRandomAccessFile {
     }
 
     fn drop_page_cache(&self) -> Result<()> {
-        drop_page_cache(&self.descriptor, &self.path)
+        drop_page_cache(system::borrow(&self.descriptor), &self.path)
     }
 }
 
 /// Reads from `file`, whose descriptor this is.
 pub(super) fn read_exact_at(
-    descriptor: impl AsFd,
+    descriptor: Borrowed<'_>,
     file: &impl RandomAccessFile,
     offset: u64,
     buffer: &mut [u8],
@@ -319,28 +300,24 @@ pub(super) fn read_exact_at(
     let mut filled = 0;
     while filled < buffer.len() {
         let at = offset.saturating_add(filled as u64);
-        match rustix::io::pread(&descriptor, &mut buffer[filled..], at) {
+        match system::read_at(descriptor, &mut buffer[filled..], at) {
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
-            Err(Errno::INTR) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // Offsets come from disk too: an offset that no file can have is past the end.
-            Err(Errno::INVAL) if offset >= file.len() => {
+            Err(error) if error.kind() == ErrorKind::InvalidInput && offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }
-            Err(errno) => return Err(Error::io(file.path(), "read", errno.into())),
+            Err(error) => return Err(Error::io(file.path(), "read", error)),
         }
     }
     Ok(())
 }
 
 /// See [`RandomAccessFile::drop_page_cache`].
-pub(super) fn drop_page_cache(descriptor: impl AsFd, path: &Path) -> Result<()> {
-    #[cfg(target_os = "linux")]
-    rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed)
-        .map_err(|errno| Error::io(path, "drop the cached pages", errno.into()))?;
-    #[cfg(not(target_os = "linux"))]
-    let _ = (descriptor, path);
-    Ok(())
+pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<()> {
+    system::drop_page_cache(descriptor)
+        .map_err(|error| Error::io(path, "drop the cached pages", error))
 }
 
 /// The locks of this process, by canonical path. The operating system's lock excludes other

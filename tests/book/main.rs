@@ -5,13 +5,17 @@
 //! - `printed`: every figure in the text is what `cargo run --example book` prints.
 //! - `examples`: code that is shown in the chapters and stands nowhere else.
 //! - `exercises`: the twelve breaks and their solutions.
+//! - `playground`: the page with the filters as WebAssembly.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.
 
+#[path = "../../examples/playground/answers/mod.rs"]
+mod answers;
 mod examples;
 mod exercises;
 #[path = "../../examples/book/figures/mod.rs"]
 mod figures;
 mod markdown;
+mod playground;
 mod printed;
 mod shown;
 mod text;

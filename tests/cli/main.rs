@@ -6,9 +6,13 @@ mod database;
 mod explain;
 mod page;
 mod picture;
+// Unix' signals, and the free space of its file systems.
+#[cfg(unix)]
 mod signals;
 mod size;
 mod stats;
+// Streams are closed by a Unix shell.
+#[cfg(unix)]
 mod streams;
 mod structures;
 mod tables;

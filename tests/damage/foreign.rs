@@ -2,9 +2,7 @@
 //! system in memory has no sockets.
 
 use std::fs;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use maypole::{Db, Error};
 
@@ -31,18 +29,23 @@ fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
 
 type Put = fn(&Path);
 
-/// What may stand where a file should.
-const STRANGERS: [(&str, Put); 7] = [
+/// What may stand where a file should. Sockets, pipes and links for everybody are Unix'.
+const STRANGERS: &[(&str, Put)] = &[
     ("a directory", |path| fs::create_dir(path).unwrap()),
-    ("a socket", |path| drop(UnixListener::bind(path).unwrap())),
+    #[cfg(unix)]
+    ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
     // Opening one waits for a writer: it must not be tried.
-    ("a named pipe", |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
+    #[cfg(unix)]
+    ("a named pipe", |path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }),
     ("an empty file", |path| fs::write(path, b"").unwrap()),
     ("a huge file without contents", |path| {
         // A log is searched for what might stand behind the zeros: of that it is less huge.
         let is_log = path.to_str().unwrap().contains("MANIFEST-");
         fs::File::create(path).unwrap().set_len(if is_log { 1 << 26 } else { 1 << 42 }).unwrap();
     }),
+    #[cfg(unix)]
     ("a dangling link", |path| std::os::unix::fs::symlink("nowhere", path).unwrap()),
     ("noise", |path| {
         let noise: Vec<u8> =

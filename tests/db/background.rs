@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::table::{SstWriter, TableOptions};
@@ -66,10 +66,10 @@ fn a_hundred_databases() {
     if std::env::var_os("MAYPOLE_HUNDRED").is_none() {
         return;
     }
-    let threads = || fs::read_dir("/proc/self/task").unwrap().count();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     // User and system time of all threads, also of those that have left, in ticks of 10 ms.
     let ticks = || -> u64 {
-        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
     };
@@ -462,8 +462,8 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
 fn a_closed_database_has_no_file_open() {
     let dir = tempfile::tempdir().unwrap();
     let open_files = || {
-        let links = fs::read_dir("/proc/self/fd").unwrap();
-        let links = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+        let links = std::fs::read_dir("/proc/self/fd").unwrap();
+        let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
         links.filter(|file| file.starts_with(dir.path())).collect::<Vec<_>>()
     };
     for round in 0..300u32 {

@@ -5,8 +5,6 @@
 //! cargo test --release --test db bounds:: -- --include-ignored --nocapture --test-threads 1
 //! ```
 
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
@@ -310,7 +308,8 @@ fn worker_with_little_memory() {
 /// Runs one of the tests of this program in a process with so much address space. Answers its
 /// standard output, and its status with its standard error.
 #[cfg(target_os = "linux")]
-fn limited(test: &str, mib: u64, dir: &Path) -> (String, String) {
+fn limited(test: &str, mib: u64, dir: &std::path::Path) -> (String, String) {
+    use std::process::{Command, Stdio};
     let limited = format!("ulimit -v {} && exec timeout 120 \"$0\" \"$@\"", mib * 1024);
     let output = Command::new("sh")
         .args(["-c", &limited])

@@ -29,9 +29,13 @@ mod durability;
 mod edges;
 mod explain;
 mod faults;
+// Loop devices.
+#[cfg(target_os = "linux")]
 mod file_systems;
 mod history;
 mod kill;
+// `ulimit`, which Windows has not.
+#[cfg(unix)]
 mod limits;
 mod model;
 mod paths;

@@ -29,6 +29,9 @@
 //!
 //! All of it happens in namespaces of its own and on image files without a name: whatever ends the
 //! test, also SIGKILL, the kernel unmounts, detaches the loop devices and frees the space.
+//! Namespaces, loop devices and FICLONE are Linux'.
+
+#![cfg(target_os = "linux")]
 
 mod check;
 mod disks;

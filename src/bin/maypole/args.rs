@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::ops::{Bound, RangeInclusive};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -21,7 +20,7 @@ pub struct Bytes(pub Vec<u8>);
 
 /// Reads a key or value with its escapes.
 pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
-    OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_bytes())))
+    OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_encoded_bytes())))
 }
 
 /// Reads a list like `none,bloom(10),fpr(0.01, burr)`.

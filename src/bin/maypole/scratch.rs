@@ -10,7 +10,7 @@
 //!
 //! The exit status is therefore what a shell expects: killed by the signal, 128 and its number.
 //! A second Ctrl-C ends the program at once, whatever is left. SIGTERM and SIGHUP do not: some senders
-//! send them twice in a row.
+//! send them twice in a row. On Windows there is Ctrl-C alone.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, thread};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGINT;
 use signal_hook::{flag, low_level};
 
 use crate::failure::{Failure, Result};
@@ -151,8 +150,7 @@ fn remove_tree(dir: &Path) -> std::io::Result<()> {
 /// does, stay ignored.
 fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
-    let signals =
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
     // The order counts: a signal must not find the flag that it sets itself.
     if signals.contains(&SIGINT) {
@@ -161,13 +159,33 @@ fn listen() -> std::io::Result<()> {
     for &signal in &signals {
         flag::register(signal, &INTERRUPTED)?;
     }
-    let mut signals = Signals::new(signals)?;
-    thread::Builder::new().name("signals".into()).spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            end(signal);
-        }
-    })?;
+    let first = first_of(signals)?;
+    thread::Builder::new().name("signals".into()).spawn(move || first().map(end))?;
     Ok(())
+}
+
+/// The signals that end the program.
+#[cfg(unix)]
+const ENDING: &[i32] = &[SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+#[cfg(not(unix))]
+const ENDING: &[i32] = &[SIGINT];
+
+/// Collects these signals from now on. The answer waits for the first of them.
+#[cfg(unix)]
+fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> + Send> {
+    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    Ok(move || signals.forever().next())
+}
+
+/// Elsewhere nothing waits for a signal; its flag is looked at.
+#[cfg(not(unix))]
+fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> + Send> {
+    Ok(move || {
+        while !INTERRUPTED.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        signals.first().copied()
+    })
 }
 
 /// Removes everything and ends the program.

@@ -15,22 +15,34 @@ const LEAST_BYTES: u64 = 16 << 20;
 pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
     let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let needed = bytes.saturating_add(LEAST_BYTES);
-    let free = rustix::fs::statvfs(there)
-        .map_err(|error| Failure::of_file(there, "ask for free space", &error.into()))?;
-    let free = free.f_bavail.saturating_mul(free.f_frsize);
-    let (needed_size, free_size) = (size(needed), size(free));
-    if needed > free {
+    let free =
+        free_bytes(there).map_err(|error| Failure::of_file(there, "ask for free space", &error))?;
+    let (dir, needed_size, free_size) = (dir.display(), size(needed), free.map(size));
+    let free_size = free_size.as_deref().unwrap_or("an unknown number of bytes");
+    if free.is_some_and(|free| needed > free) {
         return Err(Failure::new(format_args!(
-            "{}: up to about {needed_size} are needed here and {free_size} are free: write less, or \
-             elsewhere",
-            dir.display()
+            "{dir}: up to about {needed_size} are needed here and {free_size} are free: write less, or \
+             elsewhere"
         )));
     }
     tell(format_args!(
-        "note: up to about {needed_size} will be written in {}, {afterwards}; {free_size} are free",
-        dir.display()
+        "note: up to about {needed_size} will be written in {dir}, {afterwards}; {free_size} are free"
     ));
     Ok(())
+}
+
+/// What a program without privileges may still write there. `None` where the system is not asked.
+fn free_bytes(there: &Path) -> std::io::Result<Option<u64>> {
+    #[cfg(unix)]
+    {
+        let free = rustix::fs::statvfs(there)?;
+        Ok(Some(free.f_bavail.saturating_mul(free.f_frsize)))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = there;
+        Ok(None)
+    }
 }
 
 /// A failure where the machine has less memory than `bytes`, and the work would end in an abort.

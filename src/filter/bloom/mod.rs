@@ -22,6 +22,8 @@
 
 mod kernel;
 pub(super) mod layout;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod plain;
 mod probes;
 pub(super) mod query;

@@ -5,6 +5,8 @@ use super::row::Row;
 use super::solve::solve;
 #[cfg(target_arch = "x86_64")]
 pub(super) use super::x86::lanes::Lanes;
+#[cfg(target_arch = "aarch64")]
+use crate::filter::cpu::Neon;
 use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
@@ -122,6 +124,48 @@ impl Kernels for Portable {
         answers: &mut [bool],
     ) {
         reader.finish_many_with(self, block, hashes, answers);
+    }
+}
+
+/// The portable code: the compiler counts bits with NEON by itself.
+#[cfg(target_arch = "aarch64")]
+impl Kernels for Neon {
+    #[inline(always)]
+    fn matches<W: Lanes>(
+        self,
+        filter: &[u8],
+        segments: Segments,
+        left: W,
+        right: W,
+        fingerprint: u32,
+    ) -> bool {
+        Portable.matches(filter, segments, left, right, fingerprint)
+    }
+
+    fn solve<R: Row<Word: Lanes>>(
+        self,
+        rows: &[R],
+        columns: u32,
+        low_blocks: u32,
+        segments: &mut [u8],
+    ) {
+        Portable.solve(rows, columns, low_blocks, segments);
+    }
+
+    #[inline(always)]
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        Portable.finish(reader, block, hash, start)
+    }
+
+    #[inline(always)]
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        Portable.finish_many(reader, block, hashes, answers);
     }
 }
 

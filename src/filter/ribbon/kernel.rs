@@ -7,6 +7,8 @@
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::Row;
 use super::solve::{parity, solve};
+#[cfg(target_arch = "aarch64")]
+use crate::filter::cpu::Neon;
 use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
@@ -95,5 +97,33 @@ impl Kernels for Portable {
         answers: &mut [bool],
     ) {
         reader.finish_many_with(self, block, hashes, answers);
+    }
+}
+
+/// The portable code: the compiler counts bits with NEON by itself.
+#[cfg(target_arch = "aarch64")]
+impl Kernels for Neon {
+    #[inline(always)]
+    fn matches(self, query: &Query) -> bool {
+        Portable.matches(query)
+    }
+
+    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]) {
+        Portable.solve(rows, layout, segments);
+    }
+
+    #[inline]
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        Portable.finish(reader, block, hash, start)
+    }
+
+    fn finish_many<A: Ask>(
+        self,
+        reader: &A,
+        block: &LineBuf,
+        hashes: &[KeyHash],
+        answers: &mut [bool],
+    ) {
+        Portable.finish_many(reader, block, hashes, answers);
     }
 }

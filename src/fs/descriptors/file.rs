@@ -1,8 +1,6 @@
 //! [`PooledFile`]: a file that is opened again when it is read without a descriptor.
 
 use std::fmt;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,30 +11,11 @@ use crate::error::{Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::fs::limits::open_files_limit;
 use crate::fs::real::{drop_page_cache, open_to_read, read_exact_at};
+use crate::fs::system::Identity;
 use crate::sync::lock;
 
 /// Files of the process that have their descriptor for good.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
-
-/// Tells a file from another one of the same name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-}
-
-impl From<&Metadata> for Identity {
-    fn from(metadata: &Metadata) -> Identity {
-        Identity { device: metadata.dev(), inode: metadata.ino(), bytes: metadata.len() }
-    }
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "device {}, inode {}, {} bytes", self.device, self.inode, self.bytes)
-    }
-}
 
 /// A file for reading that has a descriptor while it needs one.
 pub(in crate::fs) struct PooledFile {
@@ -110,7 +89,7 @@ impl PooledFile {
 
 impl RandomAccessFile for PooledFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_exact_at(&self.pin()?, self, offset, buffer)
+        read_exact_at(self.pin()?.descriptor(), self, offset, buffer)
     }
 
     fn len(&self) -> u64 {
@@ -122,7 +101,7 @@ impl RandomAccessFile for PooledFile {
     }
 
     fn drop_page_cache(&self) -> Result<()> {
-        drop_page_cache(&self.pin()?, &self.path)
+        drop_page_cache(self.pin()?.descriptor(), &self.path)
     }
 
     fn keep_open(&self) -> Result<bool> {

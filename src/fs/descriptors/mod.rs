@@ -1,7 +1,7 @@
 //! Which table files have a descriptor: of each pool a bounded number, those that were read lately.
 //!
 //! ```text
-//!   PooledFile   path, length, device and inode as first seen        any number   (file.rs)
+//!   PooledFile   path, length and which file it was at first          any number   (file.rs)
 //!     └─ Slot    a Descriptor, open or closed                                     (word.rs)
 //!   DescriptorPool                                                                (pool.rs)
 //!     └─ Ring    the open slots, swept by a clock's hand             at most `capacity`
@@ -12,7 +12,8 @@
 //! * Room is made before a file is opened: the hand takes the first descriptor that was not used
 //!   since the hand passed it and that nobody is using. If all are in use, the pool exceeds its
 //!   capacity by at most the number of reading threads: a read never waits for another read.
-//! * Device, inode and length of a file that is opened again must be those of the first opening.
+//! * A file that is opened again must be the one of the first opening: by device, inode and length,
+//!   on Windows by its times and length.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
 //!   its descriptor.
 //!
@@ -28,8 +29,7 @@ mod word;
 use std::io;
 use std::sync::Weak;
 
-use rustix::io::Errno;
-
+use super::system::EXHAUSTED;
 use crate::sync::lock;
 pub(super) use file::PooledFile;
 pub use pool::DescriptorPool;
@@ -63,7 +63,7 @@ fn retry_after_closing<T>(
 }
 
 fn is_exhausted(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+    error.raw_os_error().is_some_and(|code| EXHAUSTED.contains(&code))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,13 +1,13 @@
 //! [`DescriptorPool`]: which of its files have a descriptor at the moment.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::word::{Descriptor, Pinned};
 use crate::error::Result;
 use crate::fs::limits::open_files_limit;
+use crate::fs::system;
 use crate::sync::lock;
 
 /// A larger bound would be of no use, and tables of the system grow with it.
@@ -112,7 +112,7 @@ impl DescriptorPool {
     pub(super) fn open_into<'s, T>(
         &self,
         slot: &'s Arc<Slot>,
-        open: impl FnOnce() -> Result<(OwnedFd, T)>,
+        open: impl FnOnce() -> Result<(system::Descriptor, T)>,
     ) -> Result<(Pinned<'s>, T)> {
         let room = Room::new(self);
         let (descriptor, value) = open()?;
@@ -156,7 +156,7 @@ impl fmt::Debug for DescriptorPool {
 impl Ring {
     /// Takes out a descriptor that nobody is using, if there is one. The hand goes round twice: the
     /// first time it may only clear the marks of use.
-    fn take_idle(&mut self) -> Option<OwnedFd> {
+    fn take_idle(&mut self) -> Option<system::Descriptor> {
         for _ in 0..2 * self.slots.len() {
             self.hand %= self.slots.len();
             let slot = &self.slots[self.hand];

@@ -18,8 +18,7 @@
 //! A pin costs two additions to a line that few threads write, and no lock. It does not use a guard
 //! of [`crate::sync`]: nothing else must wait while a pinned descriptor waits for its device.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-
+use crate::fs::system::{self, Borrowed};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const OPEN: u64 = 1 << 63;
@@ -87,7 +86,7 @@ pub(super) struct Descriptor(Word);
 /// Keeps a descriptor open.
 pub(super) struct Pinned<'a> {
     word: &'a Word,
-    descriptor: BorrowedFd<'a>,
+    descriptor: Borrowed<'a>,
 }
 
 impl Descriptor {
@@ -105,26 +104,29 @@ impl Descriptor {
     }
 
     /// Takes `descriptor` in and pins it. Gives it back if there is one already.
-    pub fn install(&self, descriptor: OwnedFd) -> Result<Pinned<'_>, OwnedFd> {
-        match self.0.install(descriptor.as_raw_fd() as u32) {
-            true => Ok(self.pinned(descriptor.into_raw_fd() as u32)),
+    pub fn install(
+        &self,
+        descriptor: system::Descriptor,
+    ) -> Result<Pinned<'_>, system::Descriptor> {
+        match self.0.install(system::number_of(&descriptor)) {
+            true => Ok(self.pinned(system::into_number(descriptor))),
             false => Err(descriptor),
         }
     }
 
     /// Takes the descriptor out if nobody uses it. The caller closes it.
-    pub fn take_idle(&self) -> Option<OwnedFd> {
+    pub fn take_idle(&self) -> Option<system::Descriptor> {
         // SAFETY: by the invariant the number is of a descriptor that this value owned, and with
         // `take_idle` the word has forgotten it.
-        self.0.take_idle().map(|number| unsafe { OwnedFd::from_raw_fd(number as i32) })
+        self.0.take_idle().map(|number| unsafe { system::own(number) })
     }
 
     /// The word counts a pin for the answer.
     fn pinned(&self, number: u32) -> Pinned<'_> {
         // SAFETY: by the invariant the number is of an open descriptor. It stays open while its pin
         // is counted, which is given up when the answer is dropped; and the answer lends it no
-        // longer than it lives itself (`as_fd`).
-        Pinned { word: &self.0, descriptor: unsafe { BorrowedFd::borrow_raw(number as i32) } }
+        // longer than it lives itself (`descriptor`).
+        Pinned { word: &self.0, descriptor: unsafe { system::lend(number) } }
     }
 }
 
@@ -136,7 +138,7 @@ impl Drop for Descriptor {
         if word & OPEN != 0 {
             // SAFETY: by the invariant the number is of a descriptor that this value owns, and the
             // value ends here.
-            drop(unsafe { OwnedFd::from_raw_fd(word as u32 as i32) });
+            drop(unsafe { system::own(word as u32) });
         }
     }
 }
@@ -146,12 +148,10 @@ impl Pinned<'_> {
     pub fn forever(self) {
         std::mem::forget(self);
     }
-}
 
-impl AsFd for Pinned<'_> {
     /// For as long as this value is borrowed, not longer.
     #[inline]
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    pub fn descriptor(&self) -> Borrowed<'_> {
         self.descriptor
     }
 }

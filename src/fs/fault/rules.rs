@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::{fmt, io};
 
 use crate::error::{Error, Result};
+use crate::fs::system;
 use crate::sync::lock;
 
 /// A kind of call.
@@ -124,9 +125,7 @@ pub enum Fault {
 
 impl Fault {
     pub(super) fn error(self, operation: Operation, path: &Path) -> Error {
-        const EIO: i32 = 5;
-        const ENOSPC: i32 = 28;
-        let code = if self == Fault::Io { EIO } else { ENOSPC };
+        let code = if self == Fault::Io { system::DEVICE_ERROR } else { system::NO_SPACE };
         Error::io(path, operation.verb(), io::Error::from_raw_os_error(code))
     }
 }

@@ -1,0 +1,70 @@
+// What the three pictures share: a request to the filters, and the drawing of SVG.
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+
+let wasm;
+
+/// Compiles the filters and draws the pictures.
+async function start() {
+  try {
+    const bytes = Uint8Array.from(atob(FILTERS), (c) => c.charCodeAt(0));
+    wasm = (await WebAssembly.instantiate(bytes)).instance.exports;
+    bloom.start();
+    ribbon.start();
+    rate.start();
+    document.documentElement.dataset.ready = "yes";
+  } catch (error) {
+    const failure = byId("failure");
+    failure.textContent = `The filters could not be started: ${error.message || error}`;
+    failure.hidden = false;
+    throw error;
+  }
+}
+
+/// A request to the filters (examples/playground/answers): what they answer, as an object. An answer
+/// with an `error` is for whoever asked to show.
+function ask(request) {
+  const text = new TextEncoder().encode(request);
+  const at = wasm.reserve(text.length);
+  // The memory may grow with any call, and then its old views are empty.
+  new Uint8Array(wasm.memory.buffer, at, text.length).set(text);
+  const length = wasm.answer();
+  return JSON.parse(new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, wasm.text(), length)));
+}
+
+/// The lines of a request that add and ask keys. A line feed cannot be typed into a field.
+const keyLines = (added, asked) => [...added.map((key) => `\n+${key}`), ...asked.map((key) => `\n?${key}`)].join("");
+
+function svg(name, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [attribute, value] of Object.entries(attributes)) element.setAttribute(attribute, value);
+  element.append(...children);
+  return element;
+}
+
+function html(name, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...children);
+  return element;
+}
+
+/// A share as per cent, as long as it is readable so.
+function percent(share) {
+  if (share === 0) return "0 %";
+  if (share >= 0.0001) return `${Number((share * 100).toPrecision(3))} %`;
+  const one = 1 / share;
+  const short = one.toPrecision(2);
+  return one < 1e9 ? `1 in ${Number(short).toLocaleString("en")}` : `1 in ${short.replace(/e\+?/, " × 10^")}`;
+}
+
+/// Calls `draw` when a picture's width has changed.
+function onWidth(element, draw) {
+  let width = element.clientWidth;
+  new ResizeObserver(() => {
+    if (element.clientWidth !== width) {
+      width = element.clientWidth;
+      draw();
+    }
+  }).observe(element);
+}

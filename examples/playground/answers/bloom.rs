@@ -1,0 +1,49 @@
+//! A Bloom filter of the library, taken apart.
+
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, ProbeTrace};
+use maypole::hash64;
+
+use super::{Keys, list};
+
+/// More keys than this are more lines than a page can show.
+const MAX_KEYS: usize = 400;
+
+pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {
+    if keys.added.len() > MAX_KEYS {
+        return Err(format!("at most {MAX_KEYS} keys can be drawn"));
+    }
+    let spec: FilterSpec = format!("bloom({bits})").parse().map_err(|e| format!("{e}"))?;
+    let mut builder = FilterBuilder::new(spec);
+    keys.added.iter().for_each(|key| builder.add(hash64(key.as_bytes())));
+    let block = builder.finish().ok_or("a filter needs a key")?;
+    let (count, rate) = (block.keys(), block.predicted_fpr());
+    let filter = block.into_reader();
+
+    let lines = filter.lines().ok_or("no Bloom filter")?;
+    let place = |key: &str| place(hash64(key.as_bytes()), &filter);
+    let hex = |line: &[u8]| {
+        let bytes: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("\"{bytes}\"")
+    };
+    let asked = |key: &&str| {
+        let maybe = filter.may_contain(hash64(key.as_bytes()));
+        format!("{{\"maybe\":{maybe},{}", &place(key)[1..])
+    };
+    Ok(format!(
+        "{{\"keys\":{count},\"k\":{},\"fill\":{:.6},\"rate\":{rate:.6e},\"lines\":{},\"added\":{},\"asked\":{}}}",
+        filter.probes().unwrap_or(0),
+        filter.fill().unwrap_or(0.0),
+        list(lines, hex),
+        list(&keys.added, |key| place(key)),
+        list(&keys.asked, asked),
+    ))
+}
+
+/// The line of a key, and the bits of that line that it probes, in order.
+fn place(hash: u64, filter: &FilterReader) -> String {
+    let (line, bits) = match filter.trace(hash) {
+        ProbeTrace::Line { line, bits, .. } => (line, bits),
+        _ => (0, Vec::new()),
+    };
+    format!("{{\"line\":{line},\"bits\":{}}}", list(bits, |bit| bit.number.to_string()))
+}

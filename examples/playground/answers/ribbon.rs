@@ -1,0 +1,163 @@
+//! A ribbon of a few keys, with every step of its solution. A real row is too wide to be drawn: this
+//! is the ribbon of the book's chapters, with rows of 8 coefficients and fingerprints of 4 bits.
+//!
+//! A *band* is one attempt: a seed of a plain ribbon, or a layer of a bumped one.
+
+use maypole::hash64;
+
+use super::{Keys, list, number};
+use crate::figures::ribbon::{Row, WIDTH, picked, row, solve};
+
+/// As many keys and slots as can be drawn.
+const MOST: usize = 16;
+/// Seeds that are tried. The format has 256; too few slots fail with all of them.
+const SEEDS: u64 = 8;
+/// Start positions of a bucket, which is kept or bumped as a whole.
+const BUCKET: u32 = 2;
+
+/// One step of a band.
+enum Step {
+    /// A key's row, and what it became by each row that was added to it.
+    Key(usize, Vec<Row>),
+    /// A bucket gives its slots back. These are its keys.
+    Bumped(u32, Vec<usize>),
+}
+
+struct Band {
+    seed: u64,
+    slots: u32,
+    steps: Vec<Step>,
+    bumped_buckets: Vec<u32>,
+    /// `None`: the keys contradict each other.
+    solution: Option<Vec<u32>>,
+}
+
+pub fn answer(slots: &str, bumping: bool, keys: &Keys) -> Result<String, String> {
+    let slots = number(slots, u64::from(WIDTH), MOST as u64)? as u32;
+    if keys.added.is_empty() || keys.added.len() > MOST {
+        return Err(format!("give 1 to {MOST} keys"));
+    }
+    let (bands, tags) =
+        if bumping { layers(slots, &keys.added) } else { (seeds(slots, &keys.added), Vec::new()) };
+    Ok(format!(
+        "{{\"bands\":{},\"tags\":{},\"asked\":{}}}",
+        list(&bands, draw),
+        list(&tags, usize::to_string),
+        list(&keys.asked, |key| ask(key, &bands, bumping, &keys.added, &tags)),
+    ))
+}
+
+/// A plain ribbon: the same keys with one seed after the other.
+fn seeds(slots: u32, keys: &[&str]) -> Vec<Band> {
+    let mut bands = Vec::new();
+    for seed in 0..SEEDS {
+        let mut band = Band { seed, slots, steps: vec![], bumped_buckets: vec![], solution: None };
+        let mut rows = vec![None; slots as usize];
+        let solved = (0..keys.len()).all(|key| band.add(&mut rows, key, keys[key]));
+        band.solution = solved.then(|| solve(&rows));
+        bands.push(band);
+        if solved {
+            break;
+        }
+    }
+    bands
+}
+
+/// A bumped ribbon: each layer takes what the one before bumped. The last few keys are spelled out.
+fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
+    let mut left: Vec<usize> = (0..keys.len()).collect();
+    let (mut bands, mut slots) = (Vec::new(), slots);
+    while left.len() > 2 || bands.is_empty() {
+        let seed = bands.len() as u64;
+        let mut band = Band { seed, slots, steps: vec![], bumped_buckets: vec![], solution: None };
+        let (mut rows, mut bumped) = (vec![None; slots as usize], Vec::new());
+        // A bucket's overflow lies in the left end of the next one, so buckets go left to right.
+        for bucket in 0..(slots - WIDTH + 1).div_ceil(BUCKET) {
+            let here = |key: &usize| row(keys[*key], slots, seed).start / BUCKET == bucket;
+            let of_bucket: Vec<usize> = left.iter().copied().filter(here).collect();
+            let mut trial = rows.clone();
+            if of_bucket.iter().all(|&key| band.add(&mut trial, key, keys[key])) {
+                rows = trial;
+            } else {
+                bumped.extend(&of_bucket);
+                band.bumped_buckets.push(bucket);
+                band.steps.push(Step::Bumped(bucket, of_bucket));
+            }
+        }
+        band.solution = Some(solve(&rows));
+        bands.push(band);
+        let stuck = bumped.len() == left.len();
+        left = bumped;
+        if stuck {
+            break;
+        }
+        slots = (left.len() as u32).saturating_sub(1).max(WIDTH);
+    }
+    (bands, left)
+}
+
+impl Band {
+    /// Eliminates one key; `false` on a contradiction.
+    fn add(&mut self, rows: &mut [Option<Row>], index: usize, key: &str) -> bool {
+        let mut row = row(key, self.slots, self.seed);
+        let mut way = vec![row];
+        while let Some(there) = rows[row.start as usize].filter(|_| row.coefficients != 0) {
+            row.coefficients ^= there.coefficients;
+            row.fingerprint ^= there.fingerprint;
+            if row.coefficients != 0 {
+                let zeros = row.coefficients.trailing_zeros();
+                row.coefficients >>= zeros;
+                row.start += zeros;
+            }
+            way.push(row);
+        }
+        self.steps.push(Step::Key(index, way));
+        if row.coefficients != 0 {
+            rows[row.start as usize] = Some(row);
+        }
+        row.coefficients != 0 || row.fingerprint == 0
+    }
+}
+
+/// What the filter says of a key: in which band it is asked, its row there, the sum of its slots.
+fn ask(key: &str, bands: &[Band], bumping: bool, keys: &[&str], tags: &[usize]) -> String {
+    for (i, band) in bands.iter().enumerate() {
+        let row = row(key, band.slots, band.seed);
+        let passed_on = if bumping {
+            band.bumped_buckets.contains(&(row.start / BUCKET))
+        } else {
+            band.solution.is_none()
+        };
+        if let Some(solution) = band.solution.as_ref().filter(|_| !passed_on) {
+            let sum = picked(solution, &row);
+            let (row, maybe) = (draw_row(&row), sum == row.fingerprint);
+            return format!("{{\"band\":{i},\"row\":{row},\"sum\":{sum},\"maybe\":{maybe}}}");
+        }
+    }
+    // A filter that no seed solved is none, and answers "maybe". A tag is a whole hash here.
+    let same = |&tag: &usize| hash64(keys[tag].as_bytes()) == hash64(key.as_bytes());
+    format!("{{\"band\":null,\"maybe\":{}}}", !bumping || tags.iter().any(same))
+}
+
+fn draw_row(row: &Row) -> String {
+    format!("[{},{},{}]", row.start, row.coefficients, row.fingerprint)
+}
+
+fn draw(band: &Band) -> String {
+    let step = |step: &Step| match step {
+        Step::Key(key, way) => format!("{{\"key\":{key},\"rows\":{}}}", list(way, draw_row)),
+        Step::Bumped(bucket, keys) => {
+            format!("{{\"bucket\":{bucket},\"bumped\":{}}}", list(keys, usize::to_string))
+        }
+    };
+    let solution = match &band.solution {
+        Some(slots) => list(slots, u32::to_string),
+        None => "null".into(),
+    };
+    format!(
+        "{{\"seed\":{},\"slots\":{},\"steps\":{},\"solution\":{solution}}}",
+        band.seed,
+        band.slots,
+        list(&band.steps, step),
+    )
+}

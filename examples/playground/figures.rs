@@ -1,0 +1,13 @@
+//! What the playground takes from the figures of the book: the ribbon of a dozen keys, and keys that
+//! are always the same.
+
+#![allow(dead_code)]
+
+#[path = "../book/figures/bloom.rs"]
+mod bloom;
+#[path = "../book/figures/hashing.rs"]
+mod hashing;
+#[path = "../book/figures/keys.rs"]
+pub mod keys;
+#[path = "../book/figures/ribbon.rs"]
+pub mod ribbon;

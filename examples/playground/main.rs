@@ -1,0 +1,54 @@
+//! The filters for the page `docs/book/src/playground/index.html`: this package as WebAssembly.
+//!
+//! ```text
+//! examples/playground/build       compiles this and writes it into the page, as filters.js
+//! ```
+//!
+//! A request is a text and so is its answer, so one buffer and three functions are enough:
+//!
+//! ```text
+//! reserve(bytes) -> address       the page writes the request there
+//! answer() -> bytes, text() -> address       the page reads the answer there
+//! ```
+//!
+//! What can be asked is in `answers`, which knows nothing of WebAssembly: `tests/book` asks it on this
+//! machine and compares with what the page in a browser says.
+
+// On a machine that is not WebAssembly this is compiled to be checked, and called by nobody.
+
+mod answers;
+mod figures;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The request, and then its answer.
+static TEXT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+fn buffer() -> MutexGuard<'static, Vec<u8>> {
+    TEXT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// An exported name is "unsafe" because two functions of a program must not share it. There is no other
+// `unsafe` here: the page reads and writes the memory from outside.
+
+/// Room for a request of so many bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn reserve(bytes: usize) -> *mut u8 {
+    let mut text = buffer();
+    *text = vec![0; bytes];
+    text.as_mut_ptr()
+}
+
+/// Answers the request; the length of the answer in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn answer() -> usize {
+    let mut text = buffer();
+    *text = answers::answer(&String::from_utf8_lossy(&text)).into_bytes();
+    text.len()
+}
+
+/// Where the answer is, until the next request.
+#[unsafe(no_mangle)]
+pub extern "C" fn text() -> *const u8 {
+    buffer().as_ptr()
+}

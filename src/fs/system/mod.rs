@@ -1,0 +1,26 @@
+//! Where operating systems differ: the same items, once for Unix and once for Windows.
+//!
+//! ```text
+//!                     Linux            macOS            FreeBSD, …    Windows
+//! sync of a file      fdatasync        F_FULLFSYNC      fdatasync     FlushFileBuffers
+//! sync of a directory fsync            F_FULLFSYNC      fsync         FlushFileBuffers, where taken
+//! read at an offset   pread            pread            pread         ReadFile with an offset
+//! which file it is    device, inode    device, inode    as there      times of creation and change
+//! lock                flock            flock            flock         LockFileEx
+//! log by a mapping    yes (mapped.rs)  no               no            no
+//! ```
+//!
+//! What the store asks of each is in [`super`]; `windows.rs` says what Windows does not promise.
+//!
+//! A *descriptor* is Unix' file descriptor or Windows' handle. Both fit into 32 bits:
+//! [`super::descriptors`] keeps them as such.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+pub(super) use unix::*;
+#[cfg(windows)]
+pub(super) use windows::*;

@@ -1,0 +1,147 @@
+//! Linux, macOS and the BSDs.
+
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// An open file, closed when it is dropped.
+pub type Descriptor = OwnedFd;
+/// An open file that something else owns.
+pub type Borrowed<'a> = BorrowedFd<'a>;
+
+/// The codes of a device's error and of a full device.
+pub const DEVICE_ERROR: i32 = Errno::IO.raw_os_error();
+pub const NO_SPACE: i32 = Errno::NOSPC.raw_os_error();
+/// The codes that say that the process, or the system, has no descriptor left.
+pub const EXHAUSTED: &[i32] = &[Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()];
+
+#[inline]
+pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
+    descriptor.as_fd()
+}
+
+/// The number of `descriptor`, for [`own`] and [`lend`].
+#[inline]
+pub fn number_of(descriptor: &Descriptor) -> u32 {
+    descriptor.as_raw_fd() as u32
+}
+
+/// Forgets `descriptor` without closing it.
+#[inline]
+pub fn into_number(descriptor: Descriptor) -> u32 {
+    descriptor.into_raw_fd() as u32
+}
+
+/// The descriptor of this number.
+///
+/// # Safety
+///
+/// It came from [`into_number`], is open and has no other owner.
+#[inline]
+pub unsafe fn own(number: u32) -> Descriptor {
+    // SAFETY: the caller's promise.
+    unsafe { OwnedFd::from_raw_fd(number as i32) }
+}
+
+/// The descriptor of this number, which stays its owner's.
+///
+/// # Safety
+///
+/// It came from [`number_of`] and stays open as long as the answer is used.
+#[inline]
+pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
+    // SAFETY: the caller's promise.
+    unsafe { BorrowedFd::borrow_raw(number as i32) }
+}
+
+/// Reads what stands at `offset`, perhaps less than the buffer holds. 0 at the end of the file.
+/// `InvalidInput` for an offset that no file can have.
+#[inline]
+pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::pread(descriptor, buffer, offset)?)
+}
+
+/// Goes on after short writes and interruptions.
+#[inline]
+pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(bytes, offset)
+}
+
+/// Opens a file for reading, on Linux without noting the time of last access if the process owns
+/// the file: noting it takes a tenth of each read of 4 KiB. Does not wait for a pipe of this name.
+/// A directory is opened too.
+pub fn open_unnoted(path: &Path) -> io::Result<File> {
+    let open =
+        |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
+    #[cfg(target_os = "linux")]
+    match open(OFlags::NOATIME | OFlags::NONBLOCK) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        opened => return opened,
+    }
+    open(OFlags::NONBLOCK)
+}
+
+/// Makes the names in `dir` durable.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// A hint to forget the cached pages of a file. Only Linux is told.
+pub fn drop_page_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = descriptor;
+    Ok(())
+}
+
+/// Tells a file from another one of the same name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    pub bytes: u64,
+}
+
+impl From<&Metadata> for Identity {
+    fn from(metadata: &Metadata) -> Identity {
+        Identity { device: metadata.dev(), inode: metadata.ino(), bytes: metadata.len() }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {}, inode {}, {} bytes", self.device, self.inode, self.bytes)
+    }
+}
+
+/// How many descriptors the process may have: now, and at most. `u64::MAX` without a limit.
+pub fn open_files_limits() -> (u64, u64) {
+    let limit = getrlimit(Resource::Nofile);
+    let or_none = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    (or_none(limit.current), or_none(limit.maximum))
+}
+
+/// Raises the first of these limits to the second, if the system lets it.
+pub fn raise_open_files_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// How many bytes a file may have; `None` without a limit. Asked each time: the limit may change,
+/// and the call takes less than a tenth of a `write`.
+pub fn longest_file_bytes() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
+}
+
+/// The error of a longer file.
+pub fn file_too_long() -> io::Error {
+    Errno::FBIG.into()
+}

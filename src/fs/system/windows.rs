@@ -1,0 +1,185 @@
+//! Windows, and what it promises less of.
+//!
+//! * **Names.** Microsoft documents no call that makes the names of a directory durable.
+//!   `FlushFileBuffers` takes a directory's handle on NTFS and ReFS; other file systems refuse it,
+//!   and then [`sync_dir`] has done nothing. NTFS logs its changes of names in their order, so a
+//!   power loss leaves a state that was there once. Whether the newest name survives is not known.
+//! * **Open files.** Everything is opened so that others may rename and remove it. Windows 10 since
+//!   version 1809 takes a removed name away at once on NTFS. Before that, and on FAT, the name
+//!   stays until the last handle is closed, and cannot be created again until then.
+//! * **Limits.** A process may have sixteen million handles, and no limit on a file's length. So
+//!   there is nothing to ask.
+//! * **Logs** are not mapped: a mapped file can be neither truncated nor replaced.
+
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::mem::ManuallyDrop;
+use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::windows::io::{
+    AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, IntoRawHandle, OwnedHandle, RawHandle,
+};
+use std::path::Path;
+
+/// An open file, closed when it is dropped.
+pub type Descriptor = OwnedHandle;
+/// An open file that something else owns.
+pub type Borrowed<'a> = BorrowedHandle<'a>;
+
+// From `winerror.h`.
+const INVALID_FUNCTION: i32 = 1;
+const ACCESS_DENIED: i32 = 5;
+const INVALID_HANDLE: i32 = 6;
+const NOT_SUPPORTED: i32 = 50;
+const INVALID_PARAMETER: i32 = 87;
+/// The codes of a device's error and of a full device.
+pub const DEVICE_ERROR: i32 = 1117;
+pub const NO_SPACE: i32 = 112;
+/// The codes that say that the process has no handle left.
+pub const EXHAUSTED: &[i32] = &[4];
+
+/// `FILE_FLAG_BACKUP_SEMANTICS`: without it no directory is opened.
+const OPEN_DIRECTORIES: u32 = 0x0200_0000;
+
+pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
+    descriptor.as_handle()
+}
+
+/// The number of `descriptor`, for [`own`] and [`lend`]. Handles have 32 significant bits, so that
+/// programs of 32 and of 64 bits can exchange them.
+pub fn number_of(descriptor: &Descriptor) -> u32 {
+    descriptor.as_raw_handle().addr() as u32
+}
+
+/// Forgets `descriptor` without closing it.
+pub fn into_number(descriptor: Descriptor) -> u32 {
+    descriptor.into_raw_handle().addr() as u32
+}
+
+/// The inverse of [`number_of`]: a handle is extended by its sign.
+fn handle(number: u32) -> RawHandle {
+    std::ptr::without_provenance_mut(number as i32 as isize as usize)
+}
+
+/// The descriptor of this number.
+///
+/// # Safety
+///
+/// It came from [`into_number`], is open and has no other owner.
+pub unsafe fn own(number: u32) -> Descriptor {
+    // SAFETY: the caller's promise.
+    unsafe { OwnedHandle::from_raw_handle(handle(number)) }
+}
+
+/// The descriptor of this number, which stays its owner's.
+///
+/// # Safety
+///
+/// It came from [`number_of`] and stays open as long as the answer is used.
+pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
+    // SAFETY: the caller's promise.
+    unsafe { BorrowedHandle::borrow_raw(handle(number)) }
+}
+
+/// Reads what stands at `offset`, perhaps less than the buffer holds. 0 at the end of the file.
+/// `InvalidInput` for an offset that no file can have.
+pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    // The system takes negative offsets for orders: −2 is "where the last read ended".
+    if i64::try_from(offset).is_err() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the handle is open as long as it is borrowed, and is not closed here.
+    let file = unsafe { File::from_raw_handle(descriptor.as_raw_handle()) };
+    ManuallyDrop::new(file).seek_read(buffer, offset)
+}
+
+/// Goes on after short writes.
+pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.seek_write(bytes, offset)? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            count => {
+                bytes = &bytes[count..];
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens a file for reading. Whether that is noted as an access is a setting of the system.
+pub fn open_unnoted(path: &Path) -> io::Result<File> {
+    File::open(path).map_err(|error| match error.kind() {
+        // Windows opens no directory, and does not say that it is one.
+        ErrorKind::PermissionDenied if path.is_dir() => ErrorKind::IsADirectory.into(),
+        _ => error,
+    })
+}
+
+/// Asks for the names in `dir` to be made durable. File systems that cannot be asked have done
+/// nothing: see the head of this file.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    // Flushing needs the right to write.
+    let open = OpenOptions::new().write(true).custom_flags(OPEN_DIRECTORIES).open(dir);
+    match open.and_then(|dir| dir.sync_all()) {
+        Err(error) if dir.is_dir() && cannot_be_asked(&error) => Ok(()),
+        result => result,
+    }
+}
+
+fn cannot_be_asked(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(INVALID_FUNCTION | ACCESS_DENIED | INVALID_HANDLE | NOT_SUPPORTED | INVALID_PARAMETER)
+    )
+}
+
+/// Windows cannot be asked for it.
+pub fn drop_page_cache(_descriptor: Borrowed<'_>) -> io::Result<()> {
+    Ok(())
+}
+
+/// Tells a file from another one of the same name. The times are Windows' own numbers. The number
+/// that NTFS gives a file cannot be had from the standard library; and the time of creation alone
+/// would not do, since a name that is created again within seconds keeps it.
+///
+/// A file that is pooled was closed by its writer, so both times are settled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    created: u64,
+    changed: u64,
+    pub bytes: u64,
+}
+
+impl From<&Metadata> for Identity {
+    fn from(metadata: &Metadata) -> Identity {
+        Identity {
+            created: metadata.creation_time(),
+            changed: metadata.last_write_time(),
+            bytes: metadata.file_size(),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "created {}, changed {}, {} bytes", self.created, self.changed, self.bytes)
+    }
+}
+
+/// How many handles the process may have: now, and at most. `u64::MAX` without a limit.
+pub fn open_files_limits() -> (u64, u64) {
+    (u64::MAX, u64::MAX)
+}
+
+pub fn raise_open_files_limit() {}
+
+/// How many bytes a file may have; `None` without a limit.
+pub fn longest_file_bytes() -> Option<u64> {
+    None
+}
+
+/// The error of a longer file.
+pub fn file_too_long() -> io::Error {
+    ErrorKind::FileTooLarge.into()
+}

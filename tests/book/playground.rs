@@ -1,0 +1,384 @@
+//! The page with the filters as WebAssembly: what they answer on this machine, and that a browser
+//! shows the same.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::answers::answer;
+use super::figures::FIGURES;
+use super::markdown::{files, root};
+
+const ANIMALS: &str = "ant bee cat dog eel fox gnu hen ibis jay koi lynx";
+
+fn folder() -> PathBuf {
+    root().join("docs/book/src/playground")
+}
+
+fn ask(request: &str) -> Value {
+    let text = answer(request);
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// A request with keys.
+fn with(command: &str, added: &[String], asked: &[String]) -> String {
+    let lines = |sign: &str, keys: &[String]| -> String {
+        keys.iter().map(|key| format!("\n{sign}{key}")).collect()
+    };
+    format!("{command}{}{}", lines("+", added), lines("?", asked))
+}
+
+fn names(word: &str, count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("{word} {i}")).collect()
+}
+
+fn animals() -> Vec<String> {
+    ANIMALS.split(' ').map(String::from).collect()
+}
+
+fn numbers(list: &Value) -> Vec<u64> {
+    list.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
+}
+
+/// The bits that are set, by line.
+fn set_bits(answer: &Value) -> BTreeSet<(u64, u64)> {
+    let mut set = BTreeSet::new();
+    for (number, line) in answer["lines"].as_array().unwrap().iter().enumerate() {
+        let hex = line.as_str().unwrap();
+        assert_eq!(hex.len(), 128);
+        for bit in 0..512 {
+            let byte = u8::from_str_radix(&hex[bit / 8 * 2..][..2], 16).unwrap();
+            if byte >> (bit % 8) & 1 == 1 {
+                set.insert((number as u64, bit as u64));
+            }
+        }
+    }
+    set
+}
+
+fn bits_of(place: &Value) -> BTreeSet<(u64, u64)> {
+    let line = place["line"].as_u64().unwrap();
+    numbers(&place["bits"]).into_iter().map(|bit| (line, bit)).collect()
+}
+
+#[test]
+fn the_bits_of_a_key_are_those_that_the_library_sets_and_asks() {
+    for (keys, bits) in [(1, "10"), (3, "3"), (60, "5"), (200, "10"), (300, "20")] {
+        let request = with(&format!("bloom {bits}"), &names("key", keys), &names("absent", 3000));
+        let answer = ask(&request);
+        let set = set_bits(&answer);
+        let added: BTreeSet<_> =
+            answer["added"].as_array().unwrap().iter().flat_map(bits_of).collect();
+        assert_eq!(added, set, "{keys} keys of {bits} bits");
+        let asked = answer["asked"].as_array().unwrap();
+        for place in asked {
+            assert_eq!(place["maybe"], bits_of(place).is_subset(&set), "{place}");
+        }
+        let passed = asked.iter().filter(|place| place["maybe"] == true).count();
+        let expected = 3000.0 * answer["rate"].as_f64().unwrap();
+        let deviation = expected.sqrt().max(1.0);
+        let near = (passed as f64 - expected).abs() < 6.0 * deviation + 0.25 * expected;
+        assert!(near, "{keys} keys of {bits} bits: {passed}, not {expected}");
+    }
+}
+
+#[test]
+fn the_small_ribbons_are_those_of_the_chapters() {
+    let figure = |name: &str| FIGURES.iter().find(|(known, _)| *known == name).unwrap().1();
+    let plain = ask(&with("ribbon 14", &animals(), &[]));
+    let bands = plain["bands"].as_array().unwrap();
+    assert_eq!(bands.len(), 2, "seed 0 fails, seed 1 does not");
+    assert!(bands[0]["solution"].is_null());
+    let words: Vec<String> =
+        numbers(&bands[1]["solution"]).iter().map(|slot| format!("{slot:04b}")).collect();
+    let printed = figure("ribbon").replace("\n            ", " ");
+    assert!(printed.contains(&format!("the filter  {}", words.join(" "))), "{words:?}");
+
+    let bumped = ask(&with("burr 11", &animals(), &[]));
+    let printed = figure("bumping");
+    let mut steps = bumped["bands"][0]["steps"].as_array().unwrap().iter();
+    let step = steps.find(|step| !step["bumped"].is_null()).expect("one bucket is bumped");
+    let gone = numbers(&step["bumped"]);
+    for (i, name) in animals().iter().enumerate() {
+        let line = printed.lines().find(|line| line.contains(&format!(" {name} "))).unwrap();
+        assert_eq!(line.ends_with("bumped"), gone.contains(&(i as u64)), "{line}");
+    }
+    assert_eq!(bumped["bands"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn every_key_of_a_ribbon_passes_and_one_absent_key_in_sixteen() {
+    let (mut asked, mut passed, mut bumped) = (0, 0, 0);
+    for mode in ["ribbon", "burr"] {
+        for keys in 1..=16 {
+            for slots in 8..=16 {
+                let added = names("present", keys);
+                let questions = [added.clone(), names("absent", 20)].concat();
+                let answer = ask(&with(&format!("{mode} {slots}"), &added, &questions));
+                let said = answer["asked"].as_array().unwrap();
+                let known = said[..keys].iter().all(|said| said["maybe"] == true);
+                assert!(known, "{mode}, {keys} keys, {slots} slots: {answer}");
+                let in_band = || said[keys..].iter().filter(|said| !said["band"].is_null());
+                asked += in_band().count();
+                passed += in_band().filter(|said| said["maybe"] == true).count();
+                bumped += usize::from(answer["bands"].as_array().unwrap().len() > 1);
+            }
+        }
+    }
+    assert!(asked > 3000 && bumped > 20, "{asked} asked, {bumped} times more than one band");
+    let share = passed as f64 / asked as f64;
+    assert!((0.04..0.09).contains(&share), "{share}, not 0.0625");
+}
+
+#[test]
+fn a_key_given_twice_says_nothing_new() {
+    let twice = ask(&with("ribbon 8", &["ant".into(), "ant".into()], &[]));
+    let step = &twice["bands"][0]["steps"][1]["rows"];
+    let last = numbers(step.as_array().unwrap().last().unwrap());
+    assert_eq!(last[1..], [0, 0], "no coefficients and no fingerprint are left: {twice}");
+}
+
+#[test]
+fn rates_are_those_that_are_predicted() {
+    for family in ["bloom", "ribbon", "burr"] {
+        let answer = ask(&format!("rate {family} 8 10000 100000"));
+        assert_eq!(answer["family"], family);
+        let expected = answer["rate"].as_f64().unwrap() * 100_000.0;
+        let ratio = answer["passed"].as_f64().unwrap() / expected;
+        assert!((0.7..1.4).contains(&ratio), "{answer}");
+        assert!((answer["bits"].as_f64().unwrap() - 8.0).abs() < 0.1, "{answer}");
+    }
+    assert_eq!(ask("rate burr 8 20 0")["family"], "bloom", "20 keys are too few for burr");
+}
+
+#[test]
+fn what_cannot_be_answered_says_why() {
+    let many = with("ribbon 14", &names("key", 17), &[]);
+    let crowd = with("bloom 10", &names("key", 401), &[]);
+    let told = [
+        "",
+        "bloom",
+        "bloom x",
+        "bloom 10",
+        "bloom 10\nx",
+        "bloom 10\n",
+        "bloom 0\n+a",
+        "ribbon 7\n+a",
+        "ribbon 17\n+a",
+        "ribbon 14",
+        "rate burr 33 10 10",
+        "rate blom 10 10 10",
+        "rate bloom 10 0 0",
+        "rate bloom 10 10 99999999",
+        "bloom \"\\\n+a",
+        "bloom ü\n+a",
+        &many,
+        &crowd,
+    ];
+    for request in told {
+        let error = &ask(request)["error"];
+        assert!(error.as_str().is_some_and(|text| text.len() > 10), "{request}: {error}");
+    }
+}
+
+#[test]
+fn the_page_is_small_and_whole_and_asks_for_nothing() {
+    let (mut bytes, mut loaded) = (0, 0);
+    for path in files(&folder(), "") {
+        let text = fs::read_to_string(&path).unwrap();
+        bytes += text.len();
+        let text = text.replace("http://www.w3.org/2000/svg", "");
+        for asks in ["http:", "https:", "@import", "url(", "fetch(", "XMLHttpRequest", "import("] {
+            assert!(!text.contains(asks), "{}: {asks}", path.display());
+        }
+        for name in text.split("src=\"").skip(1).filter(|_| path.ends_with("index.html")) {
+            let name = name.split('"').next().unwrap();
+            assert!(folder().join(name).is_file(), "no {name}");
+            loaded += 1;
+        }
+    }
+    assert!(bytes <= 300 * 1024, "{bytes} bytes");
+    assert_eq!(loaded, 5, "scripts");
+}
+
+// -- in a browser ----------------------------------------------------------------------------------------
+
+/// Of Debian and others.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// Goes before everything else: what goes wrong is kept.
+const WATCH: &str = r##"<script>
+var faults = [];
+addEventListener("error", (event) => faults.push(String(event.message || event.target)), true);
+addEventListener("unhandledrejection", (event) => faults.push(String(event.reason)));
+</script>"##;
+
+/// Goes after everything else: puts the requests, touches the pictures as a reader would, and writes
+/// down what came of it.
+const TOUCH: &str = r##"<script>
+async function touch() {
+  while (!document.documentElement.dataset.ready) await new Promise((go) => setTimeout(go, 20));
+  const put = (id, value, kind) => {
+    byId(id).value = value;
+    byId(id).dispatchEvent(new Event(kind || "input", { bubbles: true }));
+  };
+  const told = { faults, raw: REQUESTS.map((request) => {
+    const text = new TextEncoder().encode(request);
+    new Uint8Array(wasm.memory.buffer, wasm.reserve(text.length), text.length).set(text);
+    const length = wasm.answer();
+    return new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, wasm.text(), length));
+  }) };
+  byId("bloom-more").click();
+  byId("bloom-find").click();
+  byId("bloom-key").value = "fig";
+  byId("bloom-add").requestSubmit();
+  told.set = [...document.querySelectorAll("#bloom-lines .set")]
+    .reduce((sum, path) => sum + (path.getAttribute("d").match(/M/g) || []).length, 0);
+  told.marked = document.querySelectorAll("#bloom-lines .probed-set").length;
+  told.captions = [];
+  for (const mode of ["ribbon", "burr"]) {
+    document.querySelector(`[value=${mode}]`).click();
+    byId("ribbon-first").click();
+    for (let step = 0; step <= Number(byId("ribbon-at").max); step++) {
+      put("ribbon-at", step);
+      told.captions.push(byId("ribbon-caption").textContent);
+    }
+    told[mode] = [...document.querySelectorAll("#ribbon-picture .solved")].map((text) => text.textContent);
+  }
+  // The curve is there when its last point is.
+  while (document.querySelectorAll("#rate-picture .mark.now").length < 3) await new Promise((go) => setTimeout(go, 50));
+  told.table = [...document.querySelectorAll("#rate-table tbody tr")].map((row) => row.textContent);
+  told.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  told.asked = performance.getEntriesByType("resource").map((entry) => entry.name).filter((name) => !name.startsWith("file:"));
+  told.outside = [...document.querySelectorAll("svg text, svg .mark")].filter((part) => {
+    const at = part.getBoundingClientRect(), all = part.ownerSVGElement.getBoundingClientRect();
+    return at.left < all.left - 1 || at.right > all.right + 6 || at.top < all.top - 1 || at.bottom > all.bottom + 1;
+  }).map((part) => part.textContent || part.getAttribute("class"));
+  document.body.append(html("pre", { id: "told", textContent: JSON.stringify(told) }));
+}
+touch();
+</script>"##;
+
+/// A copy of the page that tells what it did, with the filters of `filters`.
+fn watched(copy: &Path, filters: &Path, requests: &[String]) -> PathBuf {
+    fs::create_dir_all(copy).unwrap();
+    for path in files(&folder(), "") {
+        fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+    }
+    fs::copy(filters, copy.join("filters.js")).unwrap();
+    let page = fs::read_to_string(copy.join("index.html")).unwrap();
+    let requests = serde_json::to_string(requests).unwrap();
+    let page = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
+    let touch = format!("<script>const REQUESTS = {requests};</script>{TOUCH}</body>");
+    let file = copy.join("watched.html");
+    fs::write(&file, page.replacen("</body>", &touch, 1)).unwrap();
+    file
+}
+
+fn told(browser: &str, file: &Path, width: u32, scheme: u32) -> Value {
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg("--virtual-time-budget=60000")
+        .arg(format!("--user-data-dir={}", file.with_file_name("profile").display()))
+        .arg(format!("--window-size={width},900"))
+        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .unwrap();
+    let html = String::from_utf8(output.stdout).unwrap();
+    let told = html.split("<pre id=\"told\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+    let told = told.unwrap_or_else(|| panic!("the script did not end: {html}"));
+    let plain = told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    serde_json::from_str(&plain).unwrap()
+}
+
+/// The filters that the source builds to, where the target is installed.
+fn fresh(directory: &Path) -> Option<PathBuf> {
+    let targets = Command::new("rustup").args(["target", "list", "--installed"]).output().ok()?;
+    if !String::from_utf8_lossy(&targets.stdout).contains("wasm32-unknown-unknown") {
+        println!("the source as WebAssembly: skipped, rustup target add wasm32-unknown-unknown");
+        return None;
+    }
+    let file = directory.join("fresh.js");
+    let script = root().join("examples/playground/build");
+    assert!(Command::new(script).arg(&file).status().unwrap().success());
+    Some(file)
+}
+
+#[test]
+#[ignore = "needs Chromium; .ci/long runs it"]
+fn a_browser_computes_what_this_machine_does() {
+    let found = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    let Some(browser) = BROWSERS.iter().find(found) else {
+        println!("the playground in a browser: skipped, there is no Chromium");
+        return;
+    };
+    let mut requests = vec![
+        with("bloom 10", &names("key", 60), &names("absent", 100)),
+        with("bloom 3.5", &["ü \"<&>\\".into()], &["ü \"<&>\\".into(), "".into()]),
+        with("ribbon 14", &animals(), &names("absent", 20)),
+        with("burr 11", &animals(), &names("absent", 20)),
+        with("ribbon 8", &animals(), &animals()),
+        "nonsense".into(),
+    ];
+    for family in ["bloom", "ribbon", "burr"] {
+        for (bits, keys) in [(1, 1000), (7, 1000), (7, 30_000), (16, 1000), (9, 20)] {
+            requests.push(format!("rate {family} {bits} {keys} 20000"));
+        }
+    }
+    let expected: Vec<String> = requests.iter().map(|request| answer(request)).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let mut filters = vec![folder().join("filters.js")];
+    filters.extend(fresh(dir.path()));
+
+    for (i, filters) in filters.iter().enumerate() {
+        let file = watched(&dir.path().join(format!("copy{i}")), filters, &requests);
+        let views = [(1280, 1), (1280, 0), (390, 1), (390, 0)];
+        for (width, scheme) in views.into_iter().take(if i == 0 { 4 } else { 1 }) {
+            let told = told(browser, &file, width, scheme);
+            let raw = told["raw"].as_array().unwrap();
+            assert_eq!(raw.len(), requests.len());
+            for (request, (said, expected)) in requests.iter().zip(raw.iter().zip(&expected)) {
+                let same = said.as_str() == Some(expected);
+                assert!(same, "{}: examples/playground/build? {request}", filters.display());
+            }
+            check_pictures(&told, width);
+        }
+    }
+    println!(
+        "the playground in a browser: {} answers as on this machine, in {} builds; light and dark, wide and narrow",
+        expected.len(),
+        filters.len()
+    );
+}
+
+/// What the pictures show after `TOUCH`.
+fn check_pictures(told: &Value, width: u32) {
+    let nothing = serde_json::json!([]);
+    for none in ["faults", "asked", "outside"] {
+        assert_eq!(told[none], nothing, "{none}, {width} wide");
+    }
+    assert_eq!(told["wide"], 0, "{width} wide");
+    let added = ["apple", "pear", "plum"].map(String::from).into_iter();
+    let added = added.chain((1..=25).map(|i| format!("key {i}"))).chain(["fig".into()]);
+    let bloom = ask(&with("bloom 10", &added.collect::<Vec<_>>(), &["fig".into()]));
+    assert_eq!(told["set"], set_bits(&bloom).len(), "bits drawn");
+    assert_eq!(told["marked"], bits_of(&bloom["asked"][0]).len(), "bits of the key added last");
+    for (mode, slots) in [("ribbon", 14), ("burr", 11)] {
+        let answer = ask(&with(&format!("{mode} {slots}"), &animals(), &[]));
+        let last = answer["bands"].as_array().unwrap().last().unwrap();
+        let words: Vec<String> =
+            numbers(&last["solution"]).iter().map(|slot| format!("{slot:04b}")).collect();
+        assert_eq!(told[mode], serde_json::json!(words), "{mode}");
+    }
+    let captions = told["captions"].as_array().unwrap();
+    assert!(captions.len() > 100, "{} steps", captions.len());
+    for caption in captions.iter().chain(told["table"].as_array().unwrap()) {
+        let text = caption.as_str().unwrap();
+        let odd = ["undefined", "NaN", "null", "…"].iter().any(|odd| text.contains(odd));
+        assert!(text.len() > 10 && !odd, "{text}");
+    }
+}
