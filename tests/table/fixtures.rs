@@ -33,13 +33,12 @@ const FIXTURES: [Fixture; 7] = [
 ];
 
 impl Fixture {
-    fn path(&self, file: String) -> PathBuf {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb");
-        PathBuf::from(directory).join(file)
+    fn path(&self, extension: &str) -> PathBuf {
+        directory().join(format!("{}.{extension}", self.name))
     }
 
     fn open(&self) -> SstReader {
-        SstReader::open(self.path(format!("{}.sst", self.name))).unwrap()
+        SstReader::open(self.path("sst")).unwrap()
     }
 
     /// What `sst_dump` printed. The tables of one version of db_bench have the same entries.
@@ -48,8 +47,12 @@ impl Fixture {
             "r11-v5-versions-none" => self.name,
             name => name.split('-').next().unwrap(),
         };
-        std::fs::read_to_string(self.path(format!("{name}.scan"))).unwrap()
+        std::fs::read_to_string(directory().join(format!("{name}.scan"))).unwrap()
     }
+}
+
+fn directory() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb"))
 }
 
 #[test]
