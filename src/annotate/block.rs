@@ -136,8 +136,8 @@ fn print_value(
 ) -> Result<(), Stop> {
     let value = dump.peek(bytes.unwrap_or(0), "a value")?;
     let meaning: &dyn Display = match contents {
-        Contents::Data => &format_args!("value {}", quoted(value)),
-        Contents::RangeDeletions => &format_args!("deleted up to before {}", quoted(value)),
+        Contents::Data => &format!("value {}", quoted(value)),
+        Contents::RangeDeletions => &format!("deleted up to before {}", quoted(value)),
         Contents::Properties => match decode_value(key, value) {
             number @ crate::table::PropertyValue::Number(_) => &number.to_string(),
             _ => &quoted(value),

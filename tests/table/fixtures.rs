@@ -34,19 +34,31 @@ const FIXTURES: [Fixture; 7] = [
 
 impl Fixture {
     fn path(&self, extension: &str) -> PathBuf {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb");
-        PathBuf::from(directory).join(format!("{}.{extension}", self.name))
+        directory().join(format!("{}.{extension}", self.name))
     }
 
     fn open(&self) -> SstReader {
         SstReader::open(self.path("sst")).unwrap()
     }
+
+    /// What `sst_dump` printed. The tables of one version of db_bench have the same entries.
+    fn scan(&self) -> String {
+        let name = match self.name {
+            "r11-v5-versions-none" => self.name,
+            name => name.split('-').next().unwrap(),
+        };
+        std::fs::read_to_string(directory().join(format!("{name}.scan"))).unwrap()
+    }
+}
+
+fn directory() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb"))
 }
 
 #[test]
 fn every_entry_is_what_sst_dump_printed() {
     for fixture in &FIXTURES {
-        let scan = std::fs::read_to_string(fixture.path("scan")).unwrap();
+        let scan = fixture.scan();
         let reader = fixture.open();
         let mut entries = reader.entries();
         for (i, expected) in scan.lines().enumerate() {
@@ -61,7 +73,7 @@ fn every_entry_is_what_sst_dump_printed() {
 fn every_checksum_holds_and_no_filter_misses_a_key() {
     for fixture in &FIXTURES {
         let check = fixture.open().verify().unwrap();
-        let scan = std::fs::read_to_string(fixture.path("scan")).unwrap();
+        let scan = fixture.scan();
         assert_eq!(check.entries, scan.lines().count() as u64, "{}", fixture.name);
         assert_eq!(check.filter_misses, 0, "{}", fixture.name);
         assert!(check.data_blocks > 1, "{}", fixture.name);

@@ -38,7 +38,7 @@ impl Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let said = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
         let is_terminal = stdout().is_terminal();
-        let asked = || comfy_table::Table::new().width().map(usize::from);
+        let asked = || console::Term::stdout().size_checked().map(|(_, columns)| columns.into());
         Screen {
             width: said.or_else(|| is_terminal.then(asked).flatten()).filter(|&width| width > 0),
             is_terminal,
