@@ -20,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// # let dir = tempfile::tempdir()?;
 /// let missing = Db::builder(dir.path().join("none")).create_if_missing(false).open();
 /// match missing {
-///     Err(Error::InvalidArgument(what)) => println!("{what}"),
+///     Err(Error::NoDatabase { path }) => println!("nothing in {}", path.display()),
 ///     Err(error) if error.is_out_of_space() => println!("free some space: {error}"),
 ///     Err(error) => return Err(error.into()),
 ///     Ok(_) => unreachable!(),
@@ -64,6 +64,12 @@ pub enum Error {
     /// An option or an argument is out of its range. Nothing was changed.
     #[error("{0}")]
     InvalidArgument(String),
+    /// There is no database in the directory, or no such directory, and none was to be created.
+    #[error("{path}: there is no database here", path = path.display())]
+    NoDatabase {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Another `Db`, in this process or another one, has the directory open.
     #[error("{path}: the database is already open elsewhere", path = path.display())]
     Locked {

@@ -51,9 +51,10 @@ mod wal;
 pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 pub use db::{
-    Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, FileTrace, LevelStats,
-    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
-    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
+    Builder, DamagedTable, Db, DbCursor, DbIterator, DestroyReport, Durability, FileStats,
+    FileTrace, LevelStats, LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace,
+    PublishedStats, RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall,
+    WriteStallCause,
 };
 pub use encoding::hash::hash64;
 pub use encoding::key::SequenceNumber;

@@ -5,13 +5,13 @@
 
 use std::ops::RangeBounds;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use super::iter::bounds::Bounds;
 use super::{
-    Builder, DbCursor, DbIterator, Durability, Inner, LookupTrace, PublishedStats, RepairReport,
-    Snapshot, Stats, VerifyReport, WriteBatch, background, open,
+    Builder, DbCursor, DbIterator, DestroyReport, Durability, Inner, LookupTrace, PublishedStats,
+    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, background, open,
 };
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
@@ -56,13 +56,15 @@ use crate::slice::Slice;
 ///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
 #[derive(Clone)]
 pub struct Db {
-    inner: Arc<Inner>,
-    handle: Arc<Handle>,
+    pub(super) inner: Arc<Inner>,
+    pub(super) handle: Arc<Handle>,
 }
 
-/// Closes the database when the last [`Db`] is dropped.
-struct Handle {
+/// What the clones of a [`Db`] share. Closes the database when the last one is dropped.
+pub(super) struct Handle {
     inner: Arc<Inner>,
+    /// Held by the [`Db::pop_first`] that runs.
+    pub(super) pops: Mutex<()>,
 }
 
 impl Handle {
@@ -156,6 +158,27 @@ impl Db {
         Db::builder(path).repair()
     }
 
+    /// Removes the database in the directory `path`, and only what is its own. See
+    /// [`Builder::destroy`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # maypole::Db::open(dir.path())?.put("key", "value")?;
+    /// let report = maypole::Db::destroy(dir.path())?;
+    /// assert!(report.left.is_empty());
+    /// let again = maypole::Db::destroy(dir.path());
+    /// assert!(matches!(again, Err(maypole::Error::NoDatabase { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::destroy`].
+    #[doc(alias = "DestroyDB")]
+    pub fn destroy(path: impl AsRef<Path>) -> Result<DestroyReport> {
+        Db::builder(path).destroy()
+    }
+
     /// The counters that the owner of the database in the directory `path` has published, also
     /// another process; `None` where it has not. See [`Builder::publish_stats`].
     ///
@@ -176,15 +199,20 @@ impl Db {
         Db::builder(path).published_stats()
     }
 
+    fn of(inner: Arc<Inner>) -> Db {
+        let handle = Handle { inner: Arc::clone(&inner), pops: Mutex::new(()) };
+        Db { inner, handle: Arc::new(handle) }
+    }
+
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
         let inner = Arc::new(open::take_over::open(options)?);
         background::start(&inner);
-        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
+        Ok(Db::of(inner))
     }
 
     pub(crate) fn read_with(options: Builder) -> Result<Db> {
         let inner = Arc::new(open::read_only::open(options)?);
-        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
+        Ok(Db::of(inner))
     }
 
     /// Waits for the flush and the compactions that run, syncs the log and releases the directory.

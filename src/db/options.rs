@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{Db, PublishedStats, RepairReport};
+use super::{Db, DestroyReport, PublishedStats, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
@@ -263,8 +263,8 @@ impl Builder {
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] for an empty path or an option out of its range, before
-    ///   anything is touched; and where there is no database and [`Builder::create_if_missing`] is
-    ///   off.
+    ///   anything is touched.
+    /// - [`Error::NoDatabase`] where there is none and [`Builder::create_if_missing`] is off.
     /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
     /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
@@ -285,8 +285,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`], but never [`Error::Locked`]; and [`Error::InvalidArgument`] where
-    /// there is no database, or where the process may not open all its tables.
+    /// As [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] where there is none,
+    /// and [`Error::InvalidArgument`] where the process may not open all its tables.
     pub fn open_read_only(mut self) -> Result<Db> {
         self.check()?;
         self.path = lasting(&*self.fs, &self.path)?;
@@ -314,7 +314,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] where nothing of a database is there.
+    /// - [`Error::NoDatabase`] where nothing of one is there.
     /// - [`Error::Locked`] where it is open elsewhere.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
     /// - [`Error::Io`] where the operating system refuses something.
@@ -324,12 +324,30 @@ impl Builder {
         super::repair::repair(&self)
     }
 
+    /// Removes the database: every file that is its own. The directory stays, with the files that
+    /// are not the database's; the report names them.
+    ///
+    /// Whoever has the database open to read it only goes on with what it has read, or fails: such
+    /// readers hold no lock. An interrupted removal can be started again.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoDatabase`] where nothing of one is there.
+    /// - [`Error::Locked`] where it is open elsewhere, also in this process.
+    /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
+    ///   read as Maypole's. Nothing is removed then: the files may be another program's.
+    /// - [`Error::Io`] where the operating system refuses something. A part may be removed.
+    pub fn destroy(mut self) -> Result<DestroyReport> {
+        self.path = lasting(&*self.fs, &self.path)?;
+        super::destroy::destroy(&self)
+    }
+
     /// The counters that the database's owner has published, or its last owner; `None` where none
     /// has. Reads one small file and opens nothing. See [`Builder::publish_stats`].
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] where there is no database.
+    /// - [`Error::NoDatabase`] where there is none.
     /// - [`Error::Corruption`] where the file is damaged or none of Maypole's. An owner that
     ///   publishes replaces it.
     /// - [`Error::Unsupported`] where a newer version wrote it.

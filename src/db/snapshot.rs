@@ -42,6 +42,14 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
+/// A second handle of the same state of the database. Each may be dropped first.
+impl Clone for Snapshot {
+    fn clone(&self) -> Snapshot {
+        let sequence = self.inner.snapshots.register(|| self.sequence);
+        Snapshot { inner: Arc::clone(&self.inner), sequence }
+    }
+}
+
 impl Snapshot {
     pub(super) fn new(inner: &Arc<Inner>) -> Snapshot {
         let inner = Arc::clone(inner);

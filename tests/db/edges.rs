@@ -75,7 +75,7 @@ fn a_path_that_is_a_file_and_a_missing_database_are_named() {
 
     let missing = dir.path().join("missing");
     let error = Db::builder(&missing).create_if_missing(false).open().unwrap_err();
-    assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    assert!(matches!(error, Error::NoDatabase { .. }), "{error}");
     assert!(!missing.exists());
 }
 

@@ -20,6 +20,7 @@
 mod background;
 mod bounds;
 mod budget;
+mod calls;
 mod compaction;
 mod concurrent;
 mod copy_filters;

@@ -1,0 +1,272 @@
+//! The small calls that users of other stores reach for.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::{Db, Error, Slice};
+
+use crate::noise;
+
+/// A database in memory, with its file system.
+fn in_memory() -> (Db, Arc<dyn Fs>) {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    (Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap(), fs)
+}
+
+#[test]
+fn len_counts_each_live_key_once_wherever_its_versions_are() {
+    let (db, _) = in_memory();
+    assert!(db.is_empty().unwrap() && db.len().unwrap() == 0 && db.approximate_len() == 0);
+    for n in 0..100u32 {
+        db.put(n.to_be_bytes(), "old").unwrap();
+    }
+    db.flush().unwrap();
+    let before = db.snapshot();
+    for n in 0..50u32 {
+        db.put(n.to_be_bytes(), "new").unwrap();
+    }
+    db.delete(7u32.to_be_bytes()).unwrap();
+    db.delete_range(90u32.to_be_bytes(), 95u32.to_be_bytes()).unwrap();
+    assert_eq!((db.len().unwrap(), before.len().unwrap()), (94, 100));
+    assert_eq!(db.approximate_len(), 152, "100 in a table, 52 in the memtable");
+    drop(before);
+    db.compact_all().unwrap();
+    assert_eq!((db.len().unwrap(), db.approximate_len()), (94, 94));
+    db.delete_range("", [0xff]).unwrap();
+    assert!(db.is_empty().unwrap() && db.snapshot().is_empty().unwrap());
+    assert_eq!((db.first_key_value().unwrap(), db.last_key_value().unwrap()), (None, None));
+}
+
+#[test]
+fn tombstones_of_tables_lower_the_approximate_length() {
+    let (db, _) = in_memory();
+    for n in 0..10u32 {
+        db.put(n.to_be_bytes(), "").unwrap();
+    }
+    db.flush().unwrap();
+    let _keeps_tombstones = db.snapshot();
+    for n in 0..4u32 {
+        db.delete(n.to_be_bytes()).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!((db.len().unwrap(), db.approximate_len()), (6, 6));
+}
+
+#[test]
+fn the_first_and_the_last_entry_are_those_of_the_snapshot() {
+    let (db, _) = in_memory();
+    db.put("b", "1").unwrap();
+    db.put("c", "2").unwrap();
+    let snapshot = db.snapshot();
+    db.put("a", "3").unwrap();
+    db.delete("c").unwrap();
+    let key = |entry: maypole::Result<Option<(Slice, Slice)>>| entry.unwrap().unwrap().0;
+    assert_eq!(
+        (key(db.first_key_value()), key(db.last_key_value())),
+        ("a".as_bytes().into(), "b".as_bytes().into())
+    );
+    assert_eq!(key(snapshot.first_key_value()), b"b");
+    assert_eq!(key(snapshot.last_key_value()), b"c");
+}
+
+#[test]
+fn every_entry_is_popped_once_in_order_however_many_pop() {
+    let (db, _) = in_memory();
+    for n in 0..300u32 {
+        db.put(n.to_be_bytes(), "").unwrap();
+    }
+    let pop_all = |db: Db| {
+        let mut popped = Vec::new();
+        while let Some((key, _)) = db.pop_first().unwrap() {
+            popped.push(key.to_vec());
+        }
+        popped
+    };
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let db = db.clone();
+            std::thread::spawn(move || pop_all(db))
+        })
+        .collect();
+    let popped: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(popped.iter().all(|keys| keys.is_sorted()));
+    let mut all = popped.concat();
+    all.sort();
+    assert_eq!(all, (0..300u32).map(|n| n.to_be_bytes().to_vec()).collect::<Vec<_>>());
+    assert!(db.is_empty().unwrap());
+}
+
+#[test]
+fn a_read_only_database_pops_nothing() {
+    let (db, fs) = in_memory();
+    db.put("a", "").unwrap();
+    db.close().unwrap();
+    let reader = Db::builder("/db").fs(fs).open_read_only().unwrap();
+    assert!(matches!(reader.pop_first(), Err(Error::OpenedReadOnly)));
+    assert_eq!(reader.len().unwrap(), 1);
+}
+
+#[test]
+fn the_size_of_a_range_is_about_its_share_of_the_tables() {
+    let (db, _) = in_memory();
+    for n in 0..1000u32 {
+        db.put(format!("{n:04}"), noise(n.into(), 1000)).unwrap();
+    }
+    assert_eq!(db.approximate_size(""..).unwrap(), 0, "all of it is in the memtable");
+    db.compact_all().unwrap();
+    let whole: u64 = db.stats().files.iter().map(|file| file.file_bytes).sum();
+    assert_eq!(db.approximate_size(""..).unwrap(), whole);
+    assert_eq!(db.approximate_size("0000"..="0999").unwrap(), whole);
+    let tenth = db.approximate_size("0300".."0400").unwrap();
+    assert!((90_000..110_000).contains(&tenth), "{tenth}");
+    let halves = [db.approximate_size(.."0500").unwrap(), db.approximate_size("0500"..).unwrap()];
+    assert_eq!(halves[0] + halves[1], whole);
+    for empty in [db.approximate_size("1".."2"), db.approximate_size("0400".."0300")] {
+        assert_eq!(empty.unwrap(), 0);
+    }
+    let copy = db.clone();
+    db.close().unwrap();
+    assert!(matches!(copy.approximate_size("a".."b"), Err(Error::Closed)));
+}
+
+#[test]
+fn the_path_is_absolute_and_that_of_the_builder() {
+    let (db, _) = in_memory();
+    assert_eq!(db.path(), Path::new("/db"));
+}
+
+#[test]
+fn a_missing_database_is_an_error_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("none");
+    let outcomes = [
+        Db::builder(&missing).create_if_missing(false).open().map(drop),
+        Db::open_read_only(&missing).map(drop),
+        Db::repair(&missing).map(drop),
+        Db::published_stats(&missing).map(drop),
+        Db::destroy(&missing).map(drop),
+    ];
+    for outcome in outcomes {
+        assert!(
+            matches!(&outcome, Err(Error::NoDatabase { path }) if *path == missing),
+            "{outcome:?}"
+        );
+    }
+    assert!(!missing.exists());
+}
+
+#[test]
+fn destroy_removes_what_is_the_databases_own_and_names_what_it_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let db =
+        Db::builder(dir.path()).publish_stats(std::time::Duration::from_secs(1)).open().unwrap();
+    for n in 0..3u32 {
+        db.put(n.to_be_bytes(), "value").unwrap();
+        db.flush().unwrap();
+    }
+    db.put("in the log", "").unwrap();
+    db.close().unwrap();
+    let strangers = ["7.wal", "999999999999.sst", "lost", "notes.txt"];
+    for name in strangers {
+        match name {
+            "lost" => fs::create_dir(dir.path().join(name)).unwrap(),
+            _ => fs::write(dir.path().join(name), "mine").unwrap(),
+        }
+    }
+    let report = Db::destroy(dir.path()).unwrap();
+    assert_eq!(report.left, strangers);
+    assert!(report.removed >= 6, "3 tables, a log, a MANIFEST, CURRENT, LOCK: {report:?}");
+    let mut left: Vec<_> =
+        fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, strangers);
+    assert!(matches!(Db::destroy(dir.path()), Err(Error::NoDatabase { .. })));
+    assert!(Db::open(dir.path()).unwrap().is_empty().unwrap());
+}
+
+#[test]
+fn destroy_touches_nothing_while_the_database_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    db.put("key", "value").unwrap();
+    db.flush().unwrap();
+    assert!(matches!(Db::destroy(dir.path()), Err(Error::Locked { .. })));
+    db.close().unwrap();
+    assert_eq!(Db::open(dir.path()).unwrap().verify().unwrap().tables, 1);
+}
+
+/// RocksDB's files have the same names. What cannot be read as Maypole's is left alone.
+#[test]
+fn destroy_leaves_the_files_of_another_program_and_creates_none_there() {
+    for foreign in [
+        &[("CURRENT", "MANIFEST-000004\n"), ("MANIFEST-000004", "\x01\x02foreign")][..],
+        &[("CURRENT", "what else is current")],
+        &[("000012.sst", "foreign")],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in foreign {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let outcome = Db::destroy(dir.path());
+        assert!(
+            matches!(outcome, Err(Error::Corruption { .. } | Error::Unsupported { .. })),
+            "{outcome:?}"
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), foreign.len());
+    }
+}
+
+/// Whatever call of a removal fails, what is left does not open as a smaller database, and the next
+/// removal finishes it.
+#[test]
+fn an_interrupted_removal_is_taken_up_again() {
+    for nth in 0.. {
+        let mem = MemFs::new();
+        let db = Db::builder("/db").fs(Arc::new(mem.clone())).open().unwrap();
+        for key in ["a", "b", "c"] {
+            db.put(key, "").unwrap();
+            db.flush().unwrap();
+        }
+        db.put("d", "").unwrap();
+        db.close().unwrap();
+        let faulty = FaultFs::new(Arc::new(mem.clone()));
+        faulty.fail_from(Target::Any, nth, Fault::Io);
+        let interrupted = Db::builder("/db").fs(Arc::new(faulty)).destroy();
+        let builder = || Db::builder("/db").fs(Arc::new(mem.clone()));
+        match builder().open_read_only() {
+            Ok(db) => assert_eq!(db.len().unwrap(), 4, "call {nth}"),
+            Err(error) => assert!(!matches!(error, Error::Locked { .. }), "call {nth}: {error}"),
+        }
+        match builder().destroy() {
+            Ok(_) => assert!(interrupted.is_err(), "call {nth}"),
+            Err(error) => assert!(matches!(error, Error::NoDatabase { .. }), "call {nth}: {error}"),
+        }
+        let names = mem.list(Path::new("/db")).unwrap();
+        assert!(names.is_empty() || names == ["LOCK"], "call {nth}: {names:?}");
+        if interrupted.is_ok() {
+            assert!(nth > 15, "a removal makes {nth} calls");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_clone_of_a_snapshot_keeps_the_state_when_the_other_is_dropped() {
+    let (db, _) = in_memory();
+    db.put("key", "old").unwrap();
+    let first = db.snapshot();
+    let second = first.clone();
+    assert_eq!(first.sequence(), second.sequence());
+    drop(first);
+    db.put("key", "new").unwrap();
+    db.compact_all().unwrap();
+    assert_eq!(second.get("key").unwrap().unwrap(), b"old");
+    drop(second);
+    db.compact_all().unwrap();
+    db.put("other", "").unwrap();
+    db.compact_all().unwrap();
+    let entries: u64 = db.stats().files.iter().map(|file| file.entries).sum();
+    assert_eq!(entries, 2, "no snapshot needs the old version any more");
+}
