@@ -31,11 +31,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused `operation` on `path`.
-    #[error("{path}: cannot {operation}: {source}", path = path.display())]
+    #[error("{}", io_text(path, operation, source))]
     Io {
-        /// The file or directory.
+        /// The file or directory. Empty in an error that was made `From` an [`io::Error`].
         path: PathBuf,
-        /// A verb phrase: "open", "read", "sync", …
+        /// A verb phrase: "open", "read", "sync", … Empty where `path` is.
         operation: &'static str,
         /// What the operating system said.
         source: Arc<io::Error>,
@@ -132,6 +132,21 @@ impl Error {
             Error::ReadOnly(cause) => cause.is_out_of_space(),
             _ => false,
         }
+    }
+}
+
+/// For functions of the caller that answer a [`Result`] and use files too. Errors of Maypole itself
+/// name the file.
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Error {
+        Error::io(Path::new(""), "", source)
+    }
+}
+
+fn io_text(path: &Path, operation: &str, source: &io::Error) -> String {
+    match path.as_os_str().is_empty() && operation.is_empty() {
+        true => source.to_string(),
+        false => format!("{}: cannot {operation}: {source}", path.display()),
     }
 }
 

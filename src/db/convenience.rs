@@ -2,10 +2,9 @@
 //! last, how large. Each is a few lines over an iterator, a cursor or the list of tables. None is
 //! on the way of a lookup or a write.
 
-use std::ops::RangeBounds;
 use std::path::Path;
 
-use super::iter::bounds::Bounds;
+use super::iter::bounds::{Bounds, KeyBounds};
 use super::{Db, DbCursor, Inner, Snapshot};
 use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack, user_key};
 use crate::error::Result;
@@ -85,7 +84,7 @@ impl Db {
     /// Those of [`Db`].
     #[doc(alias = "GetApproximateSizes")]
     #[doc(alias = "disk_space")]
-    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
         self.inner.approximate_size(&Bounds::of(range))
     }
 
@@ -175,6 +174,64 @@ impl Db {
         Ok(first)
     }
 
+    /// The values of the keys that `keys` gives, in its order, each with a result of its own. One key
+    /// that cannot be read does not hide the others. All are of the same state of the database.
+    ///
+    /// As fast as [`Db::multi_get`], after the keys are collected. Where a read fails all keys are
+    /// looked up again, one by one.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("user/2", "Ada")?;
+    /// let users = (1..=3).map(|id| format!("user/{id}"));
+    /// for result in db.multi_get_each(users) {
+    ///     match result {
+    ///         Ok(value) => println!("{value:?}"),
+    ///         Err(error) => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Each result has those of [`Db::get`].
+    pub fn multi_get_each<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<Result<Option<Slice>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        match self.multi_get(&keys) {
+            Ok(values) => values.into_iter().map(Ok).collect(),
+            Err(_) => get_each(&self.snapshot(), &keys),
+        }
+    }
+
+    /// A property by RocksDB's name, as text; `None` where it is not known. [`Db::stats`] has all of
+    /// them and more, as values.
+    ///
+    /// Known are, each after `rocksdb.`: `stats`, `levelstats`, `num-files-at-level0` to
+    /// `num-files-at-level6`, `estimate-num-keys`, `total-sst-files-size`, `live-sst-files-size`,
+    /// `cur-size-all-mem-tables`, `size-all-mem-tables`, `num-immutable-mem-table`,
+    /// `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,
+    /// `estimate-pending-compaction-bytes`, `num-running-flushes`, `num-running-compactions`,
+    /// `is-write-stopped`, `num-snapshots`, `block-cache-capacity` and `block-cache-usage`. The
+    /// text of `stats` and `levelstats` is Maypole's.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.property("rocksdb.estimate-num-keys").unwrap(), "1");
+    /// assert_eq!(db.property("rocksdb.no-such-thing"), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "GetProperty")]
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.inner.property(name)
+    }
+
     /// Compacts the whole tree: [`Db::compact_range`] over all keys.
     ///
     /// ```
@@ -215,6 +272,22 @@ impl Snapshot {
         is_empty(self.cursor())
     }
 
+    /// As [`Db::multi_get_each`], at the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Each result has those of [`Db::get`].
+    pub fn multi_get_each<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<Result<Option<Slice>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        match self.multi_get(&keys) {
+            Ok(values) => values.into_iter().map(Ok).collect(),
+            Err(_) => get_each(self, &keys),
+        }
+    }
+
     /// As [`Db::first_key_value`], at the snapshot.
     ///
     /// # Errors
@@ -232,6 +305,10 @@ impl Snapshot {
     pub fn last_key_value(&self) -> Result<Option<(Slice, Slice)>> {
         self.iter().next_back().transpose()
     }
+}
+
+fn get_each<K: AsRef<[u8]>>(snapshot: &Snapshot, keys: &[K]) -> Vec<Result<Option<Slice>>> {
+    keys.iter().map(|key| snapshot.get(key)).collect()
 }
 
 fn count(mut cursor: DbCursor) -> Result<u64> {

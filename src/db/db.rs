@@ -3,12 +3,12 @@
 //! The file is long since each method shows an example. It holds no logic: what a method does is in
 //! the file of its name.
 
-use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::iter::bounds::Bounds;
+use super::iter::bounds::{Bounds, KeyBounds};
+use super::read_state::ReadPoint;
 use super::{
     Builder, DbCursor, DbIterator, DestroyReport, Durability, Inner, LookupTrace, PublishedStats,
     RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, background, open,
@@ -376,7 +376,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> DbIterator {
-        self.range::<&[u8]>(..)
+        self.range(..)
     }
 
     /// The entries as of now whose keys lie in `range`, in key order, from either end.
@@ -390,7 +390,7 @@ impl Db {
     /// assert_eq!(db.range("b"..="cat").count(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> DbIterator {
+    pub fn range(&self, range: impl KeyBounds) -> DbIterator {
         DbIterator::over_range(&self.inner, None, range)
     }
 
@@ -422,6 +422,24 @@ impl Db {
     /// ```
     pub fn cursor(&self) -> DbCursor {
         DbCursor::new(&self.inner, None)
+    }
+
+    /// A cursor over the entries as of now whose keys lie in `range`. It stands on no other.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let mut cursor = db.range_cursor(.."c");
+    /// cursor.seek_to_last()?;
+    /// assert_eq!(cursor.key(), b"bee");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "iterate_upper_bound")]
+    pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
+        DbCursor::at(ReadPoint::new(&self.inner, None), Bounds::of(range))
     }
 }
 
@@ -510,7 +528,7 @@ impl Db {
     /// # Errors
     ///
     /// As [`Db::write_opt`].
-    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+    pub fn write(&self, batch: impl Into<WriteBatch>) -> Result<()> {
         self.write_opt(batch, Durability::Buffered)
     }
 
@@ -531,8 +549,8 @@ impl Db {
     /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a batch
     /// that is too large or holds a write that cannot be stored.
     #[doc(alias = "WriteOptions")]
-    pub fn write_opt(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        self.inner.commit(batch, durability)
+    pub fn write_opt(&self, batch: impl Into<WriteBatch>, durability: Durability) -> Result<()> {
+        self.inner.commit(batch.into(), durability)
     }
 
     /// Makes every acknowledged write survive a power loss.
@@ -585,7 +603,7 @@ impl Db {
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// # db.put("key", "value")?;
-    /// db.compact_range::<&str>(..)?;
+    /// db.compact_range(..)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -593,7 +611,7 @@ impl Db {
     ///
     /// Those of [`Db`]. The damage of a table that was set aside is reported after everything else
     /// was compacted.
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         self.inner.compact_range(Bounds::of(range))
     }
 

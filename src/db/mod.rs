@@ -41,6 +41,7 @@ pub use db::Db;
 pub use destroy::DestroyReport;
 pub use explain::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 pub use iter::DbIterator;
+pub use iter::bounds::KeyBounds;
 pub use iter::cursor::DbCursor;
 pub use options::Builder;
 pub use repair::{Loss, RepairReport};
@@ -48,7 +49,7 @@ pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
-pub use write::batch::WriteBatch;
+pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::write_stall::{WriteStall, WriteStallCause};
 
 use inner::{Frozen, Inner, Progress, TreeState, sequence_after};

@@ -18,10 +18,10 @@ use crate::version::ROLL_AFTER_BYTES;
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
-/// use maypole::{Db, FilterPolicy};
+/// use maypole::Db;
 ///
 /// let db = Db::builder(dir.path())
-///     .filter("bloom(12)".parse::<FilterPolicy>()?)
+///     .filter("bloom(12)")
 ///     .block_cache_bytes(256 << 20)
 ///     .open()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -32,6 +32,8 @@ pub struct Builder {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) create_if_missing: bool,
     pub(crate) filter: FilterPolicy,
+    /// Why the text of a filter was not understood.
+    filter_error: Option<String>,
     pub(crate) filter_keys: FilterKeys,
     pub(crate) cache: CacheChoice,
     pub(crate) pin_metadata: PinMetadata,
@@ -59,6 +61,7 @@ impl Builder {
             fs: Arc::new(RealFs),
             create_if_missing: true,
             filter: FilterPolicy::default(),
+            filter_error: None,
             filter_keys: FilterKeys::Whole,
             cache: CacheChoice::Own(64 << 20),
             pin_metadata: PinMetadata::default(),
@@ -83,8 +86,25 @@ impl Builder {
     /// a block. Changing it later is safe: old tables keep their filter until they are compacted.
     #[doc(alias = "filter_policy")]
     #[doc(alias = "bits_per_key")]
-    pub fn filter(mut self, policy: FilterPolicy) -> Builder {
-        self.filter = policy;
+    ///
+    /// It is a [`FilterPolicy`], a [`FilterSpec`](crate::filter::FilterSpec), or the text of one.
+    /// Text that means nothing is reported by [`Builder::open`], as [`Error::InvalidArgument`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = maypole::Db::builder(dir.path()).filter("budget(64MiB, burr)").open()?;
+    /// let typo = maypole::Db::builder(dir.path()).filter("blom(12)").open();
+    /// assert!(matches!(typo, Err(maypole::Error::InvalidArgument(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter<P>(mut self, policy: P) -> Builder
+    where
+        P: TryInto<FilterPolicy, Error: std::fmt::Display>,
+    {
+        match policy.try_into() {
+            Ok(policy) => (self.filter, self.filter_error) = (policy, None),
+            Err(error) => self.filter_error = Some(error.to_string()),
+        }
         self
     }
 
@@ -365,6 +385,9 @@ impl Builder {
     }
 
     fn check(&self) -> Result<()> {
+        if let Some(error) = &self.filter_error {
+            return Err(Error::InvalidArgument(error.clone()));
+        }
         let publish_millis = self.publish_interval.map_or(1000, |interval| interval.as_millis());
         let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);
         let ranges: [(&str, u64, u64, u64); 7] = [

@@ -1,11 +1,12 @@
 //! The small calls that users of other stores reach for.
 
 use std::fs;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
-use maypole::{Db, Error, Slice};
+use maypole::{Db, Durability, Error, FilterPolicy, Slice, Ticker, WriteBatch};
 
 use crate::noise;
 
@@ -269,4 +270,237 @@ fn a_clone_of_a_snapshot_keeps_the_state_when_the_other_is_dropped() {
     db.compact_all().unwrap();
     let entries: u64 = db.stats().files.iter().map(|file| file.entries).sum();
     assert_eq!(entries, 2, "no snapshot needs the old version any more");
+}
+
+#[test]
+fn a_range_needs_no_type_of_its_keys() {
+    let (db, _) = in_memory();
+    for key in ["a", "b", "c"] {
+        db.put(key, "").unwrap();
+    }
+    assert_eq!((db.range(..).count(), db.snapshot().range(..).count()), (3, 3));
+    let (from, to) = (b"a".to_vec(), b"c".to_vec());
+    assert_eq!(db.range(&from..&to).count(), 2);
+    assert_eq!(db.range(..=to.clone()).count(), 3);
+    assert_eq!(db.range((Bound::Excluded(&from[..]), Bound::Included(&to[..]))).count(), 2);
+    assert_eq!(db.approximate_size(..).unwrap(), 0);
+    db.compact_range(..).unwrap();
+    assert!(db.approximate_size(..).unwrap() > 0);
+}
+
+#[test]
+fn a_cursor_over_a_range_stays_in_it_from_both_ends() {
+    let (db, _) = in_memory();
+    for key in ["a", "b", "c", "d"] {
+        db.put(key, "").unwrap();
+    }
+    let snapshot = db.snapshot();
+    db.delete("b").unwrap();
+    for (mut cursor, expected) in
+        [(db.range_cursor("b".."d"), &["c"][..]), (snapshot.range_cursor("b".."d"), &["b", "c"])]
+    {
+        let mut forward = Vec::new();
+        cursor.seek("a").unwrap();
+        while let Some((key, _)) = cursor.entry() {
+            forward.push(key.to_vec());
+            cursor.next().unwrap();
+        }
+        let mut backward = Vec::new();
+        cursor.seek_to_last().unwrap();
+        while cursor.valid() {
+            backward.push(cursor.key().to_vec());
+            cursor.prev().unwrap();
+        }
+        backward.reverse();
+        assert_eq!(forward, expected.iter().map(|key| key.as_bytes()).collect::<Vec<_>>());
+        assert_eq!(backward, forward);
+    }
+}
+
+#[test]
+fn a_cursor_that_is_not_placed_refuses_a_step_and_counts_none() {
+    let (db, _) = in_memory();
+    db.put("a", "").unwrap();
+    let mut cursor = db.cursor();
+    let refused = |outcome| matches!(outcome, Err(Error::InvalidArgument(_)));
+    assert!(refused(cursor.next()) && refused(cursor.prev()) && cursor.entry().is_none());
+    cursor.seek_to_first().unwrap();
+    cursor.next().unwrap();
+    assert!(!cursor.valid() && refused(cursor.next()) && refused(cursor.prev()));
+    cursor.seek_to_last().unwrap();
+    cursor.prev().unwrap();
+    assert!(refused(cursor.prev()));
+    drop(cursor);
+    let tickers = db.stats().tickers;
+    assert_eq!((tickers.get(Ticker::NumberDbNext), tickers.get(Ticker::NumberDbPrev)), (1, 1));
+}
+
+#[test]
+fn a_batch_is_chained_written_by_reference_and_read_back() {
+    let (db, _) = in_memory();
+    let mut batch = WriteBatch::new();
+    batch.put("a", "1").delete("b").delete_range("c", "d").put("", "");
+    use maypole::BatchOperation::{Delete, DeleteRange, Put};
+    let expected = [
+        Put { key: b"a", value: b"1" },
+        Delete { key: b"b" },
+        DeleteRange { start: b"c", end: b"d" },
+        Put { key: b"", value: b"" },
+    ];
+    assert!(batch.iter().eq(expected));
+    db.write(&batch).unwrap();
+    db.delete("a").unwrap();
+    db.write_opt(&batch, Durability::Sync).unwrap();
+    assert_eq!((batch.len(), db.len().unwrap()), (4, 2));
+    db.write(WriteBatch::new().put("e", "").delete("a")).unwrap();
+    assert_eq!(db.len().unwrap(), 2);
+    assert!(db.get("a").unwrap().is_none() && db.contains_key("e").unwrap());
+}
+
+#[test]
+fn a_filter_is_given_as_text_or_as_a_policy_and_a_typo_is_an_error_of_the_opening() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let policy: FilterPolicy = "bloom(20)".parse().unwrap();
+    let filter_bytes = |builder: maypole::Builder| {
+        let db = builder.fs(Arc::new(MemFs::new())).open().unwrap();
+        (0..200u32).for_each(|n| db.put(n.to_be_bytes(), "").unwrap());
+        db.flush().unwrap();
+        db.stats().filter_bytes()
+    };
+    assert_eq!(
+        filter_bytes(Db::builder("/a").filter("bloom(20)")),
+        filter_bytes(Db::builder("/a").filter(policy.clone()))
+    );
+    assert_ne!(
+        filter_bytes(Db::builder("/a").filter("bloom(5)")),
+        filter_bytes(Db::builder("/a").filter(policy))
+    );
+    let typo = || Db::builder("/b").fs(Arc::clone(&fs)).filter("blom(12)");
+    for outcome in [typo().open(), typo().open_read_only()] {
+        let error = outcome.unwrap_err();
+        assert!(
+            matches!(&error, Error::InvalidArgument(text) if text.contains("blom(12)")),
+            "{error}"
+        );
+    }
+    assert!(!fs.exists(Path::new("/b")).unwrap(), "nothing was touched");
+    typo().filter("bloom(12)").open().unwrap();
+}
+
+#[test]
+fn each_key_has_a_result_of_its_own_and_damage_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    for key in ["a", "z"] {
+        db.put(key, noise(1, 2000)).unwrap();
+        db.flush().unwrap();
+    }
+    let values = db.multi_get_each(["a", "m", "z"].iter());
+    assert!(values[0].as_ref().unwrap().is_some() && values[1].as_ref().unwrap().is_none());
+    let damaged = db.stats().files.into_iter().find(|file| file.smallest == b"z").unwrap().path;
+    db.close().unwrap();
+    let mut bytes = fs::read(&damaged).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    assert!(db.multi_get(&["a", "z"]).is_err());
+    let (now, then) = (db.multi_get_each(["z", "a"]), db.snapshot().multi_get_each(vec!["z", "a"]));
+    for values in [now, then] {
+        assert!(matches!(values[0], Err(Error::Corruption { .. })), "{:?}", values[0]);
+        assert_eq!(values[1].as_ref().unwrap().as_deref(), Some(&noise(1, 2000)[..]));
+    }
+    assert!(db.multi_get_each([""; 0]).is_empty());
+}
+
+#[test]
+fn the_files_of_the_statistics_say_their_paths_and_ranges() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    for key in ["b", "a", "c"] {
+        db.put(key, "").unwrap();
+    }
+    db.flush().unwrap();
+    let files = db.stats().files;
+    assert_eq!((&files[0].smallest[..], &files[0].largest[..]), (&b"a"[..], &b"c"[..]));
+    assert_eq!(fs::metadata(&files[0].path).unwrap().len(), files[0].file_bytes);
+}
+
+#[test]
+fn properties_agree_with_the_statistics() {
+    let (db, _) = in_memory();
+    for n in 0..100u32 {
+        db.put(n.to_be_bytes(), "value").unwrap();
+    }
+    db.flush().unwrap();
+    db.put("in memory", "").unwrap();
+    let _snapshots = (db.snapshot(), db.snapshot());
+    let stats = db.stats();
+    let number =
+        |name: &str| db.property(&format!("rocksdb.{name}")).unwrap().parse::<u64>().unwrap();
+    let cache: usize = stats.cache.iter().map(|(_, usage)| usage.bytes).sum();
+    for (name, expected) in [
+        ("estimate-num-keys", 101),
+        ("num-files-at-level0", 1),
+        ("num-files-at-level6", 0),
+        ("total-sst-files-size", stats.files[0].file_bytes),
+        ("live-sst-files-size", stats.files[0].file_bytes),
+        ("cur-size-all-mem-tables", stats.memtable_bytes as u64),
+        ("size-all-mem-tables", stats.memtable_bytes as u64),
+        ("num-immutable-mem-table", 0),
+        ("num-entries-active-mem-table", 1),
+        ("num-entries-imm-mem-tables", 0),
+        ("estimate-pending-compaction-bytes", stats.compaction_debt_bytes),
+        ("num-running-flushes", 0),
+        ("num-running-compactions", 0),
+        ("is-write-stopped", 0),
+        ("num-snapshots", 2),
+        ("block-cache-capacity", stats.cache_capacity_bytes as u64),
+        ("block-cache-usage", cache as u64),
+    ] {
+        assert_eq!(number(name), expected, "{name}");
+    }
+    assert!(db.property("rocksdb.stats").unwrap().contains("block cache"));
+    assert_eq!(db.property("rocksdb.levelstats").unwrap().lines().count(), 8);
+    for unknown in
+        ["", "rocksdb.", "stats", "rocksdb.num-files-at-level7", "rocksdb.num-files-at-level-1"]
+    {
+        assert_eq!(db.property(unknown), None, "{unknown}");
+    }
+}
+
+#[test]
+fn an_error_of_the_standard_library_becomes_one_and_keeps_its_words() {
+    fn read() -> maypole::Result<Vec<u8>> {
+        Ok(fs::read("no such file")?)
+    }
+    let error = read().unwrap_err();
+    assert!(
+        matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    );
+    assert_eq!(error.to_string(), fs::read("no such file").unwrap_err().to_string());
+}
+
+#[test]
+fn the_example_of_async_code_awaits_its_calls() {
+    fn crosses_an_await<T: Send + 'static>() {}
+    crosses_an_await::<(Db, maypole::Snapshot, maypole::DbIterator, maypole::DbCursor, Slice)>();
+    let mut out = Vec::new();
+    crate::from_async::run(&mut out).unwrap();
+    let shown =
+        "Ada: visit 1\nMary: visit 1\nAda: visit 2\n2 users, the last is Some(b\"visits/Mary\")\n";
+    assert_eq!(String::from_utf8(out).unwrap(), shown);
+}
+
+#[test]
+fn a_slice_is_stored_and_read_by_serde() {
+    let (db, _) = in_memory();
+    db.put("key", [0, 200, 7]).unwrap();
+    let value = db.get("key").unwrap().unwrap();
+    let text = serde_json::to_string(&value).unwrap();
+    assert_eq!(text, "[0,200,7]");
+    let read = |text: &str| serde_json::from_str::<Slice>(text);
+    assert_eq!(read(&text).unwrap(), value);
+    assert_eq!(read("\"may\"").unwrap(), b"may");
+    assert_eq!(read("[]").unwrap(), b"");
+    assert!(read("[256]").is_err() && read("{}").is_err());
 }

@@ -35,6 +35,7 @@ mod history;
 mod kill;
 mod limits;
 mod model;
+mod moving;
 mod paths;
 mod prefix;
 mod publish;
@@ -45,6 +46,9 @@ mod recovery;
 mod repair;
 mod soak;
 mod writers;
+
+#[path = "../../examples/from_async.rs"]
+mod from_async;
 
 use std::fs;
 use std::path::{Path, PathBuf};
