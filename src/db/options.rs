@@ -1,4 +1,5 @@
-//! How a database is opened: few options, each with its unit, its default and advice.
+//! How a database is opened: few options, each with its unit, its default and advice. These make the
+//! file long.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

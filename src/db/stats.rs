@@ -4,7 +4,8 @@
 //! often maybe (*full positive*), and how often that was true. The observed false-positive rate
 //! stands beside the one that was predicted when the filter was built.
 //!
-//! `properties` has RocksDB's names. [`published`] is the part of it that other processes see, and `format` the text of that.
+//! [`published`] is the part of it that other processes see, `format` the text of that, and
+//! `properties` what RocksDB's names stand for. The file is long since it holds types and report.
 
 mod format;
 mod properties;

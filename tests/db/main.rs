@@ -26,6 +26,7 @@ mod concurrent;
 mod copy_filters;
 mod crash;
 mod descriptors;
+mod destroy;
 mod durability;
 mod edges;
 mod explain;

@@ -49,7 +49,8 @@ fn reads(db: &Db, key: &str) -> Outcome {
     assert_eq!((db.multi_get_each(keys).len(), db.multi_get(&keys)?.len()), (2, 2));
     assert_eq!((db.iter().count(), db.iter().rev().count()), (1, 1));
     assert_eq!((db.range(from..).count(), db.range(from..to).count()), (1, 1));
-    assert_eq!((db.prefix(prefix).count(), db.len()?, db.approximate_len()), (1, 1, 1));
+    assert_eq!((db.prefix(prefix).count(), db.len()?), (1, 1));
+    assert!(db.approximate_len() >= 1);
     assert!(!db.is_empty()? && db.first_key_value()? == db.last_key_value()?);
     let _ = (db.cursor(), db.range_cursor(from..to));
     let snapshot = db.snapshot();

@@ -36,12 +36,12 @@ use crate::stats::Ticker;
 /// It stands on an entry, or on none: before the first seek, past either end, and after an error.
 ///
 /// A cursor goes on when the database is closed. One made afterwards answers
-/// [`Error::Closed`](crate::Error::Closed) to every seek.
+/// [`Error::Closed`] to every seek.
 ///
 /// # Errors
 ///
-/// Every seek and step may fail: with [`Error::Corruption`](crate::Error::Corruption) where a block
-/// is damaged, with [`Error::Io`](crate::Error::Io) where it cannot be read. The cursor stands on
+/// Every seek and step may fail: with [`Error::Corruption`] where a block
+/// is damaged, with [`Error::Io`] where it cannot be read. The cursor stands on
 /// no entry then, and may seek elsewhere.
 ///
 /// ```
