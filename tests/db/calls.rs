@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use maypole::fs::{Fs, MemFs};
 use maypole::{Db, Durability, Error, FilterPolicy, Slice, Ticker, WriteBatch};
@@ -75,10 +75,12 @@ fn the_first_and_the_last_entry_are_those_of_the_snapshot() {
 #[test]
 fn every_entry_is_popped_once_in_order_however_many_pop() {
     let (db, _) = in_memory();
-    for n in 0..300u32 {
+    for n in 0..2000u32 {
         db.put(n.to_be_bytes(), "").unwrap();
     }
-    let pop_all = |db: Db| {
+    let start = Arc::new(Barrier::new(3));
+    let pop_all = |db: Db, start: Arc<Barrier>| {
+        start.wait();
         let mut popped = Vec::new();
         while let Some((key, _)) = db.pop_first().unwrap() {
             popped.push(key.to_vec());
@@ -87,15 +89,15 @@ fn every_entry_is_popped_once_in_order_however_many_pop() {
     };
     let threads: Vec<_> = (0..3)
         .map(|_| {
-            let db = db.clone();
-            std::thread::spawn(move || pop_all(db))
+            let (db, start) = (db.clone(), Arc::clone(&start));
+            std::thread::spawn(move || pop_all(db, start))
         })
         .collect();
     let popped: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert!(popped.iter().all(|keys| keys.is_sorted()));
     let mut all = popped.concat();
     all.sort();
-    assert_eq!(all, (0..300u32).map(|n| n.to_be_bytes().to_vec()).collect::<Vec<_>>());
+    assert_eq!(all, (0..2000u32).map(|n| n.to_be_bytes().to_vec()).collect::<Vec<_>>());
     assert!(db.is_empty().unwrap());
 }
 
