@@ -43,7 +43,9 @@ fn put_all(dir: &Path, entries: &[(u64, [u8; VALUE_BYTES])]) -> maypole::Result<
     let db = builder(dir).open()?;
     for part in entries.chunks(ENTRIES_A_FLUSH) {
         let mut batch = WriteBatch::new();
-        part.iter().for_each(|(key, value)| batch.put(key.to_be_bytes(), value));
+        part.iter().for_each(|(key, value)| {
+            batch.put(key.to_be_bytes(), value);
+        });
         db.write(batch)?;
         db.flush()?;
         db.wait_for_compaction()?;

@@ -113,7 +113,7 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
     };
     if db.get(key(options.entries - 1))?.is_none() {
         (0..options.entries).try_for_each(put)?;
-        db.compact_range::<&[u8]>(..)?;
+        db.compact_range(..)?;
     }
     for file in 0..options.l0 {
         let step = 97;

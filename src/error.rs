@@ -20,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// # let dir = tempfile::tempdir()?;
 /// let missing = Db::builder(dir.path().join("none")).create_if_missing(false).open();
 /// match missing {
-///     Err(Error::InvalidArgument(what)) => println!("{what}"),
+///     Err(Error::NoDatabase { path }) => println!("nothing in {}", path.display()),
 ///     Err(error) if error.is_out_of_space() => println!("free some space: {error}"),
 ///     Err(error) => return Err(error.into()),
 ///     Ok(_) => unreachable!(),
@@ -31,11 +31,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused `operation` on `path`.
-    #[error("{path}: cannot {operation}: {source}", path = path.display())]
+    #[error("{}", io_text(path, operation, source))]
     Io {
-        /// The file or directory.
+        /// The file or directory. Empty in an error that was made `From` an [`io::Error`].
         path: PathBuf,
-        /// A verb phrase: "open", "read", "sync", …
+        /// A verb phrase: "open", "read", "sync", … Empty where `path` is.
         operation: &'static str,
         /// What the operating system said.
         source: Arc<io::Error>,
@@ -64,6 +64,12 @@ pub enum Error {
     /// An option or an argument is out of its range. Nothing was changed.
     #[error("{0}")]
     InvalidArgument(String),
+    /// There is no database in the directory, or no such directory, and none was to be created.
+    #[error("{path}: there is no database here", path = path.display())]
+    NoDatabase {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Another `Db`, in this process or another one, has the directory open.
     #[error("{path}: the database is already open elsewhere", path = path.display())]
     Locked {
@@ -126,6 +132,21 @@ impl Error {
             Error::ReadOnly(cause) => cause.is_out_of_space(),
             _ => false,
         }
+    }
+}
+
+/// For functions of the caller that answer a [`Result`] and use files too. Errors of Maypole itself
+/// name the file.
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Error {
+        Error::io(Path::new(""), "", source)
+    }
+}
+
+fn io_text(path: &Path, operation: &str, source: &io::Error) -> String {
+    match path.as_os_str().is_empty() && operation.is_empty() {
+        true => source.to_string(),
+        false => format!("{}: cannot {operation}: {source}", path.display()),
     }
 }
 

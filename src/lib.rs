@@ -3,9 +3,9 @@
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
-//! use maypole::{Db, FilterPolicy};
+//! use maypole::Db;
 //!
-//! let db = Db::builder(dir.path()).filter("bloom(12)".parse::<FilterPolicy>()?).open()?;
+//! let db = Db::builder(dir.path()).filter("bloom(12)").open()?;
 //! db.put("maypole", "a pole dressed with blooms and wound with ribbons")?;
 //! assert!(db.get("maypole")?.is_some());
 //! println!("{}", db.stats());
@@ -22,7 +22,8 @@
 //! - [`fs`] is the seam to the operating system. [`fs::MemFs`] loses power on demand, for tests.
 //!
 //! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bytes` converts a
-//! [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `cli` is the command line
+//! [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde` stores and reads a
+//! [`Slice`] as bytes; `cli` is the command line
 //! `maypole`.
 
 // WebAssembly has no files and no threads. There the crate is its filters, `hash64` and what these
@@ -73,9 +74,10 @@ pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 #[cfg(not(target_family = "wasm"))]
 pub use db::{
-    Builder, DamagedTable, Db, DbCursor, DbIterator, Durability, FileStats, FileTrace, LevelStats,
-    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
-    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, WriteStall, WriteStallCause,
+    BatchOperation, Builder, DamagedTable, Db, DbCursor, DbIterator, DestroyReport, Durability,
+    FileStats, FileTrace, KeyBounds, LevelStats, LevelTrace, LookupCost, LookupOutcome,
+    LookupTrace, Loss, MemtableTrace, PublishedStats, RepairReport, Snapshot, Stats, VerifyReport,
+    WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;
 #[cfg(not(target_family = "wasm"))]

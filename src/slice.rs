@@ -190,6 +190,52 @@ impl From<Slice> for bytes::Bytes {
     }
 }
 
+/// As bytes, which formats without bytes write as a list of numbers.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Slice {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+/// From bytes, text or a list of numbers.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Slice {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Slice, D::Error> {
+        struct Bytes;
+
+        impl<'de> serde::de::Visitor<'de> for Bytes {
+            type Value = Slice;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Slice, E> {
+                Ok(Slice::copy_from(bytes))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Slice, E> {
+                Ok(Slice::copy_from(text.as_bytes()))
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut numbers: A,
+            ) -> Result<Slice, A::Error> {
+                // The length that the input claims is not trusted.
+                let mut bytes = Vec::new();
+                while let Some(byte) = numbers.next_element()? {
+                    bytes.push(byte);
+                }
+                Ok(Slice::copy_from(&bytes))
+            }
+        }
+
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+}
+
 impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Slice {
     fn eq(&self, other: &T) -> bool {
         self[..] == *other.as_ref()

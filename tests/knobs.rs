@@ -18,7 +18,7 @@ use maypole::{
 fn builder(policy: &str) -> Builder {
     Db::builder("/knobs")
         .fs(Arc::new(MemFs::new()))
-        .filter(policy.parse().unwrap())
+        .filter(policy)
         .compression(Compression::None)
         .table_bytes(64 << 10)
         .level_base_bytes(128 << 10)
@@ -139,7 +139,7 @@ fn rocksdb_pin_l0_filter_and_index_blocks_in_cache_is_pin_metadata() {
         // What is asked is loaded, and stays.
         read_all(&db);
         let with_level_0 = cache.pinned_usage();
-        db.compact_range::<&str>(..).unwrap();
+        db.compact_range(..).unwrap();
         read_all(&db);
         (with_level_0, cache.pinned_usage())
     };

@@ -3,15 +3,15 @@
 //! The file is long since each method shows an example. It holds no logic: what a method does is in
 //! the file of its name.
 
-use std::ops::RangeBounds;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
-use super::iter::bounds::Bounds;
+use super::iter::bounds::{Bounds, KeyBounds};
+use super::read_state::ReadPoint;
 use super::{
-    Builder, DbCursor, DbIterator, Durability, Inner, LookupTrace, PublishedStats, RepairReport,
-    Snapshot, Stats, VerifyReport, WriteBatch, background, open,
+    Builder, DbCursor, DbIterator, DestroyReport, Durability, Inner, LookupTrace, PublishedStats,
+    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, background, open,
 };
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
@@ -56,13 +56,15 @@ use crate::slice::Slice;
 ///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
 #[derive(Clone)]
 pub struct Db {
-    inner: Arc<Inner>,
-    handle: Arc<Handle>,
+    pub(super) inner: Arc<Inner>,
+    pub(super) handle: Arc<Handle>,
 }
 
-/// Closes the database when the last [`Db`] is dropped.
-struct Handle {
+/// What the clones of a [`Db`] share. Closes the database when the last one is dropped.
+pub(super) struct Handle {
     inner: Arc<Inner>,
+    /// Held by the [`Db::pop_first`] that runs.
+    pub(super) pops: Mutex<()>,
 }
 
 impl Handle {
@@ -156,6 +158,27 @@ impl Db {
         Db::builder(path).repair()
     }
 
+    /// Removes the database in the directory `path`, and only what is its own. See
+    /// [`Builder::destroy`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # maypole::Db::open(dir.path())?.put("key", "value")?;
+    /// let report = maypole::Db::destroy(dir.path())?;
+    /// assert!(report.left.is_empty());
+    /// let again = maypole::Db::destroy(dir.path());
+    /// assert!(matches!(again, Err(maypole::Error::NoDatabase { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::destroy`].
+    #[doc(alias = "DestroyDB")]
+    pub fn destroy(path: impl AsRef<Path>) -> Result<DestroyReport> {
+        Db::builder(path).destroy()
+    }
+
     /// The counters that the owner of the database in the directory `path` has published, also
     /// another process; `None` where it has not. See [`Builder::publish_stats`].
     ///
@@ -176,15 +199,20 @@ impl Db {
         Db::builder(path).published_stats()
     }
 
+    fn of(inner: Arc<Inner>) -> Db {
+        let handle = Handle { inner: Arc::clone(&inner), pops: Mutex::new(()) };
+        Db { inner, handle: Arc::new(handle) }
+    }
+
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
         let inner = Arc::new(open::take_over::open(options)?);
         background::start(&inner);
-        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
+        Ok(Db::of(inner))
     }
 
     pub(crate) fn read_with(options: Builder) -> Result<Db> {
         let inner = Arc::new(open::read_only::open(options)?);
-        Ok(Db { handle: Arc::new(Handle { inner: Arc::clone(&inner) }), inner })
+        Ok(Db::of(inner))
     }
 
     /// Waits for the flush and the compactions that run, syncs the log and releases the directory.
@@ -348,7 +376,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> DbIterator {
-        self.range::<&[u8]>(..)
+        self.range(..)
     }
 
     /// The entries as of now whose keys lie in `range`, in key order, from either end.
@@ -362,7 +390,7 @@ impl Db {
     /// assert_eq!(db.range("b"..="cat").count(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> DbIterator {
+    pub fn range(&self, range: impl KeyBounds) -> DbIterator {
         DbIterator::over_range(&self.inner, None, range)
     }
 
@@ -394,6 +422,24 @@ impl Db {
     /// ```
     pub fn cursor(&self) -> DbCursor {
         DbCursor::new(&self.inner, None)
+    }
+
+    /// A cursor over the entries as of now whose keys lie in `range`. It stands on no other.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let mut cursor = db.range_cursor(.."c");
+    /// cursor.seek_to_last()?;
+    /// assert_eq!(cursor.key(), b"bee");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "iterate_upper_bound")]
+    pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
+        DbCursor::at(ReadPoint::new(&self.inner, None), Bounds::of(range))
     }
 }
 
@@ -482,7 +528,7 @@ impl Db {
     /// # Errors
     ///
     /// As [`Db::write_opt`].
-    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+    pub fn write(&self, batch: impl Into<WriteBatch>) -> Result<()> {
         self.write_opt(batch, Durability::Buffered)
     }
 
@@ -503,8 +549,8 @@ impl Db {
     /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a batch
     /// that is too large or holds a write that cannot be stored.
     #[doc(alias = "WriteOptions")]
-    pub fn write_opt(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
-        self.inner.commit(batch, durability)
+    pub fn write_opt(&self, batch: impl Into<WriteBatch>, durability: Durability) -> Result<()> {
+        self.inner.commit(batch.into(), durability)
     }
 
     /// Makes every acknowledged write survive a power loss.
@@ -557,7 +603,7 @@ impl Db {
     /// # let dir = tempfile::tempdir()?;
     /// # let db = maypole::Db::open(dir.path())?;
     /// # db.put("key", "value")?;
-    /// db.compact_range::<&str>(..)?;
+    /// db.compact_range(..)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -565,7 +611,7 @@ impl Db {
     ///
     /// Those of [`Db`]. The damage of a table that was set aside is reported after everything else
     /// was compacted.
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         self.inner.compact_range(Bounds::of(range))
     }
 

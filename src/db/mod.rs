@@ -8,7 +8,8 @@
 //!   read                  get.rs  multi_get.rs  iter/   explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
-//!   the whole database    ingest.rs  checkpoint.rs  verify.rs  repair/
+//!   the whole database    ingest.rs  checkpoint.rs  verify.rs  repair/  destroy.rs
+//!   small calls over these  convenience.rs (len, first, last, sizes)
 //!   what all these share  inner.rs (locks)  read_state.rs (no lock)
 //! ```
 //!
@@ -16,8 +17,10 @@
 
 mod background;
 mod checkpoint;
+mod convenience;
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
+mod destroy;
 mod explain;
 mod flush;
 mod get;
@@ -35,8 +38,10 @@ mod verify;
 mod write;
 
 pub use db::Db;
+pub use destroy::DestroyReport;
 pub use explain::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 pub use iter::DbIterator;
+pub use iter::bounds::KeyBounds;
 pub use iter::cursor::DbCursor;
 pub use options::Builder;
 pub use repair::{Loss, RepairReport};
@@ -44,7 +49,7 @@ pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
 pub use verify::VerifyReport;
 pub use write::Durability;
-pub use write::batch::WriteBatch;
+pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::write_stall::{WriteStall, WriteStallCause};
 
 use inner::{Frozen, Inner, Progress, TreeState, sequence_after};

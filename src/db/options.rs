@@ -1,11 +1,12 @@
-//! How a database is opened: few options, each with its unit, its default and advice.
+//! How a database is opened: few options, each with its unit, its default and advice. These make the
+//! file long.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{Db, PublishedStats, RepairReport};
+use super::{Db, DestroyReport, PublishedStats, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
@@ -18,10 +19,10 @@ use crate::version::ROLL_AFTER_BYTES;
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
-/// use maypole::{Db, FilterPolicy};
+/// use maypole::Db;
 ///
 /// let db = Db::builder(dir.path())
-///     .filter("bloom(12)".parse::<FilterPolicy>()?)
+///     .filter("bloom(12)")
 ///     .block_cache_bytes(256 << 20)
 ///     .open()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -32,6 +33,8 @@ pub struct Builder {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) create_if_missing: bool,
     pub(crate) filter: FilterPolicy,
+    /// Why the text of a filter was not understood.
+    filter_error: Option<String>,
     pub(crate) filter_keys: FilterKeys,
     pub(crate) cache: CacheChoice,
     pub(crate) pin_metadata: PinMetadata,
@@ -59,6 +62,7 @@ impl Builder {
             fs: Arc::new(RealFs),
             create_if_missing: true,
             filter: FilterPolicy::default(),
+            filter_error: None,
             filter_keys: FilterKeys::Whole,
             cache: CacheChoice::Own(64 << 20),
             pin_metadata: PinMetadata::default(),
@@ -83,8 +87,25 @@ impl Builder {
     /// a block. Changing it later is safe: old tables keep their filter until they are compacted.
     #[doc(alias = "filter_policy")]
     #[doc(alias = "bits_per_key")]
-    pub fn filter(mut self, policy: FilterPolicy) -> Builder {
-        self.filter = policy;
+    ///
+    /// It is a [`FilterPolicy`], a [`FilterSpec`](crate::filter::FilterSpec), or the text of one.
+    /// Text that means nothing is reported by [`Builder::open`], as [`Error::InvalidArgument`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = maypole::Db::builder(dir.path()).filter("budget(64MiB, burr)").open()?;
+    /// let typo = maypole::Db::builder(dir.path()).filter("blom(12)").open();
+    /// assert!(matches!(typo, Err(maypole::Error::InvalidArgument(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter<P>(mut self, policy: P) -> Builder
+    where
+        P: TryInto<FilterPolicy, Error: std::fmt::Display>,
+    {
+        match policy.try_into() {
+            Ok(policy) => (self.filter, self.filter_error) = (policy, None),
+            Err(error) => self.filter_error = Some(error.to_string()),
+        }
         self
     }
 
@@ -263,8 +284,8 @@ impl Builder {
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] for an empty path or an option out of its range, before
-    ///   anything is touched; and where there is no database and [`Builder::create_if_missing`] is
-    ///   off.
+    ///   anything is touched.
+    /// - [`Error::NoDatabase`] where there is none and [`Builder::create_if_missing`] is off.
     /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
     /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
@@ -285,8 +306,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`], but never [`Error::Locked`]; and [`Error::InvalidArgument`] where
-    /// there is no database, or where the process may not open all its tables.
+    /// As [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] where there is none,
+    /// and [`Error::InvalidArgument`] where the process may not open all its tables.
     pub fn open_read_only(mut self) -> Result<Db> {
         self.check()?;
         self.path = lasting(&*self.fs, &self.path)?;
@@ -314,7 +335,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] where nothing of a database is there.
+    /// - [`Error::NoDatabase`] where nothing of one is there.
     /// - [`Error::Locked`] where it is open elsewhere.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
     /// - [`Error::Io`] where the operating system refuses something.
@@ -324,12 +345,30 @@ impl Builder {
         super::repair::repair(&self)
     }
 
+    /// Removes the database: every file that is its own. The directory stays, with the files that
+    /// are not the database's; the report names them.
+    ///
+    /// Whoever has the database open to read it only goes on with what it has read, or fails: such
+    /// readers hold no lock. An interrupted removal can be started again.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoDatabase`] where nothing of one is there.
+    /// - [`Error::Locked`] where it is open elsewhere, also in this process.
+    /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
+    ///   read as Maypole's. Nothing is removed then: the files may be another program's.
+    /// - [`Error::Io`] where the operating system refuses something. A part may be removed.
+    pub fn destroy(mut self) -> Result<DestroyReport> {
+        self.path = lasting(&*self.fs, &self.path)?;
+        super::destroy::destroy(&self)
+    }
+
     /// The counters that the database's owner has published, or its last owner; `None` where none
     /// has. Reads one small file and opens nothing. See [`Builder::publish_stats`].
     ///
     /// # Errors
     ///
-    /// - [`Error::InvalidArgument`] where there is no database.
+    /// - [`Error::NoDatabase`] where there is none.
     /// - [`Error::Corruption`] where the file is damaged or none of Maypole's. An owner that
     ///   publishes replaces it.
     /// - [`Error::Unsupported`] where a newer version wrote it.
@@ -347,6 +386,9 @@ impl Builder {
     }
 
     fn check(&self) -> Result<()> {
+        if let Some(error) = &self.filter_error {
+            return Err(Error::InvalidArgument(error.clone()));
+        }
         let publish_millis = self.publish_interval.map_or(1000, |interval| interval.as_millis());
         let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);
         let ranges: [(&str, u64, u64, u64); 7] = [

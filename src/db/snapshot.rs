@@ -4,10 +4,11 @@
 //! for the registered numbers and keeps, for each of them, the newest version at or below it.
 
 use std::collections::BTreeMap;
-use std::ops::RangeBounds;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use super::iter::bounds::{Bounds, KeyBounds};
+use super::read_state::ReadPoint;
 use super::{DbCursor, DbIterator, Inner, LookupTrace};
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -39,6 +40,14 @@ pub struct Snapshot {
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Snapshot").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+/// A second handle of the same state of the database. Each may be dropped first.
+impl Clone for Snapshot {
+    fn clone(&self) -> Snapshot {
+        let sequence = self.inner.snapshots.register(|| self.sequence);
+        Snapshot { inner: Arc::clone(&self.inner), sequence }
     }
 }
 
@@ -100,11 +109,11 @@ impl Snapshot {
 
     /// As [`Db::iter`](crate::Db::iter), at the snapshot.
     pub fn iter(&self) -> DbIterator {
-        self.range::<&[u8]>(..)
+        self.range(..)
     }
 
     /// As [`Db::range`](crate::Db::range), at the snapshot.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> DbIterator {
+    pub fn range(&self, range: impl KeyBounds) -> DbIterator {
         DbIterator::over_range(&self.inner, Some(self.sequence), range)
     }
 
@@ -116,6 +125,11 @@ impl Snapshot {
     /// As [`Db::cursor`](crate::Db::cursor), at the snapshot.
     pub fn cursor(&self) -> DbCursor {
         DbCursor::new(&self.inner, Some(self.sequence))
+    }
+
+    /// As [`Db::range_cursor`](crate::Db::range_cursor), at the snapshot.
+    pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
+        DbCursor::at(ReadPoint::new(&self.inner, Some(self.sequence)), Bounds::of(range))
     }
 
     /// The sequence number of the last write that the snapshot sees.
@@ -154,6 +168,11 @@ impl SnapshotList {
                 counts.remove(&sequence);
             }
         }
+    }
+
+    /// How many snapshots live.
+    pub fn len(&self) -> usize {
+        lock(&self.counts).values().sum()
     }
 
     /// All registered sequence numbers, ascending.

@@ -4,16 +4,20 @@
 //! often maybe (*full positive*), and how often that was true. The observed false-positive rate
 //! stands beside the one that was predicted when the filter was built.
 //!
-//! [`published`] is the part of it that other processes see, and `format` the text of that.
+//! [`published`] is the part of it that other processes see, `format` the text of that, and
+//! `properties` what RocksDB's names stand for. The file is long since it holds types and report.
 
 mod format;
+mod properties;
 pub(crate) mod published;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::Inner;
 use super::write::write_stall::{WriteStall, write_stall_for};
 use crate::cache::{BlockKind, KindUsage};
+use crate::encoding::key::user_key;
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::pin;
@@ -146,6 +150,12 @@ pub struct FileStats {
     pub level: usize,
     /// Its file number: `000012.sst` is 12.
     pub number: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// Its smallest key, or the start of a range deletion in it.
+    pub smallest: Vec<u8>,
+    /// Its largest key, or the end of a range deletion in it.
+    pub largest: Vec<u8>,
     /// Bytes of the file.
     pub file_bytes: u64,
     /// Entries, tombstones and old versions included.
@@ -206,6 +216,9 @@ impl Inner {
             .map(|(level, file)| FileStats {
                 level,
                 number: file.meta.number,
+                path: file.path().to_owned(),
+                smallest: user_key(&file.meta.smallest).to_vec(),
+                largest: user_key(&file.meta.largest).to_vec(),
                 file_bytes: file.meta.file_bytes,
                 entries: file.meta.entries,
                 filter: file.table.filter_info(),

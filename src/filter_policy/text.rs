@@ -66,6 +66,14 @@ impl FromStr for FilterPolicy {
     }
 }
 
+impl TryFrom<&str> for FilterPolicy {
+    type Error = SpecError;
+
+    fn try_from(text: &str) -> Result<FilterPolicy, SpecError> {
+        text.parse()
+    }
+}
+
 fn parse_budget(text: &str, size: &str, family: &str) -> Result<FilterPolicy, SpecError> {
     let family: Family = family.parse()?;
     let wrong = |number: &str| SpecError(format!("{text}: {number:?} is not a number"));

@@ -120,6 +120,21 @@ impl Fs for RealFs {
     }
 }
 
+/// Whether `path` names the open file. Windows keeps the name of a file that is open.
+#[cfg(unix)]
+fn is_still_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_still_at(_: &File, _: &Path) -> bool {
+    true
+}
+
 #[derive(Debug)]
 pub(super) struct RealWritableFile {
     path: PathBuf,
@@ -323,6 +338,11 @@ fn lock_file(path: &Path) -> Result<RealFileLock> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
+    }
+    // Whoever removes a database removes its lock file last. This may be that file, opened just
+    // before: its lock keeps nobody away from a new file of the name.
+    if !is_still_at(&file, path) {
+        return Err(held_elsewhere());
     }
     held.insert(key.clone());
     Ok(RealFileLock { key, file })

@@ -23,7 +23,7 @@ pub(super) const DIR: &str = "/db";
 fn open(fs: &MemFs) -> Result<Db> {
     Db::builder(DIR)
         .fs(Arc::new(fs.clone()))
-        .filter("burr(7)".parse().expect("a policy"))
+        .filter("burr(7)")
         .memtable_bytes(4096)
         .block_bytes(256)
         .table_bytes(4096)

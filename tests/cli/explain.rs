@@ -13,12 +13,12 @@ use crate::{Done, maypole};
 fn database(filter: &str) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let db = Db::builder(&path).filter(filter.parse().unwrap()).open().unwrap();
+    let db = Db::builder(&path).filter(filter).open().unwrap();
     for n in 0..2000 {
         db.put(format!("key {n:04}"), [b'v'; 30]).unwrap();
     }
     db.flush().unwrap();
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     for n in (0..2000).step_by(50) {
         db.put(format!("key {n:04}"), "newer").unwrap();
     }

@@ -51,7 +51,7 @@ fn files_of_another_database_or_another_time_are_refused() {
     let db = open(&later).unwrap();
     db.put("key000", "later").unwrap();
     db.flush().unwrap();
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     db.close().unwrap();
     let mut put_back = 0;
     for name in named(&ours, "").iter().filter(|name| *name != "LOCK") {

@@ -237,13 +237,13 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
         assert!(is_out_of_space(put(&db).1), "told once only");
         assert!(is_out_of_space(db.flush()));
         assert!(is_out_of_space(db.wait_for_compaction()));
-        assert!(is_out_of_space(db.compact_range::<&str>(..)));
+        assert!(is_out_of_space(db.compact_range(..)));
         assert_eq!(db.iter().count() as u32, written, "a write that was refused is there");
         faults.heal();
         db.flush().unwrap();
         db.wait_for_compaction().unwrap();
         let written = (0..300).map(|_| put(&db)).last().unwrap().0;
-        db.compact_range::<&str>(..).unwrap();
+        db.compact_range(..).unwrap();
         assert_eq!(db.iter().count() as u32, written);
         assert_eq!(tables_on_disk(&mem), db.stats().files.len(), "a failed attempt left a file");
         db.close().unwrap();
@@ -281,7 +281,7 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
     faults.fail_files_from(".sst", Target::Only(Operation::Create), 1, Fault::NoSpace);
     table(&db).unwrap();
     assert!(is_out_of_space(db.wait_for_compaction()));
-    assert!(is_out_of_space(db.compact_range::<&str>(..)));
+    assert!(is_out_of_space(db.compact_range(..)));
     db.put("0", "after").unwrap();
     assert_eq!(db.get("0").unwrap().unwrap(), b"after");
     assert_eq!(db.stats().levels[0].files, 4);
@@ -423,7 +423,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         let story = format!("seed {seed}, {path} of level {level}");
         db.flush().unwrap_or_else(|error| panic!("{story}: {error}"));
         db.wait_for_compaction().unwrap();
-        let outcome = db.compact_range::<&str>(..);
+        let outcome = db.compact_range(..);
         let damaged = db.stats().damaged;
         if damaged.is_empty() {
             // What a range deletion hides whole is dropped unread.
@@ -446,13 +446,13 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         }
         db.flush().unwrap();
         db.wait_for_compaction().unwrap();
-        let _ = db.compact_range::<&str>(..);
+        let _ = db.compact_range(..);
         check_around_damage(&db, &model, KEYS, &story);
         assert!(db.stats().files.iter().any(|file| file.number == damaged[0].number));
         db.close().unwrap();
         // It is met again.
         let db = options().open().unwrap();
-        assert!(db.compact_range::<&str>(..).is_err(), "{story}");
+        assert!(db.compact_range(..).is_err(), "{story}");
         check_around_damage(&db, &model, KEYS, &story);
     }
     assert!(levels.len() >= 2, "damage was met in one level only: {levels:?}");

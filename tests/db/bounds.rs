@@ -50,7 +50,7 @@ fn large_values_are_values_like_others() {
     check(&db, "recovered");
     db.flush().unwrap();
     check(&db, "flushed");
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     check(&db, "compacted");
     assert_eq!(db.verify().unwrap().entries, 3);
     println!("values of {bytes} bytes: written, recovered, flushed, compacted, iterated");
@@ -123,7 +123,7 @@ fn ten_thousand_tables() {
     for n in 0..TABLES {
         db.put(key(n), value(n)).unwrap();
     }
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     let tables = db.verify().unwrap().tables;
     db.close().unwrap();
     let before = resident_bytes();
@@ -296,7 +296,7 @@ fn worker_with_little_memory() {
                 }
             }
         }
-        db.compact_range::<&[u8]>(..)?;
+        db.compact_range(..)?;
         db.close()
     };
     match work() {
@@ -385,7 +385,7 @@ fn a_block_larger_than_the_memory_is_an_error_of_the_read() {
     db.put("large", vec![b'x'; LARGE]).unwrap();
     db.flush().unwrap();
     db.put("small", "small").unwrap();
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     db.close().unwrap();
     for (mib, expected) in [(60, "clear error"), (2000, "all done")] {
         let (told, errors) = limited("bounds::reader_with_little_memory", mib, dir.path());

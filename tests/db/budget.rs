@@ -12,7 +12,7 @@ fn key(n: u64) -> [u8; 8] {
 /// the tree was smaller. Then overwrites, which fill the levels above.
 fn grown_tree(dir: &std::path::Path, policy: &str) -> Db {
     let db = Db::builder(dir)
-        .filter(policy.parse().unwrap())
+        .filter(policy)
         .compression(Compression::None)
         .memtable_bytes(1 << 20)
         .table_bytes(1 << 20)

@@ -98,7 +98,7 @@ fn a_split_compaction_reads_as_one_that_was_not() {
                 snapshots.push(db.snapshot());
             }
         }
-        db.compact_range::<&str>(..).unwrap();
+        db.compact_range(..).unwrap();
         db.verify().unwrap();
         let parts = db.stats().tickers.get(Ticker::CompactionParts);
         let trees = snapshots.iter().map(|snapshot| snapshot.iter()).chain([db.iter()]);

@@ -14,7 +14,7 @@ fn key(n: u64) -> [u8; 8] {
 }
 
 fn open(dir: &Path, policy: &str) -> Db {
-    let options = Db::builder(dir).filter(policy.parse().unwrap()).compression(Compression::None);
+    let options = Db::builder(dir).filter(policy).compression(Compression::None);
     options.compaction_threads(1).memtable_bytes(8 << 20).open().unwrap()
 }
 
@@ -22,7 +22,7 @@ fn open(dir: &Path, policy: &str) -> Db {
 fn grown_tree(dir: &Path, policy: &str) -> Db {
     let db = open(dir, policy);
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 40]).unwrap());
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     (0..KEYS / 10).for_each(|n| db.put(key(10 * n), [!n as u8; 40]).unwrap());
     db.delete_range(&[0xf0][..], &[0xf1][..]).unwrap();
     db.flush().unwrap();
@@ -62,7 +62,7 @@ fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
         }
         // The copy is a database like any other.
         db.put("one", "more").unwrap();
-        db.compact_range::<&[u8]>(..).unwrap();
+        db.compact_range(..).unwrap();
         assert_eq!(db.get("one").unwrap().unwrap(), b"more");
         db.close().unwrap();
     }

@@ -39,10 +39,12 @@ fn fill(dir: &Path, tables: usize) {
     let entries: Vec<usize> = (0..tables * ENTRIES_A_TABLE).collect();
     for entries in entries.chunks(1000) {
         let mut batch = WriteBatch::new();
-        entries.iter().for_each(|&n| batch.put(key(n), value(n)));
+        entries.iter().for_each(|&n| {
+            batch.put(key(n), value(n));
+        });
         db.write(batch).unwrap();
     }
-    db.compact_range::<&str>(..).unwrap();
+    db.compact_range(..).unwrap();
     let files = db.stats().files.len();
     assert!(files >= tables, "{files} tables, not {tables}");
 }
@@ -144,7 +146,7 @@ fn a_life_with_few() {
     db.verify().unwrap();
     db.put("zzz", "").unwrap();
     db.delete("zzz").unwrap();
-    db.compact_range::<&str>(..).unwrap();
+    db.compact_range(..).unwrap();
     bounded("compacted");
 
     // The iterator keeps what the process can spare; the rest is there to be opened again.
@@ -182,7 +184,7 @@ fn a_life_without_bound() {
         }
     }
     db.checkpoint(dir.join("copy")).unwrap();
-    db.compact_range::<&str>(..).unwrap();
+    db.compact_range(..).unwrap();
     read_on(db.iter(), 0, tables);
     other.close().unwrap();
     db.close().unwrap();
@@ -202,7 +204,7 @@ fn iterators_outlive_the_database_and_its_files() {
         if !holds_current_view {
             // Now the iterator alone holds its tables.
             (0..50 * ENTRIES_A_TABLE).for_each(|n| db.put(key(n), "new").unwrap());
-            db.compact_range::<&str>(..).unwrap();
+            db.compact_range(..).unwrap();
         }
         db.close().unwrap();
         std::fs::remove_dir_all(&path).unwrap();

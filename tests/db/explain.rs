@@ -27,7 +27,7 @@ fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
     }
     db.delete_range("user3", "user38").unwrap();
     db.flush().unwrap();
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     for n in (0..4000).step_by(7) {
         db.put(key(n), "newer").unwrap();
     }
@@ -206,7 +206,7 @@ fn every_end_of_a_lookup_is_told() {
     assert_eq!(seen("c").sequence, snapshot.sequence());
 
     // In the level below, with tombstones above it.
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     drop(snapshot);
     db.delete("a").unwrap();
     db.delete_range("k", "l").unwrap();
@@ -228,7 +228,7 @@ fn verdicts(trace: &LookupTrace) -> Vec<FilterVerdict> {
 #[test]
 fn a_trace_says_what_filters_spared_and_what_they_could_not() {
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::builder(dir.path()).filter("bloom(3)".parse().unwrap()).open().unwrap();
+    let db = Db::builder(dir.path()).filter("bloom(3)").open().unwrap();
     // Three files of level 0 with the same range.
     for file in 0..3 {
         for n in 0..1000 {

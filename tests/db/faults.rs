@@ -44,7 +44,7 @@ fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result
                 open.take().expect("the database is open").close()?;
                 db = open.insert(open_on(Arc::clone(fs))?);
             }
-            80 => db.compact_range::<&[u8]>(..)?,
+            80 => db.compact_range(..)?,
             100 => db.wait_for_compaction()?,
             _ => {}
         }
@@ -187,7 +187,7 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
                     db = open();
                     check_content(&db, n, &story);
                 }
-                80 => until_there_is_space(&story, || db.compact_range::<&[u8]>(..)),
+                80 => until_there_is_space(&story, || db.compact_range(..)),
                 100 => until_there_is_space(&story, || db.wait_for_compaction()),
                 _ => {}
             }

@@ -79,7 +79,7 @@ fn a_database_whose_files_may_not_grow() {
         }
         // Small memtables make small logs and tables: the table that compaction makes is too long.
         if dir.ends_with("table") && acknowledged % 300 == 0 {
-            match db.compact_range::<&str>(..) {
+            match db.compact_range(..) {
                 Ok(()) => {}
                 Err(error) => break error,
             }

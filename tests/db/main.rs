@@ -20,11 +20,13 @@
 mod background;
 mod bounds;
 mod budget;
+mod calls;
 mod compaction;
 mod concurrent;
 mod copy_filters;
 mod crash;
 mod descriptors;
+mod destroy;
 mod durability;
 mod edges;
 mod explain;
@@ -38,6 +40,7 @@ mod kill;
 #[cfg(unix)]
 mod limits;
 mod model;
+mod moving;
 mod paths;
 mod prefix;
 mod publish;
@@ -48,6 +51,9 @@ mod recovery;
 mod repair;
 mod soak;
 mod writers;
+
+#[path = "../../examples/from_async.rs"]
+mod from_async;
 
 use std::fs;
 use std::path::{Path, PathBuf};

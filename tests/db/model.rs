@@ -199,7 +199,7 @@ impl Run {
                 }
             }
             992..996 => self.db().flush().unwrap(),
-            996 => self.db().compact_range::<&[u8]>(..).unwrap(),
+            996 => self.db().compact_range(..).unwrap(),
             997 => self.db().persist().unwrap(),
             998 => self.db().wait_for_compaction().unwrap(),
             _ => self.reopen(),

@@ -67,8 +67,8 @@ fn child() {
     writer.finish().unwrap();
     fill(&one, "one", 200..400);
     fill(&two, "two", 200..400);
-    one.compact_range::<&str>(..).unwrap();
-    two.compact_range::<&str>(..).unwrap();
+    one.compact_range(..).unwrap();
+    two.compact_range(..).unwrap();
     assert!(one.ingest(&["outside.sst"]).is_err(), "that file is in the other directory");
     enter("one");
     one.ingest(&["outside.sst"]).unwrap();

@@ -112,7 +112,7 @@ fn run(seed: u64, filter: &str) -> u64 {
             db.flush().unwrap();
         }
         if rng.random_bool(0.2) {
-            db.compact_range::<&[u8]>(..).unwrap();
+            db.compact_range(..).unwrap();
         }
         (0..100).for_each(|_| check_queries(&db, &map, rng));
         assert_eq!(db.verify().unwrap().filter_misses, 0);

@@ -19,7 +19,7 @@ fn settled(fs: Arc<dyn Fs>) -> Db {
     for n in 0..20_000 {
         db.put(key(n), n.to_string().repeat(20)).unwrap();
     }
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     db
 }
 
@@ -53,7 +53,7 @@ fn compaction_drops_tables_that_are_hidden_whole_without_reading_them() {
     let reads = || fs.calls(Target::Only(Operation::ReadExactAt));
     let before = reads();
     db.delete_range("key/", "key0").unwrap();
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     assert!(reads() - before < 10, "{} reads", reads() - before);
     let report = db.verify().unwrap();
     assert_eq!((report.tables, report.entries, report.range_deletions), (0, 0, 0));
@@ -65,11 +65,11 @@ fn a_snapshot_keeps_what_a_range_deletion_hides_from_others() {
     let db = settled(Arc::new(MemFs::new()));
     let snapshot = db.snapshot();
     db.delete_range(key(0), key(20_000)).unwrap();
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     assert_eq!((snapshot.iter().count(), db.iter().count()), (20_000, 0));
     assert!(snapshot.contains_key(key(7)).unwrap() && !db.contains_key(key(7)).unwrap());
     drop(snapshot);
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     assert_eq!(db.verify().unwrap().tables, 0);
 }
 
@@ -117,7 +117,9 @@ fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
         let mut batch = WriteBatch::new();
         batch.delete_range(key(0), key(1000));
         // Other keys each time, so that one seen of an earlier batch is one too many.
-        (0..10).for_each(|n| batch.put(key(n * 100 + round % 100), round.to_string()));
+        (0..10).for_each(|n| {
+            batch.put(key(n * 100 + round % 100), round.to_string());
+        });
         batch
     };
     db.write(batch(0)).unwrap();

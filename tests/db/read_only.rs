@@ -30,7 +30,7 @@ fn reading_only_writes_nothing_locks_nothing_and_refuses_to_write() {
         read.write_opt(write(1), Durability::Sync),
         read.persist(),
         read.flush(),
-        read.compact_range::<&[u8]>(..),
+        read.compact_range(..),
         read.wait_for_compaction(),
         read.ingest(&["/none.sst"]),
         read.checkpoint("/copy"),

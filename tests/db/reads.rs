@@ -15,7 +15,7 @@ fn settled(fs: &Arc<FaultFs>, cache: &Arc<BlockCache>, keys: u64) -> Db {
     let db = Db::builder("db")
         .fs(Arc::clone(fs) as Arc<dyn Fs>)
         .block_cache(Arc::clone(cache))
-        .filter("bloom(10)".parse().unwrap())
+        .filter("bloom(10)")
         .memtable_bytes(256 << 10)
         .table_bytes(128 << 10)
         .open()
@@ -24,7 +24,7 @@ fn settled(fs: &Arc<FaultFs>, cache: &Arc<BlockCache>, keys: u64) -> Db {
         db.put(key(n), [b'v'; 100]).unwrap();
     }
     db.flush().unwrap();
-    db.compact_range::<&[u8]>(..).unwrap();
+    db.compact_range(..).unwrap();
     db
 }
 

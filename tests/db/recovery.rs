@@ -354,7 +354,9 @@ fn a_batch_over_4_gib_is_refused_before_it_is_queued() {
     let db = Db::builder("/db").fs(Arc::new(MemFs::new())).open().unwrap();
     let mut batch = maypole::WriteBatch::new();
     let value = vec![7; 900 << 20];
-    (0..5).for_each(|n| batch.put([n], &value));
+    (0..5).for_each(|n| {
+        batch.put([n], &value);
+    });
     let error = db.write(batch).unwrap_err();
     assert!(
         matches!(&error, Error::InvalidArgument(text) if text.contains("as several")),

@@ -161,7 +161,7 @@ impl Case {
         // The database goes on.
         let db = self::options(&self.path()).open().unwrap();
         db.put("key 00000", "afterwards").unwrap();
-        db.compact_range::<&str>(..).unwrap();
+        db.compact_range(..).unwrap();
         assert_eq!(db.get("key 00000").unwrap().unwrap(), b"afterwards");
         db.close().unwrap();
         report
@@ -258,7 +258,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     // Level 6: one table. Level 5: small ones, of writes of two ages.
     let db = open(1 << 20);
     (0..3000).for_each(|number| case.put(&db, number, value("old")));
-    db.compact_range::<&str>(..).unwrap();
+    db.compact_range(..).unwrap();
     db.close().unwrap();
     let db = open(4096);
     for part in 0..4 {
@@ -343,7 +343,7 @@ fn a_table_that_has_left_the_tree_stays_out() {
         (0..50).for_each(|number| case.put(&db, number, None));
         (50..100).for_each(|number| case.put(&db, number, Some("new".into())));
         db.flush().unwrap();
-        db.compact_range::<&str>(..).unwrap();
+        db.compact_range(..).unwrap();
         case.put(&db, 200, Some("more".into()));
         db.flush().unwrap();
         db.close().unwrap();

@@ -54,7 +54,7 @@ fn peak_heap_of_a_database_that_writes_merges_and_reads_is_within_its_budget() {
         .level_base_bytes(8 << 20)
         .compaction_threads(COMPACTION_THREADS)
         .compression(Compression::None)
-        .filter("bloom(10)".parse().unwrap())
+        .filter("bloom(10)")
         .open()
         .unwrap();
     // First the cache is filled, then everything happens at once.

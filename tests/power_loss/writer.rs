@@ -199,7 +199,7 @@ impl Life<'_> {
             let before = self.acknowledged();
             match rng.random_range(0..10) {
                 0 => self.db.flush().unwrap(),
-                1 => self.db.compact_range::<&str>(..).unwrap(),
+                1 => self.db.compact_range(..).unwrap(),
                 2 => {
                     let stream = prefix(rng.random_range(0..STREAMS));
                     self.db

@@ -180,7 +180,7 @@ pub fn deletions() -> String {
     db.delete_range(key(2_000), key(5_000)).unwrap();
     db.flush().unwrap();
     line("deletion of a range of 3,000");
-    db.compact_range::<&str>(..).unwrap();
+    db.compact_range(..).unwrap();
     line("compaction of everything");
     db.close().unwrap();
     out

@@ -1,6 +1,58 @@
-//! [`Bounds`]: the range of user keys of an iterator or of a manual compaction.
+//! [`Bounds`]: the range of user keys of an iterator or of a manual compaction. [`KeyBounds`]: what
+//! a caller may give as one.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{
+    Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
+
+/// A range of keys: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`, or a pair of [`Bound`]s. A key is
+/// anything that gives bytes.
+///
+/// Why not [`RangeBounds`]: it has a type of key, and `..` has none. So `db.range(..)` would not
+/// compile.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// use std::ops::Bound;
+///
+/// # db.put("ant", "")?;
+/// # db.put("bee", "")?;
+/// assert_eq!(db.range(..).count(), 2);
+/// assert_eq!(db.range("b"..).count(), 1);
+/// assert_eq!(db.range((Bound::Excluded("ant"), Bound::Unbounded)).count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait KeyBounds {
+    /// Where the range starts and ends.
+    fn key_bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);
+}
+
+impl KeyBounds for RangeFull {
+    fn key_bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (Bound::Unbounded, Bound::Unbounded)
+    }
+}
+
+macro_rules! key_bounds {
+    ($($range:ty),*) => {$(
+        impl<K: AsRef<[u8]>> KeyBounds for $range {
+            fn key_bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+                let bytes: fn(&K) -> &[u8] = K::as_ref;
+                (self.start_bound().map(bytes), self.end_bound().map(bytes))
+            }
+        }
+    )*};
+}
+
+key_bounds!(
+    Range<K>,
+    RangeInclusive<K>,
+    RangeFrom<K>,
+    RangeTo<K>,
+    RangeToInclusive<K>,
+    (Bound<K>, Bound<K>)
+);
 
 /// The user keys from `lower` (inclusive) to `upper` (exclusive; `None` = to the end).
 #[derive(Debug, Clone, Default)]
@@ -10,18 +62,19 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub fn of<K: AsRef<[u8]>>(range: impl RangeBounds<K>) -> Bounds {
+    pub fn of(range: impl KeyBounds) -> Bounds {
         // The key right after `key` is `key` with a zero byte appended.
-        let after = |key: &K| [key.as_ref(), &[0]].concat();
+        let after = |key: &[u8]| [key, &[0]].concat();
+        let (start, end) = range.key_bounds();
         Bounds {
-            lower: match range.start_bound() {
-                Bound::Included(key) => key.as_ref().to_vec(),
+            lower: match start {
+                Bound::Included(key) => key.to_vec(),
                 Bound::Excluded(key) => after(key),
                 Bound::Unbounded => Vec::new(),
             },
-            upper: match range.end_bound() {
+            upper: match end {
                 Bound::Included(key) => Some(after(key)),
-                Bound::Excluded(key) => Some(key.as_ref().to_vec()),
+                Bound::Excluded(key) => Some(key.to_vec()),
                 Bound::Unbounded => None,
             },
         }
@@ -76,9 +129,9 @@ mod tests {
 
     #[test]
     fn bounds_become_inclusive_below_and_exclusive_above() {
-        let bounds = Bounds::of::<&str>((Bound::Excluded("a"), Bound::Included("c")));
+        let bounds = Bounds::of((Bound::Excluded("a"), Bound::Included("c")));
         assert_eq!((&bounds.lower[..], bounds.upper.as_deref()), (&b"a\0"[..], Some(&b"c\0"[..])));
-        let all = Bounds::of::<&str>(..);
+        let all = Bounds::of(..);
         assert_eq!((all.lower.len(), all.upper), (0, None));
     }
 }

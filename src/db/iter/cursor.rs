@@ -27,7 +27,7 @@ use crate::db::Inner;
 use crate::db::read_state::ReadPoint;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber, seek_key, user_key};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::slice::Slice;
 use crate::stats::Ticker;
 
@@ -36,12 +36,12 @@ use crate::stats::Ticker;
 /// It stands on an entry, or on none: before the first seek, past either end, and after an error.
 ///
 /// A cursor goes on when the database is closed. One made afterwards answers
-/// [`Error::Closed`](crate::Error::Closed) to every seek.
+/// [`Error::Closed`] to every seek.
 ///
 /// # Errors
 ///
-/// Every seek and step may fail: with [`Error::Corruption`](crate::Error::Corruption) where a block
-/// is damaged, with [`Error::Io`](crate::Error::Io) where it cannot be read. The cursor stands on
+/// Every seek and step may fail: with [`Error::Corruption`] where a block
+/// is damaged, with [`Error::Io`] where it cannot be read. The cursor stands on
 /// no entry then, and may seek elsewhere.
 ///
 /// ```
@@ -121,7 +121,8 @@ impl DbCursor {
         self.position != Position::NoEntry
     }
 
-    /// The key of the entry, until the cursor moves. Panics when it stands on none.
+    /// The key of the entry, until the cursor moves. Panics when it stands on none: ask
+    /// [`DbCursor::valid`] before, or [`DbCursor::entry`] instead.
     #[inline]
     pub fn key(&self) -> &[u8] {
         match self.position {
@@ -149,6 +150,22 @@ impl DbCursor {
             Position::Backward => self.value.clone(),
             Position::NoEntry => on_no_entry(),
         }
+    }
+
+    /// Key and value of the entry, until the cursor moves; `None` where it stands on none.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("ant", "1")?;
+    /// let mut cursor = db.cursor();
+    /// assert_eq!(cursor.entry(), None);
+    /// cursor.seek_to_first()?;
+    /// assert_eq!(cursor.entry(), Some((&b"ant"[..], &b"1"[..])));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.valid().then(|| (self.key(), self.value()))
     }
 
     /// Moves to the first entry.
@@ -238,11 +255,11 @@ impl DbCursor {
         self.find_backward()
     }
 
-    /// Moves to the next entry. Panics when the cursor stands on none.
+    /// Moves to the next entry.
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`].
+    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor stands on no entry.
     #[expect(clippy::should_implement_trait, reason = "a lending cursor is no Iterator")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
@@ -277,27 +294,33 @@ impl DbCursor {
     /// key shown, so it first returns to that key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
-        assert!(self.valid(), "{ON_NO_ENTRY}");
+        if !self.valid() {
+            self.steps_forward -= 1;
+            return Err(cannot_step());
+        }
         self.position = Position::NoEntry;
         self.merged.seek(&seek_key(&self.key, self.point.sequence))?;
         self.find_forward(true)
     }
 
-    /// Moves to the entry before. Panics when the cursor stands on none. Slower than
-    /// [`DbCursor::next`], most of all as the first step back.
+    /// Moves to the entry before. Slower than [`DbCursor::next`], most of all as the first step
+    /// back.
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`].
+    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor stands on no entry.
     pub fn prev(&mut self) -> Result<()> {
-        self.steps_backward += 1;
         match self.position {
             Position::Forward => {
+                self.steps_backward += 1;
                 let key = self.key().to_vec();
                 self.find_before(&key)
             }
-            Position::Backward => self.find_backward(),
-            Position::NoEntry => on_no_entry(),
+            Position::Backward => {
+                self.steps_backward += 1;
+                self.find_backward()
+            }
+            Position::NoEntry => Err(cannot_step()),
         }
     }
 }
@@ -309,6 +332,11 @@ impl Drop for DbCursor {
 }
 
 const ON_NO_ENTRY: &str = "the cursor stands on no entry";
+
+#[cold]
+fn cannot_step() -> Error {
+    Error::InvalidArgument(format!("{ON_NO_ENTRY}: seek before a step"))
+}
 
 #[cold]
 fn on_no_entry() -> ! {

@@ -10,10 +10,9 @@ pub(crate) mod range_del;
 pub(crate) mod sources;
 pub(crate) mod visible;
 
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use self::bounds::Bounds;
+use self::bounds::{Bounds, KeyBounds};
 use self::cursor::DbCursor;
 use super::Inner;
 use super::read_state::ReadPoint;
@@ -59,10 +58,10 @@ impl std::fmt::Debug for DbIterator {
 }
 
 impl DbIterator {
-    pub(crate) fn over_range<K: AsRef<[u8]>>(
+    pub(crate) fn over_range(
         inner: &Arc<Inner>,
         sequence: Option<SequenceNumber>,
-        range: impl RangeBounds<K>,
+        range: impl KeyBounds,
     ) -> DbIterator {
         DbIterator::new(inner, sequence, Bounds::of(range))
     }

@@ -31,22 +31,26 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
-        let recovered = read_current(fs, dir)?;
-        let most = match &recovered {
-            Some(recovered) => recovered.most_file_number(),
-            None => Recovered::default().most_file_number(),
-        };
-        let mut files = Vec::new();
+        let mut directory = Directory { recovered: read_current(fs, dir)?, files: Vec::new() };
+        let most = directory.most_file_number();
         for name in fs.list(dir)? {
             if let Some(kind) = names::parse(&name)
                 && let Some(number) = kind.number()
                 && number <= most
             {
-                files.push((number, kind));
+                directory.files.push((number, kind));
             }
         }
-        files.sort_by_key(|&(number, _)| number);
-        Ok(Directory { recovered, files })
+        directory.files.sort_by_key(|&(number, _)| number);
+        Ok(directory)
+    }
+
+    /// The highest number that a file of the database may have.
+    pub fn most_file_number(&self) -> u64 {
+        match &self.recovered {
+            Some(recovered) => recovered.most_file_number(),
+            None => Recovered::default().most_file_number(),
+        }
     }
 
     /// Refuses a directory with tables and without `CURRENT`: it was a database, and a new one

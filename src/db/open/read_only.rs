@@ -80,6 +80,9 @@ struct Attempt {
 }
 
 fn attempt(options: &Builder, manifest: &mut Option<(u64, u64)>) -> Result<Attempt> {
+    if !options.fs.exists(&options.path)? {
+        return Err(no_database(&options.path));
+    }
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&options.path)?;
     let Some(recovered) = &directory.recovered else { return Err(no_database(&options.path)) };

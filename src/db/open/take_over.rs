@@ -273,7 +273,7 @@ fn prepare_directory(fs: &dyn Fs, dir: &Path, create: bool) -> Result<()> {
 }
 
 pub(crate) fn no_database(dir: &Path) -> Error {
-    Error::InvalidArgument(format!("{}: there is no database here", dir.display()))
+    Error::NoDatabase { path: dir.to_owned() }
 }
 
 impl Inner {

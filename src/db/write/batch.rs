@@ -34,13 +34,18 @@ pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 
 /// Writes that happen together or not at all, in the order given.
 ///
+/// [`Db::write`](crate::Db::write) takes a batch without a copy, or copies a reference to one.
+///
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let db = maypole::Db::open(dir.path())?;
-/// let mut batch = maypole::WriteBatch::new();
+/// use maypole::WriteBatch;
+///
+/// let mut batch = WriteBatch::new();
 /// batch.put("user/7/name", "Ada");
 /// batch.delete("user/7/draft");
 /// db.write(batch)?;
+/// db.write(WriteBatch::new().put("user/8/name", "Mary").delete("user/8/draft"))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -60,13 +65,15 @@ impl WriteBatch {
     /// Adds `key` = `value`, which replaces an older value. Both may be empty.
     ///
     /// A write that is too large is not added; [`Db::write`](crate::Db::write) reports it then.
-    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
         self.push(EntryKind::Value, key.as_ref(), Some(value.as_ref()));
+        self
     }
 
     /// Adds the removal of `key`.
-    pub fn delete(&mut self, key: impl AsRef<[u8]>) {
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut WriteBatch {
         self.push(EntryKind::Deletion, key.as_ref(), None);
+        self
     }
 
     /// Adds the removal of all keys from `start` (inclusive) to `end` (exclusive). It takes one
@@ -75,7 +82,11 @@ impl WriteBatch {
     /// An empty range, where `end` is `start`, adds nothing. Where `end` is before `start`,
     /// [`Db::write`](crate::Db::write) refuses the batch.
     #[doc(alias = "delete_prefix")]
-    pub fn delete_range(&mut self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
+    pub fn delete_range(
+        &mut self,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> &mut WriteBatch {
         let (start, end) = (start.as_ref(), end.as_ref());
         match start.cmp(end) {
             Ordering::Less => self.push(EntryKind::RangeDeletion, start, Some(end)),
@@ -84,6 +95,26 @@ impl WriteBatch {
                 self.refused.get_or_insert_with(|| reversed_range(start, end));
             }
         }
+        self
+    }
+
+    /// The writes, in the order given.
+    ///
+    /// ```
+    /// use maypole::{BatchOperation, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("new", "value").delete("old");
+    /// let puts = batch.iter().filter(|write| matches!(write, BatchOperation::Put { .. }));
+    /// assert_eq!((batch.iter().count(), puts.count()), (2, 1));
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = BatchOperation<'_>> {
+        // The batch has encoded them itself, so each can be decoded.
+        self.operations().flatten().map(|Operation { kind, key, value }| match kind {
+            EntryKind::Deletion | EntryKind::SingleDeletion => BatchOperation::Delete { key },
+            EntryKind::RangeDeletion => BatchOperation::DeleteRange { start: key, end: value },
+            EntryKind::Value => BatchOperation::Put { key, value },
+        })
     }
 
     /// How many writes the batch holds.
@@ -151,6 +182,54 @@ impl WriteBatch {
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.operations
     }
+}
+
+/// A copy: the batch stays as it is, and may be written again.
+impl From<&WriteBatch> for WriteBatch {
+    fn from(batch: &WriteBatch) -> WriteBatch {
+        batch.clone()
+    }
+}
+
+/// A copy, for a batch that was chained: `db.write(WriteBatch::new().put("a", "1").delete("b"))`.
+impl From<&mut WriteBatch> for WriteBatch {
+    fn from(batch: &mut WriteBatch) -> WriteBatch {
+        batch.clone()
+    }
+}
+
+/// One write of a [`WriteBatch`], as [`WriteBatch::iter`] shows it.
+///
+/// ```
+/// use maypole::{BatchOperation, WriteBatch};
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put("key", "value");
+/// let put = BatchOperation::Put { key: b"key", value: b"value" };
+/// assert_eq!(batch.iter().next(), Some(put));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BatchOperation<'a> {
+    /// Sets a key to a value.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// Its new value.
+        value: &'a [u8],
+    },
+    /// Removes a key.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+    /// Removes all keys of a range.
+    DeleteRange {
+        /// The first key of the range.
+        start: &'a [u8],
+        /// The first key behind it.
+        end: &'a [u8],
+    },
 }
 
 /// One write of a batch.

@@ -1,0 +1,155 @@
+//! A database used from async code, with no runtime but the standard library. A few threads do the
+//! blocking calls; the tasks wait for their answers.
+//!
+//! ```text
+//!   task ── call(|db| …) ──► queue ──► threads with the Db
+//!     ▲                                     │
+//!     └──────────── answer, wake ───────────┘
+//! ```
+//!
+//! ```text
+//! cargo run --release --example from_async
+//! ```
+
+use std::error::Error;
+use std::future::Future;
+use std::io::{Write, stdout};
+use std::pin::{Pin, pin};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use maypole::Db;
+
+type Job = Box<dyn FnOnce(&Db) + Send>;
+
+/// A database whose calls are awaited. A clone shares its threads, which end with the last clone.
+#[derive(Clone)]
+struct AsyncDb {
+    jobs: Sender<Job>,
+}
+
+impl AsyncDb {
+    fn new(db: Db, threads: usize) -> AsyncDb {
+        let (jobs, queue) = channel::<Job>();
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..threads {
+            let (db, queue) = (db.clone(), Arc::clone(&queue));
+            thread::spawn(move || {
+                while let Some(job) = next_job(&queue) {
+                    job(&db)
+                }
+            });
+        }
+        AsyncDb { jobs }
+    }
+
+    /// Runs `work` on one of the threads. It runs even if the future is dropped: a write that was
+    /// begun is not cancelled.
+    fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Db) -> T + Send + 'static,
+    ) -> impl Future<Output = T> {
+        let answer = Arc::new(Mutex::new(State::default()));
+        let promise = Answer(Arc::clone(&answer));
+        let job = move |db: &Db| {
+            let value = work(db);
+            let mut state = answer.lock().unwrap();
+            state.value = Some(value);
+            if let Some(waker) = state.waker.take() {
+                waker.wake();
+            }
+        };
+        // The threads live as long as a sender does.
+        self.jobs.send(Box::new(job)).expect("a thread that takes jobs");
+        promise
+    }
+}
+
+fn next_job(queue: &Mutex<Receiver<Job>>) -> Option<Job> {
+    queue.lock().unwrap().recv().ok()
+}
+
+/// The answer of a call that runs.
+struct Answer<T>(Arc<Mutex<State<T>>>);
+
+struct State<T> {
+    value: Option<T>,
+    waker: Option<Waker>,
+}
+
+impl<T> Default for State<T> {
+    fn default() -> State<T> {
+        State { value: None, waker: None }
+    }
+}
+
+impl<T> Future for Answer<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let mut state = self.0.lock().unwrap();
+        match state.value.take() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What a runtime does: polls the future, and sleeps until it is woken.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A request, as a server would handle it.
+async fn visit(db: &AsyncDb, user: &str) -> maypole::Result<u64> {
+    let key = format!("visits/{user}");
+    db.call(move |db| {
+        // Both in one call: one way to the threads and back.
+        let visits = db.get_with(&key, |count| count.try_into().map_or(0, u64::from_be_bytes))?;
+        let visits = visits.unwrap_or(0) + 1;
+        db.put(&key, visits.to_be_bytes())?;
+        Ok(visits)
+    })
+    .await
+}
+
+/// The whole of it. What it shows goes to `out`.
+pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let db = AsyncDb::new(Db::open(dir.path())?, 2);
+    block_on(async {
+        for user in ["Ada", "Mary", "Ada"] {
+            writeln!(out, "{user}: visit {}", visit(&db, user).await?)?;
+        }
+        // Both calls run now; nobody waits yet.
+        let (count, last) = (db.call(|db| db.len()), db.call(|db| db.last_key_value()));
+        let (count, last) = (count.await?, last.await?);
+        writeln!(out, "{count} users, the last is {:?}", last.map(|(key, _)| key))?;
+        Ok(())
+    })
+}
+
+#[allow(dead_code, reason = "a test runs the example without it")]
+fn main() -> Result<(), Box<dyn Error>> {
+    run(&mut stdout())
+}

@@ -1,0 +1,370 @@
+//! Calls for the whole database that other maps and stores have: how many entries, the first, the
+//! last, how large. Each is a few lines over an iterator, a cursor or the list of tables. None is
+//! on the way of a lookup or a write.
+
+use std::path::Path;
+
+use super::iter::bounds::{Bounds, KeyBounds};
+use super::{Db, DbCursor, Inner, Snapshot};
+use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack, user_key};
+use crate::error::Result;
+use crate::slice::Slice;
+use crate::sync::{lock, pin};
+use crate::table::format::properties::names::DELETIONS;
+use crate::version::TableFile;
+
+/// The whole database.
+impl Db {
+    /// The directory of the database, as an absolute path.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = maypole::Db::open(dir.path())?;
+    /// assert_eq!(db.path(), dir.path());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn path(&self) -> &Path {
+        &self.inner.store.dir
+    }
+
+    /// How many keys have a value. Exact, and slow: it reads every table. See
+    /// [`Db::approximate_len`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("ant", "")?;
+    /// db.put("ant", "again")?;
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "count")]
+    pub fn len(&self) -> Result<u64> {
+        count(self.cursor())
+    }
+
+    /// About how many keys have a value. Reads nothing.
+    ///
+    /// It is the number of entries in tables and memtables, less two for each tombstone of a table.
+    /// So a key that was written several times counts several times until it is compacted, and a
+    /// range deletion counts as the removal of one key. A tombstone in a memtable counts as a key.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("ant", "")?;
+    /// assert_eq!(db.approximate_len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "estimate-num-keys")]
+    pub fn approximate_len(&self) -> u64 {
+        self.inner.approximate_len()
+    }
+
+    /// About how many bytes of the tables belong to keys in `range`. What is in memtables only is
+    /// not counted: see [`Db::flush`]. It reads the indexes of the tables that reach over an end of
+    /// the range, and no data.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("ant", "1")?;
+    /// db.flush()?;
+    /// assert!(db.approximate_size("a".."b")? > 0);
+    /// assert_eq!(db.approximate_size("x"..)?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "GetApproximateSizes")]
+    #[doc(alias = "disk_space")]
+    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
+        self.inner.approximate_size(&Bounds::of(range))
+    }
+
+    /// Whether no key has a value. Reads up to the first entry.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = maypole::Db::open(dir.path())?;
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn is_empty(&self) -> Result<bool> {
+        is_empty(self.cursor())
+    }
+
+    /// The entry with the smallest key, or `None`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("bee", "2")?;
+    /// db.put("ant", "1")?;
+    /// assert_eq!(db.first_key_value()?.unwrap().0, b"ant");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "first")]
+    pub fn first_key_value(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next().transpose()
+    }
+
+    /// The entry with the largest key, or `None`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("bee", "2")?;
+    /// db.put("ant", "1")?;
+    /// assert_eq!(db.last_key_value()?.unwrap().0, b"bee");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    #[doc(alias = "last")]
+    pub fn last_key_value(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Removes the entry with the smallest key and answers it, or `None`. The removal survives what
+    /// a [`Db::delete`] does.
+    ///
+    /// Calls of clones of one `Db` wait for each other, so no entry is answered twice. Other writes
+    /// do not wait: a value that is put under this key during the call may be removed unseen.
+    ///
+    /// A queue that is emptied this way leaves tombstones in front of its first entry. Each call
+    /// steps over them until they are compacted.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("job/1", "sweep")?;
+    /// assert_eq!(db.pop_first()?.unwrap().1, b"sweep");
+    /// assert_eq!(db.pop_first()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::write_opt`]. After an error the entry may or may not be there.
+    pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
+        // Also where there is no entry: a read-only database refuses all the same.
+        self.inner.check_writable()?;
+        let _one_at_a_time = lock(&self.handle.pops);
+        let first = self.first_key_value()?;
+        if let Some((key, _)) = &first {
+            self.delete(key)?;
+        }
+        Ok(first)
+    }
+
+    /// The values of the keys that `keys` gives, in its order, each with a result of its own. One key
+    /// that cannot be read does not hide the others. All are of the same state of the database.
+    ///
+    /// As fast as [`Db::multi_get`], after the keys are collected. Where a read fails all keys are
+    /// looked up again, one by one.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("user/2", "Ada")?;
+    /// let users = (1..=3).map(|id| format!("user/{id}"));
+    /// for result in db.multi_get_each(users) {
+    ///     match result {
+    ///         Ok(value) => println!("{value:?}"),
+    ///         Err(error) => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Each result has those of [`Db::get`].
+    pub fn multi_get_each<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<Result<Option<Slice>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        match self.multi_get(&keys) {
+            Ok(values) => values.into_iter().map(Ok).collect(),
+            Err(_) => get_each(&self.snapshot(), &keys),
+        }
+    }
+
+    /// A property by RocksDB's name, as text; `None` where it is not known. [`Db::stats`] has all of
+    /// them and more, as values.
+    ///
+    /// Known are, each after `rocksdb.`: `stats`, `levelstats`, `num-files-at-level0` to
+    /// `num-files-at-level6`, `estimate-num-keys`, `total-sst-files-size`, `live-sst-files-size`,
+    /// `cur-size-all-mem-tables`, `size-all-mem-tables`, `num-immutable-mem-table`,
+    /// `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,
+    /// `estimate-pending-compaction-bytes`, `num-running-flushes`, `num-running-compactions`,
+    /// `is-write-stopped`, `num-snapshots`, `block-cache-capacity` and `block-cache-usage`. The
+    /// text of `stats` and `levelstats` is Maypole's.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.property("rocksdb.estimate-num-keys").unwrap(), "1");
+    /// assert_eq!(db.property("rocksdb.no-such-thing"), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "GetProperty")]
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.inner.property(name)
+    }
+
+    /// Compacts the whole tree: [`Db::compact_range`] over all keys.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// db.compact_all()?;
+    /// assert_eq!(db.stats().files.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::compact_range`].
+    #[doc(alias = "major_compaction")]
+    pub fn compact_all(&self) -> Result<()> {
+        self.inner.compact_range(Bounds::default())
+    }
+}
+
+/// The whole of a snapshot.
+impl Snapshot {
+    /// As [`Db::len`], at the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn len(&self) -> Result<u64> {
+        count(self.cursor())
+    }
+
+    /// As [`Db::is_empty`], at the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn is_empty(&self) -> Result<bool> {
+        is_empty(self.cursor())
+    }
+
+    /// As [`Db::multi_get_each`], at the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Each result has those of [`Db::get`].
+    pub fn multi_get_each<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<Result<Option<Slice>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        match self.multi_get(&keys) {
+            Ok(values) => values.into_iter().map(Ok).collect(),
+            Err(_) => get_each(self, &keys),
+        }
+    }
+
+    /// As [`Db::first_key_value`], at the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn first_key_value(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next().transpose()
+    }
+
+    /// As [`Db::last_key_value`], at the snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`].
+    pub fn last_key_value(&self) -> Result<Option<(Slice, Slice)>> {
+        self.iter().next_back().transpose()
+    }
+}
+
+fn get_each<K: AsRef<[u8]>>(snapshot: &Snapshot, keys: &[K]) -> Vec<Result<Option<Slice>>> {
+    keys.iter().map(|key| snapshot.get(key)).collect()
+}
+
+fn count(mut cursor: DbCursor) -> Result<u64> {
+    let mut count = 0;
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        count += 1;
+        cursor.next()?;
+    }
+    Ok(count)
+}
+
+fn is_empty(mut cursor: DbCursor) -> Result<bool> {
+    cursor.seek_to_first()?;
+    Ok(!cursor.valid())
+}
+
+impl Inner {
+    pub(super) fn approximate_len(&self) -> u64 {
+        let read_state = self.read_state.load_arc(&pin());
+        let in_memory = read_state.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
+        let (mut entries, mut deletions) = (in_memory, 0u64);
+        for (_, file) in read_state.version.files() {
+            let tombstones = file.table.properties().number(DELETIONS).unwrap_or(0);
+            entries = file.meta.entries.saturating_add(entries);
+            deletions = tombstones.saturating_add(deletions);
+        }
+        entries.saturating_sub(deletions.saturating_mul(2))
+    }
+
+    fn approximate_size(&self, range: &Bounds) -> Result<u64> {
+        self.check_open()?;
+        let read_state = self.read_state.load_arc(&pin());
+        let sizes = read_state.version.files().map(|(_, file)| size_in(file, range));
+        sizes.sum()
+    }
+}
+
+/// About how many bytes of the file belong to the range. A file inside the range counts whole, its
+/// filter and index included.
+fn size_in(file: &TableFile, range: &Bounds) -> Result<u64> {
+    let (first, last) = (user_key(&file.meta.smallest), user_key(&file.meta.largest));
+    if range.is_past(first) || range.is_before(last) {
+        return Ok(0);
+    }
+    let (cuts_front, cuts_back) = (range.is_before(first), range.is_past(last));
+    if !cuts_front && !cuts_back {
+        return Ok(file.meta.file_bytes);
+    }
+    let guard = pin();
+    let index = &file.table.index(&guard)?.index;
+    let offset_of = |key: &[u8]| match index.find(key, pack(MAX_SEQUENCE, SEEK_KIND)) {
+        block if block < index.len() => index.handle(block).offset,
+        _ => file.meta.file_bytes,
+    };
+    let start = range.lower().filter(|_| cuts_front).map_or(0, offset_of);
+    let end = range.upper().filter(|_| cuts_back).map_or(file.meta.file_bytes, offset_of);
+    Ok(end.saturating_sub(start))
+}

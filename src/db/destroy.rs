@@ -1,0 +1,94 @@
+//! The removal of a whole database.
+//!
+//! ```text
+//!   tables ─► logs ─► STATS, *.tmp ─► CURRENT ─► MANIFESTs ─► LOCK
+//! ```
+//!
+//! `CURRENT` goes after the tables. So a removal that was cut short leaves what does not open as a
+//! smaller database, and can be started again.
+
+use super::Builder;
+use super::open::directory::Directory;
+use super::open::take_over::no_database;
+use crate::error::Result;
+use crate::version::names::FileKind;
+use crate::version::{Recovered, names};
+
+/// What [`Db::destroy`](crate::Db::destroy) has removed, and what it has left.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # maypole::Db::open(dir.path())?.close()?;
+/// # std::fs::write(dir.path().join("notes.txt"), "")?;
+/// let report = maypole::Db::destroy(dir.path())?;
+/// assert_eq!(report.left, ["notes.txt"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DestroyReport {
+    /// Files removed.
+    pub removed: usize,
+    /// Names of the files and directories that are not the database's and were left, in order. The
+    /// directory `lost` of a repair is among them.
+    pub left: Vec<String>,
+}
+
+/// In which step a file of the database is removed; `None` if it is a stranger's.
+fn step(name: &str, most: u64) -> Option<u8> {
+    let kind = names::parse(name);
+    if kind.and_then(FileKind::number) > Some(most) {
+        return None;
+    }
+    match (kind, name) {
+        (Some(FileKind::Table(_)), _) => Some(0),
+        (Some(FileKind::Wal(_)), _) => Some(1),
+        (Some(FileKind::Temporary), _) | (None, "STATS") => Some(2),
+        (None, "CURRENT") => Some(3),
+        (Some(FileKind::Manifest(_)), _) => Some(4),
+        (None, "LOCK") => Some(5),
+        (None, _) => None,
+    }
+}
+
+pub(super) fn destroy(options: &Builder) -> Result<DestroyReport> {
+    let (fs, dir) = (&options.fs, &options.path);
+    // Before the lock, which would leave a file in a foreign directory.
+    let most = Recovered::default().most_file_number();
+    let is_ours = |name: &String| name == "CURRENT" || matches!(step(name, most), Some(0 | 1 | 4));
+    if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
+        return Err(no_database(dir));
+    }
+    // RocksDB's files have the same names. Only a MANIFEST that can be read tells them apart.
+    let owned = |directory: Directory| {
+        directory.refuse_lost_current(dir)?;
+        Ok(directory.most_file_number())
+    };
+    Directory::read(&**fs, dir).and_then(owned)?;
+    let lock = fs.lock(&names::lock_path(dir))?;
+    // Once more: the last owner may have written until now.
+    let most = Directory::read(&**fs, dir).and_then(owned)?;
+
+    let mut report = DestroyReport::default();
+    let mut own: Vec<(u8, String)> = Vec::new();
+    for name in fs.list(dir)? {
+        match step(&name, most) {
+            Some(step) => own.push((step, name)),
+            None => report.left.push(name),
+        }
+    }
+    own.sort();
+    report.left.sort();
+    let mut last_step = 0;
+    for (step, name) in own {
+        if step != last_step {
+            fs.sync_dir(dir)?;
+        }
+        fs.remove(&dir.join(name))?;
+        last_step = step;
+        report.removed += 1;
+    }
+    fs.sync_dir(dir)?;
+    drop(lock);
+    Ok(report)
+}

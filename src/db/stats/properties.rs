@@ -1,0 +1,65 @@
+//! Properties by the names that RocksDB gives them, for monitoring that knows these.
+//!
+//! Absent are those that would have to be made up, such as the sizes of pinned memtables.
+
+use std::fmt::Write;
+
+use crate::cache::BlockKind;
+use crate::db::Inner;
+use crate::db::write::write_stall::{WriteStall, write_stall_for};
+use crate::sync::pin;
+use crate::version::LEVELS;
+
+impl Inner {
+    pub(in crate::db) fn property(&self, name: &str) -> Option<String> {
+        let name = name.strip_prefix("rocksdb.")?;
+        let read_state = || self.read_state.load_arc(&pin());
+        if let Some(level) = name.strip_prefix("num-files-at-level") {
+            let level: usize = level.parse().ok().filter(|&level| level < LEVELS)?;
+            return Some(read_state().version.levels[level].len().to_string());
+        }
+        let number = match name {
+            "stats" => return Some(self.stats().to_string()),
+            "levelstats" => return Some(self.level_stats_text()),
+            "estimate-num-keys" => self.approximate_len(),
+            "total-sst-files-size" | "live-sst-files-size" => {
+                read_state().version.files().map(|(_, file)| file.meta.file_bytes).sum()
+            }
+            "cur-size-all-mem-tables" | "size-all-mem-tables" => {
+                read_state().memtables().map(|memtable| memtable.bytes() as u64).sum()
+            }
+            "num-immutable-mem-table" => read_state().frozen.len() as u64,
+            "num-entries-active-mem-table" => read_state().memtable.len() as u64,
+            "num-entries-imm-mem-tables" => {
+                read_state().frozen.iter().map(|memtable| memtable.len() as u64).sum()
+            }
+            "estimate-pending-compaction-bytes" => self.lock_state().pressure.debt_bytes,
+            "num-running-flushes" => self.lock_state().flushing.into(),
+            "num-running-compactions" => self.lock_state().compactions as u64,
+            "is-write-stopped" => {
+                let stall = write_stall_for(self.lock_state().pressure);
+                matches!(stall, WriteStall::Stop(_)).into()
+            }
+            "num-snapshots" => self.snapshots.len() as u64,
+            "block-cache-capacity" => self.store.context.cache.capacity() as u64,
+            "block-cache-usage" => {
+                let kinds = [BlockKind::Data, BlockKind::Index, BlockKind::Filter];
+                let cache = &self.store.context.cache;
+                kinds.iter().map(|&kind| cache.usage_of(kind).bytes as u64).sum()
+            }
+            _ => return None,
+        };
+        Some(number.to_string())
+    }
+
+    /// Files and bytes of each level, also of empty ones.
+    fn level_stats_text(&self) -> String {
+        let read_state = self.read_state.load_arc(&pin());
+        let mut text = String::from("level files bytes\n");
+        for (level, files) in read_state.version.levels.iter().enumerate() {
+            let bytes: u64 = files.iter().map(|file| file.meta.file_bytes).sum();
+            let _ = writeln!(text, "{level:>5} {:>5} {bytes}", files.len());
+        }
+        text
+    }
+}

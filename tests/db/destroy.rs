@@ -1,0 +1,103 @@
+//! The removal of a database: all that is its own, and nothing else.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::{Db, Error};
+
+#[test]
+fn destroy_removes_what_is_the_databases_own_and_names_what_it_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::builder(dir.path()).publish_stats(Duration::from_secs(1)).open().unwrap();
+    for n in 0..3u32 {
+        db.put(n.to_be_bytes(), "value").unwrap();
+        db.flush().unwrap();
+    }
+    db.put("in the log", "").unwrap();
+    db.close().unwrap();
+    let strangers = ["7.wal", "999999999999.sst", "lost", "notes.txt"];
+    for name in strangers {
+        match name {
+            "lost" => fs::create_dir(dir.path().join(name)).unwrap(),
+            _ => fs::write(dir.path().join(name), "mine").unwrap(),
+        }
+    }
+    let report = Db::destroy(dir.path()).unwrap();
+    assert_eq!(report.left, strangers);
+    assert!(report.removed >= 6, "3 tables, a log, a MANIFEST, CURRENT, LOCK: {report:?}");
+    let mut left: Vec<_> =
+        fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, strangers);
+    assert!(matches!(Db::destroy(dir.path()), Err(Error::NoDatabase { .. })));
+    assert!(Db::open(dir.path()).unwrap().is_empty().unwrap());
+}
+
+#[test]
+fn destroy_touches_nothing_while_the_database_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    db.put("key", "value").unwrap();
+    db.flush().unwrap();
+    assert!(matches!(Db::destroy(dir.path()), Err(Error::Locked { .. })));
+    db.close().unwrap();
+    assert_eq!(Db::open(dir.path()).unwrap().verify().unwrap().tables, 1);
+}
+
+/// RocksDB's files have the same names. What cannot be read as Maypole's is left alone.
+#[test]
+fn destroy_leaves_the_files_of_another_program_and_creates_none_there() {
+    for foreign in [
+        &[("CURRENT", "MANIFEST-000004\n"), ("MANIFEST-000004", "\x01\x02foreign")][..],
+        &[("CURRENT", "what else is current")],
+        &[("000012.sst", "foreign")],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in foreign {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let outcome = Db::destroy(dir.path());
+        assert!(
+            matches!(outcome, Err(Error::Corruption { .. } | Error::Unsupported { .. })),
+            "{outcome:?}"
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), foreign.len());
+    }
+}
+
+/// Whatever call of a removal fails, what is left does not open as a smaller database, and the next
+/// removal finishes it.
+#[test]
+fn an_interrupted_removal_is_taken_up_again() {
+    for nth in 0.. {
+        let mem = MemFs::new();
+        let db = Db::builder("/db").fs(Arc::new(mem.clone())).open().unwrap();
+        for key in ["a", "b", "c"] {
+            db.put(key, "").unwrap();
+            db.flush().unwrap();
+        }
+        db.put("d", "").unwrap();
+        db.close().unwrap();
+        let faulty = FaultFs::new(Arc::new(mem.clone()));
+        faulty.fail_from(Target::Any, nth, Fault::Io);
+        let interrupted = Db::builder("/db").fs(Arc::new(faulty)).destroy();
+        let builder = || Db::builder("/db").fs(Arc::new(mem.clone()));
+        match builder().open_read_only() {
+            Ok(db) => assert_eq!(db.len().unwrap(), 4, "call {nth}"),
+            Err(error) => assert!(!matches!(error, Error::Locked { .. }), "call {nth}: {error}"),
+        }
+        match builder().destroy() {
+            Ok(_) => assert!(interrupted.is_err(), "call {nth}"),
+            Err(error) => assert!(matches!(error, Error::NoDatabase { .. }), "call {nth}: {error}"),
+        }
+        let names = mem.list(Path::new("/db")).unwrap();
+        assert!(names.is_empty() || names == ["LOCK"], "call {nth}: {names:?}");
+        if interrupted.is_ok() {
+            assert!(nth > 15, "a removal makes {nth} calls");
+            return;
+        }
+    }
+}

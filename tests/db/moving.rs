@@ -1,0 +1,123 @@
+//! The calls of `docs/moving.md`. Whatever stands there in a column of Maypole stands here too, and
+//! compiles.
+
+use std::path::Path;
+
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Durability, WriteBatch};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+const PAGE: &str = include_str!("../../docs/moving.md");
+const CALLS: &str = include_str!("moving.rs");
+
+fn without_spaces(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// The pieces of code in the second column of the page's tables.
+fn calls_of_the_page() -> Vec<&'static str> {
+    let rows = PAGE.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row.split('|').nth(2).unwrap());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn every_call_of_the_page_is_compiled() {
+    let calls = calls_of_the_page();
+    assert!(calls.len() > 70, "{}", calls.len());
+    let compiled = without_spaces(CALLS);
+    for call in calls {
+        assert!(compiled.contains(&without_spaces(call)), "{call} is in no function here");
+    }
+}
+
+fn options(path: &Path) -> Outcome {
+    let _ = Db::builder(path).create_if_missing(false);
+    let _ = Db::builder(path).filter("bloom(12)");
+    let _ = Db::builder(path).block_cache_bytes(64 << 20);
+    let _ = Db::builder(path).memtable_bytes(64 << 20);
+    let db = Db::builder(path).open()?;
+    db.close()?;
+    Ok(())
+}
+
+fn reads(db: &Db, key: &str) -> Outcome {
+    let (from, to, prefix, keys) = ("a", "z", "k", ["key", "none"]);
+    assert!(db.get(key)?.is_some() && db.contains_key(key)?);
+    assert_eq!(db.get_with(key, <[u8]>::len)?, Some(5));
+    assert_eq!((db.multi_get_each(keys).len(), db.multi_get(&keys)?.len()), (2, 2));
+    assert_eq!((db.iter().count(), db.iter().rev().count()), (1, 1));
+    assert_eq!((db.range(from..).count(), db.range(from..to).count()), (1, 1));
+    assert_eq!((db.prefix(prefix).count(), db.len()?), (1, 1));
+    assert!(db.approximate_len() >= 1);
+    assert!(!db.is_empty()? && db.first_key_value()? == db.last_key_value()?);
+    let _ = (db.cursor(), db.range_cursor(from..to));
+    let snapshot = db.snapshot();
+    assert!(snapshot.get(key)?.is_some() && !snapshot.is_empty()?);
+    assert_eq!((snapshot.range(from..to).count(), snapshot.iter().count()), (1, 1));
+    assert_eq!(snapshot.first_key_value()?, snapshot.last_key_value()?);
+    assert_eq!((snapshot.len()?, db.snapshot().sequence()), (1, snapshot.sequence()));
+    Ok(())
+}
+
+fn writes(db: &Db, key: &str, value: &str) -> Outcome {
+    let (from, to, last_key) = ("a", "z", [0xff; 8]);
+    let mut batch = WriteBatch::new();
+    batch.put(key, value);
+    batch.delete(key);
+    db.write(&batch)?;
+    db.write_opt(&batch, Durability::Sync)?;
+    db.write(batch)?;
+    db.put(key, value)?;
+    db.delete(key)?;
+    db.delete_range(from, to)?;
+    db.delete_range("", last_key)?;
+    assert_eq!(db.pop_first()?, None);
+    db.put(key, value)?;
+    db.persist()?;
+    Ok(())
+}
+
+fn maintenance(db: &Db, file: &Path, copy: &Path) -> Outcome {
+    let (from, to) = ("a", "z");
+    db.flush()?;
+    db.compact_all()?;
+    db.compact_range(from..to)?;
+    db.wait_for_compaction()?;
+    assert!(db.approximate_size(from..to)? <= db.approximate_size(..)?);
+    for property in [
+        db.property("rocksdb.stats"),
+        db.property("rocksdb.estimate-num-keys"),
+        db.property("rocksdb.num-immutable-mem-table"),
+    ] {
+        assert!(property.is_some());
+    }
+    assert!(!db.stats().files.is_empty() && db.stats().files.len() == 1);
+    assert!(!db.stats().to_string().is_empty());
+    db.verify()?;
+    db.checkpoint(copy)?;
+    db.ingest(&[file])?;
+    Ok(())
+}
+
+#[test]
+fn the_calls_of_the_page_do_what_they_say() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let path = &dir.path().join("db");
+    options(path)?;
+    let db = Db::open(path)?;
+    assert_eq!(db.path(), path);
+    writes(&db, "key", "value")?;
+    reads(&db, "key")?;
+    let file = dir.path().join("sorted.sst");
+    let mut writer = SstWriter::create(&file, TableOptions::default())?;
+    writer.put(b"ingested", b"")?;
+    writer.finish()?;
+    maintenance(&db, &file, &dir.path().join("copy"))?;
+    assert_eq!(Db::open_read_only(path)?.len()?, 2);
+    db.close()?;
+    Db::repair(path)?;
+    Db::destroy(path)?;
+    Ok(())
+}
