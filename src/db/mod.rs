@@ -8,7 +8,7 @@
 //!   read                  get.rs  multi_get.rs  iter/   explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
-//!   the whole database    ingest.rs  checkpoint.rs  verify.rs  repair/  destroy.rs
+//!   the whole database    whole/ (copy, take in, check, remove)  repair/
 //!   small calls over these  convenience.rs (len, first, last, sizes)
 //!   what all these share  inner.rs (locks)  read_state.rs (no lock)
 //! ```
@@ -16,15 +16,12 @@
 //! Start with `inner.rs`. Then follow a key: `write/mod.rs` in, `get.rs` out.
 
 mod background;
-mod checkpoint;
 mod convenience;
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
-mod destroy;
 mod explain;
 mod flush;
 mod get;
-mod ingest;
 mod inner;
 mod iter;
 mod multi_get;
@@ -34,11 +31,10 @@ mod read_state;
 mod repair;
 mod snapshot;
 mod stats;
-mod verify;
+mod whole;
 mod write;
 
 pub use db::Db;
-pub use destroy::DestroyReport;
 pub use explain::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 pub use iter::DbIterator;
 pub use iter::bounds::KeyBounds;
@@ -47,7 +43,7 @@ pub use options::Builder;
 pub use repair::{Loss, RepairReport};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
-pub use verify::VerifyReport;
+pub use whole::{DestroyReport, VerifyReport};
 pub use write::Durability;
 pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::write_stall::{WriteStall, WriteStallCause};

@@ -360,7 +360,7 @@ impl Builder {
     /// - [`Error::Io`] where the operating system refuses something. A part may be removed.
     pub fn destroy(mut self) -> Result<DestroyReport> {
         self.path = lasting(&*self.fs, &self.path)?;
-        super::destroy::destroy(&self)
+        super::whole::destroy::destroy(&self)
     }
 
     /// The counters that the database's owner has published, or its last owner; `None` where none

@@ -360,7 +360,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "an ingested table gets no sequence number",
-        file: "src/db/ingest.rs",
+        file: "src/db/whole/ingest.rs",
         old: "global_sequence: Some(sequence),",
         new: "global_sequence: None,",
         program: "db",

@@ -98,7 +98,7 @@ impl Input {
     }
 
     /// Where the entry that was read last stands: `keys.tsv: line 7`.
-    pub fn place(&self) -> impl fmt::Display {
+    pub fn location(&self) -> impl fmt::Display {
         let what = if self.format == Format::Binary { "entry" } else { "line" };
         let name = match self.path.to_str() {
             Some("-") => "standard input".to_string(),
@@ -183,7 +183,7 @@ impl Input {
     }
 
     fn refused(&self, why: impl fmt::Display) -> Failure {
-        Failure::new(format_args!("{}: {why}", self.place()))
+        Failure::new(format_args!("{}: {why}", self.location()))
     }
 }
 

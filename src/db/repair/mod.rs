@@ -308,7 +308,8 @@ impl Drop for Repair<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             // No MANIFEST lists the new tables, and they only repeat the old ones.
-            let new = self.tree.iter().filter(|(_, _, place)| matches!(place, FileLocation::New));
+            let new =
+                self.tree.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
             new.for_each(|(level, file, _)| file.mark_obsolete(*level));
         }
     }

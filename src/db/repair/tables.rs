@@ -11,7 +11,7 @@ use super::{FileLocation, Loss, Repair, is_table_damage};
 use crate::compaction::run::Job;
 use crate::compaction::{self, run};
 use crate::compaction::{LAST_LEVEL, Plan};
-use crate::db::ingest::smallest_and_largest;
+use crate::db::whole::ingest::smallest_and_largest;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::range_tombstones::RangeTombstone;
@@ -314,7 +314,8 @@ impl Repair<'_> {
         };
         let merged = run::run(&job, &plan);
         // Tables that were written only to be merged are obsolete.
-        let written = inputs.iter().filter(|(_, _, place)| matches!(place, FileLocation::New));
+        let written =
+            inputs.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
         written.for_each(|(level, file, _)| file.mark_obsolete(*level));
         merged?.outputs.into_iter().for_each(|file| self.add_new(LAST_LEVEL, file));
         Ok(())

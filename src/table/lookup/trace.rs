@@ -187,7 +187,7 @@ pub struct IndexTrace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockTrace {
-    /// Its place among the table's data blocks, from 0 on.
+    /// Its position among the table's data blocks, from 0 on.
     pub number: usize,
     /// Where it begins in the file.
     pub offset: u64,

@@ -122,7 +122,7 @@ impl WriteTable {
             let last = last.get_or_insert_default();
             last.clear();
             last.extend_from_slice(key);
-            added.map_err(|error| Failure::new(format_args!("{}: {error}", input.place())))?;
+            added.map_err(|error| Failure::new(format_args!("{}: {error}", input.location())))?;
         }
         let summary = writer.finish()?;
         spinner.finish_and_clear();
@@ -165,7 +165,7 @@ fn out_of_order(input: &Input, key: &[u8], last: &[u8]) -> Failure {
     Failure::new(format_args!(
         "{}: {what}: distinct keys in the order of their bytes are needed, as `LC_ALL=C sort` gives \
          them (--help says more)",
-        input.place()
+        input.location()
     ))
 }
 

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::options::lasting;
-use super::{Inner, sequence_after};
 use crate::cursor::Cursor;
+use crate::db::options::lasting;
+use crate::db::{Inner, sequence_after};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ const DEEPEST: usize = LEVELS - 1;
 
 impl Inner {
     /// Copies `files` in and makes their entries one write.
-    pub(super) fn ingest(&self, files: &[&Path]) -> Result<()> {
+    pub(in crate::db) fn ingest(&self, files: &[&Path]) -> Result<()> {
         self.check_writable()?;
         if files.is_empty() {
             return Ok(());
@@ -135,7 +135,9 @@ impl Inner {
 
 /// The smallest and the largest internal key of a table, range deletions included, at sequence
 /// number 0; `None` where the table is empty.
-pub(super) fn smallest_and_largest(table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+pub(in crate::db) fn smallest_and_largest(
+    table: &Arc<Table>,
+) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut keys = Vec::new();
     let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);
     cursor.seek_to_first()?;
@@ -178,7 +180,7 @@ fn deepest_free_level(version: &Version, meta: &FileMeta) -> usize {
 }
 
 /// Copies a file and syncs the copy. Answers its bytes.
-pub(super) fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
+pub(in crate::db) fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
     let source = fs.open(from)?;
     let mut target = fs.create(to)?;
     let mut buffer = vec![0; COPY_BYTES];

@@ -11,10 +11,10 @@
 
 use std::path::Path;
 
-use super::background::install::whole_tree;
 use super::ingest::copy_file;
-use super::options::lasting;
-use super::{Inner, Progress};
+use crate::db::background::install::whole_tree;
+use crate::db::options::lasting;
+use crate::db::{Inner, Progress};
 use crate::error::{Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs;
@@ -22,7 +22,7 @@ use crate::sync::{lock, pin};
 use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
 
 impl Inner {
-    pub(super) fn checkpoint(&self, dir: &Path) -> Result<()> {
+    pub(in crate::db) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let fs = &self.store.fs;
         if fs.exists(&lasting(&**fs, dir)?)? {
             return Err(Error::InvalidArgument(format!(
@@ -41,7 +41,7 @@ impl Inner {
 
     /// As a checkpoint, with the filters that `policy` gives to each table where it stands. `dir` may
     /// be there, if it is empty.
-    pub(super) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
+    pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
         if fs.exists(&absolute)? && !fs.list(&absolute)?.is_empty() {

@@ -7,9 +7,9 @@
 //! `CURRENT` goes after the tables. So a removal that was cut short leaves what does not open as a
 //! smaller database, and can be started again.
 
-use super::Builder;
-use super::open::directory::Directory;
-use super::open::take_over::no_database;
+use crate::db::Builder;
+use crate::db::open::directory::Directory;
+use crate::db::open::take_over::no_database;
 use crate::error::Result;
 use crate::version::names::FileKind;
 use crate::version::{Recovered, names};
@@ -51,7 +51,7 @@ fn step(name: &str, most: u64) -> Option<u8> {
     }
 }
 
-pub(super) fn destroy(options: &Builder) -> Result<DestroyReport> {
+pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     let (fs, dir) = (&options.fs, &options.path);
     // Before the lock, which would leave a file in a foreign directory.
     let most = Recovered::default().most_file_number();

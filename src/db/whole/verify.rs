@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Inner;
+use crate::db::Inner;
 use crate::error::Result;
 use crate::sync::pin;
 use crate::version::names;
@@ -39,7 +39,7 @@ pub struct VerifyReport {
 }
 
 impl Inner {
-    pub(super) fn verify(&self) -> Result<VerifyReport> {
+    pub(in crate::db) fn verify(&self) -> Result<VerifyReport> {
         self.check_open()?;
         let read_state = self.read_state.load_arc(&pin());
         let mut report = VerifyReport::default();
