@@ -350,12 +350,21 @@ fn a_repair_says_what_it_found_and_what_it_could_not_bring_back() {
 fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb");
     let mut seen = 0;
-    for entry in fs::read_dir(fixtures).unwrap() {
+    for entry in fs::read_dir(&fixtures).unwrap() {
         let table = entry.unwrap().path();
         if table.extension().is_none_or(|kind| kind != "sst") {
             continue;
         }
-        let expected = fs::read_to_string(table.with_extension("scan")).unwrap();
+        let name = table.file_stem().unwrap().to_str().unwrap();
+        // Tables of one version hold the same entries, but for these two.
+        let listing = match name {
+            "r7-v5-range-only" => None,
+            "r11-v5-versions-none" => Some(name),
+            name => name.split('-').next(),
+        };
+        let expected = listing.map_or(String::new(), |listing| {
+            fs::read_to_string(fixtures.join(format!("{listing}.scan"))).unwrap()
+        });
         let found = maypole!("inspect", "--entries", &table).well();
         assert!(found == expected, "{}", table.display());
         let dump = maypole!("inspect", "--annotate", &table).well();
