@@ -92,18 +92,30 @@ impl FilterSpec {
     pub const NONE: FilterSpec = FilterSpec { plan: None };
 
     /// RocksDB's Bloom filter. 10 bits a key give 1 %; each further 5.6 a tenth of that.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the bits are out of range.
     pub fn bloom(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
         Self::stored_bits(Family::Bloom, bits_per_key)
     }
 
     /// RocksDB's Ribbon filter (Standard128). 7 bits a key give 1 %; each further 3.5 a tenth of
     /// that.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the bits are out of range.
     pub fn ribbon(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
         Self::stored_bits(Family::Ribbon, bits_per_key)
     }
 
     /// RocksDB's Ribbon filter in RocksDB's own measure: the false-positive rate of
     /// `bloom(bloom_bits_per_key)` at about 0.7 of its size.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the bits are out of range.
     pub fn ribbon_like_bloom(bloom_bits_per_key: f64) -> Result<FilterSpec, SpecError> {
         let millibits =
             millibits("ribbon_like_bloom", bloom_bits_per_key, limits(Family::Bloom).0)?;
@@ -112,11 +124,19 @@ impl FilterSpec {
 
     /// Maypole's bumped ribbon: the smallest and, of the two Ribbons, the faster one. RocksDB
     /// reads the table and merely has no filter for it.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the bits are out of range.
     pub fn burr(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
         Self::stored_bits(Family::Burr, bits_per_key)
     }
 
     /// A filter of `family` with at most about the false-positive rate `rate`; 1 means none.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the rate is out of range, or the family cannot have it.
     pub fn fpr(rate: f64, family: Family) -> Result<FilterSpec, SpecError> {
         let (_, lowest) = limits(family);
         if family == Family::LegacyBloom {

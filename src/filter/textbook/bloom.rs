@@ -156,12 +156,20 @@ impl BloomFilter {
     }
 
     /// Adds all keys of `other`. The result is the filter that had been given both sets.
+    ///
+    /// # Errors
+    ///
+    /// [`OtherShape`] where bits, hashes or arrays differ.
     pub fn union(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
         self.combine(other, |a, b| a | b)
     }
 
     /// Keeps what both may contain. No common key is lost. Bits that different keys set in both
     /// stay too, so the result is wrong more often than a filter of the common keys alone.
+    ///
+    /// # Errors
+    ///
+    /// [`OtherShape`] where bits, hashes or arrays differ.
     pub fn intersect(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
         self.combine(other, |a, b| a & b)
     }

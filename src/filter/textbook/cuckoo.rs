@@ -88,6 +88,10 @@ impl CuckooFilter {
     }
 
     /// Adds a key. The same key twice takes two slots; it has eight at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] where no slot was found for the key.
     pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
         let (mut fingerprint, mut bucket) = self.locate(hash);
         // The slots whose fingerprints were thrown out, to put them back if there is no end.

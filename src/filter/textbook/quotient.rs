@@ -145,6 +145,8 @@ impl QuotientFilter {
     }
 
     /// Adds a key. The same key twice takes two slots.
+    /// # Errors
+    /// [`Full`] where no slot is free.
     pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
         let (quotient, remainder) = self.fingerprint(hash);
         self.insert_fingerprint(quotient, remainder)

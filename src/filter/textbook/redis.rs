@@ -120,6 +120,8 @@ pub struct Keyspace {
 
 impl Keyspace {
     /// BF.RESERVE: makes an empty filter.
+    /// # Errors
+    /// Where the name is taken, or an argument is out of range.
     pub fn reserve(&mut self, key: &str, rate: f64, capacity: u64, growth: Growth) -> Reply<()> {
         if self.filters.contains_key(key) {
             return Err(CommandError::Exists);
@@ -145,16 +147,22 @@ impl Keyspace {
     }
 
     /// BF.ADD: `false` means that the item may have been there before.
+    /// # Errors
+    /// Where the filter is full or not loaded completely.
     pub fn add(&mut self, key: &str, item: u64) -> Reply<bool> {
         self.madd(key, &[item])?.pop().unwrap_or(Err(CommandError::Full))
     }
 
     /// BF.MADD: one answer for each item.
+    /// # Errors
+    /// Where the filter is not loaded completely. A full one is in the answers.
     pub fn madd(&mut self, key: &str, items: &[u64]) -> Reply<Vec<Reply<bool>>> {
         self.insert(key, InsertOptions::default(), items)
     }
 
     /// BF.INSERT: BF.RESERVE where it is needed, then BF.MADD.
+    /// # Errors
+    /// Where the filter must not be made, or the arguments do not go together.
     pub fn insert(
         &mut self,
         key: &str,
@@ -183,21 +191,29 @@ impl Keyspace {
     }
 
     /// BF.EXISTS: `false` means that the item was certainly not added.
+    /// # Errors
+    /// Where the filter is not loaded completely.
     pub fn exists(&self, key: &str, item: u64) -> Reply<bool> {
         Ok(self.get(key)?.is_some_and(|filter| filter.contains(item)))
     }
 
     /// BF.MEXISTS: one answer for each item.
+    /// # Errors
+    /// Where the filter is not loaded completely.
     pub fn mexists(&self, key: &str, items: &[u64]) -> Reply<Vec<bool>> {
         items.iter().map(|&item| self.exists(key, item)).collect()
     }
 
     /// BF.CARD: keys added that looked new.
+    /// # Errors
+    /// Where the filter is not loaded completely.
     pub fn card(&self, key: &str) -> Reply<u64> {
         Ok(self.get(key)?.map_or(0, ScalableBloom::items))
     }
 
     /// BF.INFO.
+    /// # Errors
+    /// Where no filter has this name, or it is not loaded completely.
     pub fn info(&self, key: &str) -> Reply<Info> {
         let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
         Ok(Info {
@@ -211,6 +227,8 @@ impl Keyspace {
 
     /// BF.SCANDUMP: the next iterator and a piece to keep with it. The first call passes 0; an
     /// iterator of 0 in the reply is the end, and its piece is empty. Add nothing meanwhile.
+    /// # Errors
+    /// Where no filter has this name, or the iterator is none of its own.
     pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {
         let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
         let Some(offset) = iterator.checked_sub(1) else {
@@ -224,6 +242,8 @@ impl Keyspace {
 
     /// BF.LOADCHUNK: takes the pieces of a dump, each with the iterator that came with it, in their
     /// order. The first one replaces whatever has the name.
+    /// # Errors
+    /// Where the piece is damaged or not the next one.
     pub fn loadchunk(&mut self, key: &str, iterator: u64, piece: &[u8]) -> Reply<()> {
         if iterator == 1 {
             let loading = Loading::new(piece)?;

@@ -106,6 +106,10 @@ pub struct ScalableBloom {
 
 impl ScalableBloom {
     /// An empty filter of one layer, or what is wrong with `options`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with `options`, in words.
     pub fn new(options: Options) -> Result<ScalableBloom, &'static str> {
         if let Some(fault) = options.fault() {
             return Err(fault);
@@ -123,6 +127,10 @@ impl ScalableBloom {
     }
 
     /// Adds a key. `Ok(false)`: it was there before, or looked so, and nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] where the filter may not grow.
     pub fn add(&mut self, hash: u64) -> Result<bool, Full> {
         if self.contains(hash) {
             return Ok(false);

@@ -48,6 +48,10 @@ impl BloomFilter {
     }
 
     /// The filter that was saved. Any bytes may be given: it allocates no more than they take.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`] where the bytes are not those of a saved filter.
     pub fn load(bytes: &[u8]) -> Result<BloomFilter, Damaged> {
         let (header, rest) = bytes.split_first_chunk().ok_or(Damaged("shorter than a header"))?;
         let [b'B', b'L', b'M', b'1', layout, hashes, 0, 0, array_bits @ ..]: &[u8; HEADER_BYTES] =

@@ -20,6 +20,10 @@ pub struct Loading {
 
 impl Loading {
     /// Starts with the header. It may be any bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`] where the bytes are no header.
     pub fn new(header: &[u8]) -> Result<Loading, Damaged> {
         let (head, items) = header.split_at_checked(HEADER_BYTES).ok_or(Damaged("too short"))?;
         if !head.starts_with(&MAGIC) || items.len() % 8 != 0 {
@@ -48,6 +52,10 @@ impl Loading {
     }
 
     /// Takes the piece that starts at `offset` of the payload. Pieces come in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`] where the piece is not the next one, or too long.
     pub fn push(&mut self, offset: u64, piece: &[u8]) -> Result<(), Damaged> {
         let loaded = self.payload.len() as u64;
         if offset != loaded || piece.len() as u64 > self.payload_bytes - loaded {
@@ -63,6 +71,10 @@ impl Loading {
     }
 
     /// The filter, once it is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`] where pieces are missing.
     pub fn finish(&self) -> Result<ScalableBloom, Damaged> {
         let mut words = self.header.clone();
         words.extend(as_words(&self.payload));
