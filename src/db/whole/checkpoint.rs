@@ -24,13 +24,14 @@ use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names}
 impl Inner {
     pub(in crate::db) fn checkpoint(&self, dir: &Path) -> Result<()> {
         let fs = &self.store.fs;
-        if fs.exists(&lasting(&**fs, dir)?)? {
+        let absolute = lasting(&**fs, dir)?;
+        if fs.exists(&absolute)? {
             return Err(Error::InvalidArgument(format!(
                 "{}: exists already; a checkpoint makes a new directory",
                 dir.display()
             )));
         }
-        self.copy_tree(dir, |_, _, file, target| {
+        self.copy_tree(&absolute, |_, _, file, target| {
             if fs.hard_link(file.path(), target).is_err() {
                 // Another file system, or one without links.
                 copy_file(&**fs, file.path(), target)?;
@@ -50,7 +51,7 @@ impl Inner {
                 dir.display()
             )));
         }
-        self.copy_tree(dir, |version, level, file, target| {
+        self.copy_tree(&absolute, |version, level, file, target| {
             // A table of level 0 is a run of its own. Those of a deeper level are one run, which is
             // whole already.
             let mut metas = version.metas();
@@ -66,14 +67,14 @@ impl Inner {
         })
     }
 
-    /// A new database in `dir` with the tree of this one. `copy` makes a table's file.
+    /// A new database in `dir`, an absolute path, with the tree of this one. `copy` makes a table's
+    /// file.
     fn copy_tree(
         &self,
         dir: &Path,
         mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
         let fs = &self.store.fs;
-        let dir = &lasting(&**fs, dir)?;
         self.flush()?;
         // Under the manifest's lock: nobody installs a version between the two.
         let (read_state, flushed_sequence) = {
