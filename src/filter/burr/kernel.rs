@@ -26,59 +26,10 @@ pub(super) struct Segments {
     pub columns: u32,
 }
 
-/// The kernels of one instruction set.
+/// The kernels of one instruction set. What it does not say otherwise is the portable code.
 pub(super) trait Kernels: Copy {
     /// Whether in every column the XOR of the slots that `left` and `right` select is the bit of the
     /// fingerprint. `true` if the segments are not inside `filter`. No branch depends on the data.
-    fn matches<W: Lanes>(
-        self,
-        filter: &[u8],
-        segments: Segments,
-        left: W,
-        right: W,
-        fingerprint: u32,
-    ) -> bool;
-
-    /// Back substitution: see [`solve`].
-    fn solve<R: Row<Word: Lanes>>(
-        self,
-        rows: &[R],
-        columns: u32,
-        low_blocks: u32,
-        segments: &mut [u8],
-    );
-
-    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are registers; in a
-    /// struct they would travel through memory, which costs a nanosecond.
-    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool;
-
-    /// [`Ask::finish_many_with`], compiled for these instructions.
-    fn finish_many<A: Ask>(
-        self,
-        reader: &A,
-        block: &LineBuf,
-        hashes: &[KeyHash],
-        answers: &mut [bool],
-    );
-}
-
-/// A reader, whose queries are compiled once for each instruction set: whole, so that nothing around
-/// the kernel is a call. Both functions should be `#[inline(always)]`.
-pub(super) trait Ask {
-    /// One query.
-    fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;
-
-    /// Many queries.
-    fn finish_many_with<K: Kernels>(
-        &self,
-        kernels: K,
-        block: &LineBuf,
-        hashes: &[KeyHash],
-        answers: &mut [bool],
-    );
-}
-
-impl Kernels for Portable {
     #[inline(always)]
     fn matches<W: Lanes>(
         self,
@@ -100,6 +51,7 @@ impl Kernels for Portable {
         wrong == 0
     }
 
+    /// Back substitution: see [`solve`].
     fn solve<R: Row<Word: Lanes>>(
         self,
         rows: &[R],
@@ -110,11 +62,14 @@ impl Kernels for Portable {
         solve(rows, columns, low_blocks, segments);
     }
 
+    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are registers; in a
+    /// struct they would travel through memory, which costs a nanosecond.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)
     }
 
+    /// [`Ask::finish_many_with`], compiled for these instructions.
     #[inline(always)]
     fn finish_many<A: Ask>(
         self,
@@ -127,47 +82,27 @@ impl Kernels for Portable {
     }
 }
 
-/// The portable code: the compiler counts bits with NEON by itself.
-#[cfg(target_arch = "aarch64")]
-impl Kernels for Neon {
-    #[inline(always)]
-    fn matches<W: Lanes>(
-        self,
-        filter: &[u8],
-        segments: Segments,
-        left: W,
-        right: W,
-        fingerprint: u32,
-    ) -> bool {
-        Portable.matches(filter, segments, left, right, fingerprint)
-    }
+/// A reader, whose queries are compiled once for each instruction set: whole, so that nothing around
+/// the kernel is a call. Both functions should be `#[inline(always)]`.
+pub(super) trait Ask {
+    /// One query.
+    fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;
 
-    fn solve<R: Row<Word: Lanes>>(
-        self,
-        rows: &[R],
-        columns: u32,
-        low_blocks: u32,
-        segments: &mut [u8],
-    ) {
-        Portable.solve(rows, columns, low_blocks, segments);
-    }
-
-    #[inline(always)]
-    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
-        Portable.finish(reader, block, hash, start)
-    }
-
-    #[inline(always)]
-    fn finish_many<A: Ask>(
-        self,
-        reader: &A,
+    /// Many queries.
+    fn finish_many_with<K: Kernels>(
+        &self,
+        kernels: K,
         block: &LineBuf,
         hashes: &[KeyHash],
         answers: &mut [bool],
-    ) {
-        Portable.finish_many(reader, block, hashes, answers);
-    }
+    );
 }
+
+impl Kernels for Portable {}
+
+/// The compiler counts bits with NEON by itself.
+#[cfg(target_arch = "aarch64")]
+impl Kernels for Neon {}
 
 #[cfg(test)]
 mod tests {

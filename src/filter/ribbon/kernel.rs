@@ -27,16 +27,34 @@ pub struct Query<'a> {
     pub fingerprint: u32,
 }
 
-/// The kernels of one instruction set.
+/// The kernels of one instruction set. What it does not say otherwise is the portable code.
 pub trait Kernels: Copy {
     /// Whether every column adds up to its bit of the fingerprint.
-    fn matches(self, query: &Query) -> bool;
+    #[inline(always)]
+    fn matches(self, query: &Query) -> bool {
+        let near_picks = query.coefficients << query.bit;
+        // Two shifts, because one by 128 is none.
+        let far_picks = query.coefficients >> 1 >> (BLOCK_SLOTS - 1 - query.bit);
+        let columns = query.near.as_chunks::<SEGMENT_BYTES>().0.iter();
+        let pairs = columns.zip(query.far.as_chunks::<SEGMENT_BYTES>().0);
+        let sum = pairs.enumerate().fold(0, |sum, (column, (&near, &far))| {
+            let near = u128::from_le_bytes(near) & near_picks;
+            let far = u128::from_le_bytes(far) & far_picks;
+            sum | parity(near ^ far) << column
+        });
+        sum == query.fingerprint
+    }
 
     /// Back substitution: see [`solve`].
-    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]);
+    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]) {
+        solve(rows, layout, segments);
+    }
 
     /// [`Ask::finish_with`], compiled for these instructions.
-    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool;
+    #[inline]
+    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
+        reader.finish_with(self, block, hash, start)
+    }
 
     /// [`Ask::finish_many_with`], compiled for these instructions.
     fn finish_many<A: Ask>(
@@ -45,7 +63,9 @@ pub trait Kernels: Copy {
         block: &LineBuf,
         hashes: &[KeyHash],
         answers: &mut [bool],
-    );
+    ) {
+        reader.finish_many_with(self, block, hashes, answers);
+    }
 }
 
 /// A reader, whose queries are compiled once for each instruction set: whole, so that nothing around
@@ -64,66 +84,8 @@ pub trait Ask {
     );
 }
 
-impl Kernels for Portable {
-    #[inline(always)]
-    fn matches(self, query: &Query) -> bool {
-        let near_picks = query.coefficients << query.bit;
-        // Two shifts, because one by 128 is none.
-        let far_picks = query.coefficients >> 1 >> (BLOCK_SLOTS - 1 - query.bit);
-        let columns = query.near.as_chunks::<SEGMENT_BYTES>().0.iter();
-        let pairs = columns.zip(query.far.as_chunks::<SEGMENT_BYTES>().0);
-        let sum = pairs.enumerate().fold(0, |sum, (column, (&near, &far))| {
-            let near = u128::from_le_bytes(near) & near_picks;
-            let far = u128::from_le_bytes(far) & far_picks;
-            sum | parity(near ^ far) << column
-        });
-        sum == query.fingerprint
-    }
+impl Kernels for Portable {}
 
-    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]) {
-        solve(rows, layout, segments);
-    }
-
-    #[inline]
-    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
-        reader.finish_with(self, block, hash, start)
-    }
-
-    fn finish_many<A: Ask>(
-        self,
-        reader: &A,
-        block: &LineBuf,
-        hashes: &[KeyHash],
-        answers: &mut [bool],
-    ) {
-        reader.finish_many_with(self, block, hashes, answers);
-    }
-}
-
-/// The portable code: the compiler counts bits with NEON by itself.
+/// The compiler counts bits with NEON by itself.
 #[cfg(target_arch = "aarch64")]
-impl Kernels for Neon {
-    #[inline(always)]
-    fn matches(self, query: &Query) -> bool {
-        Portable.matches(query)
-    }
-
-    fn solve(self, rows: &[Row], layout: &Layout, segments: &mut [u8]) {
-        Portable.solve(rows, layout, segments);
-    }
-
-    #[inline]
-    fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
-        Portable.finish(reader, block, hash, start)
-    }
-
-    fn finish_many<A: Ask>(
-        self,
-        reader: &A,
-        block: &LineBuf,
-        hashes: &[KeyHash],
-        answers: &mut [bool],
-    ) {
-        Portable.finish_many(reader, block, hashes, answers);
-    }
-}
+impl Kernels for Neon {}
