@@ -23,7 +23,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use maypole::filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec, Probe};
+use maypole::filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec, PreparedQuery};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -65,8 +65,9 @@ impl Subject for Maypole {
 
     #[inline]
     fn ask_each(filters: &[&Self; BATCH], hashes: &[u64; BATCH]) -> usize {
-        let probes: [Probe; BATCH] = std::array::from_fn(|i| filters[i].0.prepare(hashes[i]));
-        filters.iter().zip(probes).filter(|(filter, probe)| filter.0.finish(*probe)).count()
+        let queries: [PreparedQuery; BATCH] =
+            std::array::from_fn(|i| filters[i].0.prepare(hashes[i]));
+        filters.iter().zip(queries).filter(|(filter, query)| filter.0.finish(*query)).count()
     }
 
     fn bytes(&self) -> usize {

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use std::time::Instant;
 
 use maypole::filter::{
-    FilterBlock, FilterBuilder, FilterReader, FilterSpec, KeyHash, Probe, sizing,
+    FilterBlock, FilterBuilder, FilterReader, FilterSpec, KeyHash, PreparedQuery, sizing,
 };
 use maypole::hash64;
 use rand::rngs::{SmallRng, StdRng};
@@ -347,9 +347,9 @@ fn random_in_batches(filters: &[FilterReader], asked: &[KeyHash]) {
     for batch in asked.chunks_exact(BATCH) {
         let picked: [&FilterReader; BATCH] =
             std::array::from_fn(|i| &filters[pick(batch[i], filters.len())]);
-        let probes: [Probe; BATCH] = std::array::from_fn(|i| picked[i].prepare(batch[i]));
-        for (filter, probe) in picked.iter().zip(probes) {
-            found += usize::from(filter.finish(probe));
+        let queries: [PreparedQuery; BATCH] = std::array::from_fn(|i| picked[i].prepare(batch[i]));
+        for (filter, query) in picked.iter().zip(queries) {
+            found += usize::from(filter.finish(query));
         }
     }
     black_box(found);

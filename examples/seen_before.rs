@@ -76,7 +76,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     writeln!(
         out,
         "filters were asked {} times: {} times they said no, {} times maybe without reason",
-        counts.filter.probed(),
+        counts.filter.asked(),
         counts.filter.useful,
         counts.filter.false_positive()
     )?;

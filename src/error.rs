@@ -40,7 +40,7 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// Bytes on disk are not what their format says. The rest of the database stays readable.
+    /// Damage: bytes on disk are not what their format says. The rest of the database stays readable.
     /// [`Db::repair`](crate::Db::repair) helps where it does not open any more.
     #[error("{file}: damaged at offset {offset}: expected {expected}, found {found}", file = file.display())]
     Corruption {

@@ -1,7 +1,7 @@
 //! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
 //!
-//! A range deletion is a tombstone for all keys from `start` to before `end`. A snapshot that sees
-//! its sequence number sees no older versions of those keys. The ranges of a set may overlap. A
+//! A range deletion is a tombstone for all keys from `start` to before `end`; RocksDB's word for its
+//! entry is range tombstone. A snapshot that sees its sequence number sees no older versions of those keys. The ranges of a set may overlap. A
 //! lookup asks for the newest range that covers its key and that its snapshot sees.
 //!
 //! ```text

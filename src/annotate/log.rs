@@ -143,8 +143,8 @@ fn table(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
         "number",
         "bytes of the file",
         "entries",
-        "tombstones",
-        "least sequence number",
+        "deletions",
+        "smallest sequence number",
         "largest sequence number",
         "global sequence number + 1, or 0",
     ] {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use loom::thread;
 
 use super::*;
-use crate::sync::probe::Probe;
+use crate::sync::canary::Canary;
 use crate::sync::{check_model, collect, pin};
 
 /// The cache holds one value of this size.
@@ -17,15 +17,15 @@ fn cache_for_one() -> Arc<BlockCache> {
     BlockCache::new(VALUE_BYTES * 3 / 2)
 }
 
-fn slots(cache: &Arc<BlockCache>, count: usize) -> Arc<Slots<Probe>> {
+fn slots(cache: &Arc<BlockCache>, count: usize) -> Arc<Slots<Canary>> {
     Arc::new(Slots::new(cache, count, BlockKind::Data, false))
 }
 
-fn load(slots: &Slots<Probe>, i: usize) -> Lease<'static, Probe> {
-    slots.load(i, || Ok::<_, Infallible>((Probe::new(i as u64), VALUE_BYTES))).unwrap()
+fn load(slots: &Slots<Canary>, i: usize) -> Lease<'static, Canary> {
+    slots.load(i, || Ok::<_, Infallible>((Canary::new(i as u64), VALUE_BYTES))).unwrap()
 }
 
-fn get(slots: &Slots<Probe>, i: usize) {
+fn get(slots: &Slots<Canary>, i: usize) {
     let guard = pin();
     if let Some(lease) = slots.get(i, &guard) {
         lease.touch();
@@ -55,10 +55,10 @@ fn loom_two_threads_that_miss_read_once() {
         let cache = cache_for_one();
         let slots = slots(&cache, 1);
         let reads = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let read = |slots: &Slots<Probe>, reads: &std::sync::atomic::AtomicUsize| {
+        let read = |slots: &Slots<Canary>, reads: &std::sync::atomic::AtomicUsize| {
             let lease = slots.load(0, || {
                 reads.fetch_add(1, Ordering::Relaxed);
-                Ok::<_, Infallible>((Probe::new(0), VALUE_BYTES))
+                Ok::<_, Infallible>((Canary::new(0), VALUE_BYTES))
             });
             lease.unwrap().touch();
         };

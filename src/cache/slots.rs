@@ -20,10 +20,11 @@
 //! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
 //! behind.
 //!
-//! Why the cache may write to a slot. A resident knows its slot by address. A count on the row
-//! would let a value that a user keeps keep the whole row. The cache follows the address only under
+//! Why the cache may write to a slot. A resident knows its slot by address. If a
+//! resident held a count of the array, a value that a user keeps would keep the whole array alive.
+//! The cache follows the address only under
 //! its mutex and while a ring owns the resident. `Slots::drop` takes the residents out of the rings
-//! under that mutex before the row is freed.
+//! under that mutex before the array is freed.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -86,7 +87,7 @@ impl<T: Send + Sync> Entry for Resident<T> {
     }
 
     unsafe fn empty_slot(&self) {
-        // SAFETY: by the caller's promise the row is still there (module comment). It holds this
+        // SAFETY: by the caller's promise the array is still there (module comment). It holds this
         // resident: a slot is filled only when it is empty, together with the ring.
         unsafe { &*self.slot.0 }.store(ptr::null_mut(), Ordering::Release);
     }
@@ -155,7 +156,7 @@ impl<T> Deref for Lease<'_, T> {
     }
 }
 
-/// A fixed row of slots, each empty or holding one resident `T`.
+/// A fixed array of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Send + Sync + 'static> {
     /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving a
     /// box asserts that nobody else points into it, and residents do.
@@ -166,8 +167,8 @@ pub(crate) struct Slots<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
-    /// `count` empty slots for values of one kind. The values of a `pinned` row are charged, but
-    /// never evicted. The owner of the row charges [`Slots::heap_bytes`] for it.
+    /// `count` empty slots for values of one kind. The values of a `pinned` array are charged, but
+    /// never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
         let priority = match kind {
             _ if pinned => Priority::Pinned,
@@ -182,7 +183,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         }
     }
 
-    /// Heap bytes of a row of `count` slots, without the `Slots` itself.
+    /// Heap bytes of an array of `count` slots, without the `Slots` itself.
     pub const fn heap_bytes(count: usize) -> usize {
         2 * size_of::<usize>() + count * size_of::<AtomicPtr<T>>()
     }
@@ -203,7 +204,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// As [`Slots::get`], as a plain reference.
     #[inline]
     pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<T>> {
-        // SAFETY: alive for as long as the guard is held and the row exists (module comment).
+        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
         self.pointer(i, guard).map(|pointer| unsafe { pointer.as_ref() })
     }
 
@@ -212,7 +213,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = NonNull::new(self.array[i].load(Ordering::Acquire))?;
-        // SAFETY: alive for as long as the guard is held and the row exists (module comment).
+        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
         unsafe { pointer.as_ref() }.header.mark_used();
         Some(pointer)
     }
@@ -270,11 +271,11 @@ impl<T: Send + Sync + 'static> Slots<T> {
         Resident { header, slot: SlotAddress(&raw const self.array[i]), value }
     }
 
-    /// The load lock of slot `i`. Equal slots of different rows use different locks.
+    /// The load lock of slot `i`. Equal slots of different arrays use different locks.
     fn stripe(&self, i: usize) -> usize {
         // Models must repeat themselves exactly, and addresses do not.
-        let row = if cfg!(loom) { 0 } else { self.array.as_ptr().addr() as u64 };
-        let address = row.wrapping_add(i as u64);
+        let array = if cfg!(loom) { 0 } else { self.array.as_ptr().addr() as u64 };
+        let address = array.wrapping_add(i as u64);
         // Fibonacci hashing: the high bits of a product with 2^64 over the golden ratio.
         (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % LOAD_STRIPES
     }

@@ -143,7 +143,7 @@ fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{self, SHAPE};
-    use super::super::pick::{pick, without_held_up};
+    use super::super::pick::{pick, without_blocked};
     use super::super::{Plan, Unavailable};
     use super::*;
     use crate::encoding::key::internal_key;
@@ -196,7 +196,7 @@ mod tests {
         // Those that stay do not ask for a compaction, nor do they stop writers.
         let tree = Tree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
-        let free = without_held_up(&tree.levels(), &SHAPE, &tree.1);
+        let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
         assert_eq!(free[0].iter().map(|file| file.number).collect::<Vec<_>>(), [7, 5, 4]);
         let whole = Tree::new(&files[..6], &[]);
         assert_eq!(outline(whole.pick()), (6, vec![9, 8, 7, 6, 5, 4], vec![]));
@@ -222,7 +222,7 @@ mod tests {
             tree.0.retain(|(_, file)| file.number != number);
         }
         assert_eq!(tree.pick(), None, "what overlaps the damaged file stays above it");
-        let free = without_held_up(&tree.levels(), &SHAPE, &tree.1);
+        let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
         assert!(free[5].is_empty() && free[6].len() == 3);
     }
 

@@ -14,7 +14,7 @@ pub fn file(number: u64, smallest: u8, largest: u8, file_bytes: u64) -> FileMeta
         number,
         file_bytes,
         entries: 1,
-        least_sequence: 1,
+        smallest_sequence: 1,
         largest_sequence: 1,
         smallest: internal_key(&[smallest], 1, 1),
         largest: internal_key(&[largest], 1, 1),

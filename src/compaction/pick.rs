@@ -10,7 +10,7 @@ use super::plan::{Plan, Unavailable, overlapping, plan_files, plan_level_0};
 use super::targets::{
     LAST_LEVEL, Levels, TreeShape, l0_score, level_bytes, level_targets, next_level,
 };
-use super::tiny::tiny_run;
+use super::tiny::tiny_series;
 use crate::encoding::key::user_key;
 use crate::version::LEVELS;
 
@@ -48,7 +48,9 @@ pub(crate) fn pick(levels: &Levels, shape: &TreeShape, unavailable: &Unavailable
     // it.
     let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
     plan.or_else(|| match may_tidy {
-        true => (1..LEVELS).find_map(|level| tiny_run(levels, level, shape, unavailable, &damaged)),
+        true => {
+            (1..LEVELS).find_map(|level| tiny_series(levels, level, shape, unavailable, &damaged))
+        }
         false => None,
     })
 }
@@ -80,7 +82,7 @@ fn pick_file(
 }
 
 /// The tree without the files that damaged files hold up: those that compaction can move.
-pub(crate) fn without_held_up<'a>(
+pub(crate) fn without_blocked<'a>(
     levels: &Levels<'a>,
     shape: &TreeShape,
     unavailable: &Unavailable,

@@ -64,7 +64,8 @@ impl<'a> Ranges<'a> {
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);
-        if self.set.is_empty() || self.covering(first, meta.least_sequence) <= meta.largest_sequence
+        if self.set.is_empty()
+            || self.covering(first, meta.smallest_sequence) <= meta.largest_sequence
         {
             return false;
         }

@@ -1,7 +1,7 @@
-//! Tiny tables: a run of small neighbours becomes one table, in its own level.
+//! Tiny tables: a series of small neighbours becomes one table, in its own level.
 //!
 //! Files that overlap nothing are moved down as they are. So keys that ascend would leave one small
-//! file for every small flush. When no level asks for anything else, a run of neighbours in one
+//! file for every small flush. When no level asks for anything else, a series of neighbours in one
 //! level is merged if
 //!
 //! - each is smaller than a **sixteenth** of a table. The flush of a memtable of default size is
@@ -24,11 +24,11 @@ use crate::version::FileMeta;
 /// Tables smaller than this part of `table_bytes` are tiny.
 const TINY_FRACTION: u64 = 16;
 
-/// A run of tiny tables has at least this many.
-const TINY_RUN: usize = 8;
+/// A series of tiny tables has at least this many.
+const TINY_SERIES: usize = 8;
 
-/// The first run of tiny tables in the level, as long as it may be.
-pub(super) fn tiny_run(
+/// The first series of tiny tables in the level, as long as it may be.
+pub(super) fn tiny_series(
     levels: &Levels,
     level: usize,
     shape: &TreeShape,
@@ -48,7 +48,7 @@ pub(super) fn tiny_run(
             if bytes > shape.table_bytes {
                 break;
             }
-            if count >= TINY_RUN && largest_bytes * 2 <= bytes {
+            if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
                 let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
                 // The output would be cut again, and be tiny again.
                 if grandparent_bytes(levels, level, smallest, largest)

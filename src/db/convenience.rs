@@ -332,9 +332,9 @@ impl Inner {
         let in_memory = read_state.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
         let (mut entries, mut deletions) = (in_memory, 0u64);
         for (_, file) in read_state.version.files() {
-            let tombstones = file.table.properties().number(DELETIONS).unwrap_or(0);
+            let of_file = file.table.properties().number(DELETIONS).unwrap_or(0);
             entries = file.meta.entries.saturating_add(entries);
-            deletions = tombstones.saturating_add(deletions);
+            deletions = of_file.saturating_add(deletions);
         }
         entries.saturating_sub(deletions.saturating_mul(2))
     }

@@ -215,7 +215,7 @@ impl Db {
         Ok(Db::of(inner))
     }
 
-    /// Waits for the flush and the compactions that run, syncs the log and releases the directory.
+    /// Waits for the flush and the compactions that run, syncs the WAL and releases the directory.
     /// Every acknowledged write is durable then.
     ///
     /// From now on other clones and every [`Snapshot`] answer

@@ -87,7 +87,7 @@ pub(crate) struct TreeState {
     /// What of `version` stalls writers.
     pub(super) pressure: Pressure,
     /// What compactions must leave alone.
-    pub(super) held: Unavailable,
+    pub(super) unavailable: Unavailable,
     pub(super) flushing: bool,
     /// Compactions that run.
     pub(super) compactions: usize,
@@ -141,7 +141,7 @@ impl Inner {
         read_states.push(Arc::downgrade(&read_state));
         drop(read_states);
         self.read_state.replace(read_state);
-        state.pressure = Pressure::of_tree(&state.version, &self.shape, &state.held);
+        state.pressure = Pressure::of_tree(&state.version, &self.shape, &state.unavailable);
         self.tree_stalls_writers
             .store(write_stall_for(state.pressure) != WriteStall::None, Ordering::Release);
         self.changed.notify_all();

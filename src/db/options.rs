@@ -301,7 +301,7 @@ impl Builder {
     /// database open.
     ///
     /// It shows every write up to a certain one, and none after. It does not follow a writer: open
-    /// it again to see more. The entries of the logs are kept in memory. Every table keeps its file
+    /// it again to see more. The entries of the WALs are kept in memory. Every table keeps its file
     /// open, whatever [`Builder::max_open_files`] says, since a writer may delete it at any time.
     ///
     /// # Errors
@@ -315,15 +315,15 @@ impl Builder {
     }
 
     /// Makes a database of what is left in the directory, where it does not open any more:
-    /// `CURRENT` or the MANIFEST are lost or damaged, tables or logs are damaged or missing. Reads
+    /// `CURRENT` or the MANIFEST are lost or damaged, tables or WALs are damaged or missing. Reads
     /// every byte. Changes nothing where nothing is wrong.
     ///
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
-    /// - Else all tables and logs are merged into new tables, except tables that a readable part of
+    /// - Else all tables and WALs are merged into new tables, except tables that a readable part of
     ///   a MANIFEST removed. That takes as much space again. Deleted keys may be there again, from
     ///   a table that a crash left over.
-    /// - The logs are kept up to the first damage, so that no write comes back without those before
+    /// - The WALs are kept up to the first damage, so that no write comes back without those before
     ///   it. See [`Builder::salvage_logs`].
     ///
     /// Nothing is deleted. Files that are no longer part of the database are in its subdirectory

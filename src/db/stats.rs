@@ -186,7 +186,7 @@ impl Stats {
 }
 
 fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> Option<f64> {
-    let absent_probes =
+    let absent_queries =
         |file: &FileStats| (file.counts.filter.useful + file.counts.filter.false_positive()) as f64;
     let mean = |weight: &dyn Fn(&FileStats) -> f64| {
         let (mut sum, mut total) = (0.0, 0.0);
@@ -198,7 +198,7 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
         }
         (total > 0.0).then(|| sum / total)
     };
-    mean(&absent_probes).or_else(|| mean(&|file| file.entries as f64))
+    mean(&absent_queries).or_else(|| mean(&|file| file.entries as f64))
 }
 
 impl Inner {
@@ -222,7 +222,7 @@ impl Inner {
                 file_bytes: file.meta.file_bytes,
                 entries: file.meta.entries,
                 filter: file.table.filter_info(),
-                counts: file.table.file_counters().snapshot(),
+                counts: file.table.file_counters().sums(),
             })
             .collect();
         let obsolete = self.store.obsolete.counts();
@@ -232,7 +232,7 @@ impl Inner {
         let cache = &self.store.context.cache;
         Stats {
             levels: levels.collect(),
-            tickers: self.counters.snapshot(),
+            tickers: self.counters.sums(),
             cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter]
                 .iter()
                 .map(|&kind| (kind, cache.usage_of(kind)))

@@ -31,7 +31,7 @@ pub(crate) const SEEK_KIND: u8 = 0xff;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {
-    /// A tombstone for one key.
+    /// A tombstone for one key (RocksDB's type: deletion).
     Deletion = 0,
     /// A value.
     Value = 1,

@@ -1,6 +1,6 @@
 //! [`Geometry`]: the contract of a family's reader.
 
-use super::anatomy::trace::ProbeTrace;
+use super::anatomy::trace::QueryTrace;
 use super::family::KeyHash;
 use crate::memory::LineBuf;
 
@@ -47,7 +47,7 @@ pub(super) trait Geometry: Copy {
     fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64;
 
     /// How the answer comes about, bit by bit, as the family's definition says. Slow.
-    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace;
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace;
 }
 
 /// Queries prepared before the first is finished: more than the misses a core keeps in flight.

@@ -15,7 +15,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::anatomy::trace::{ProbeTrace, ProbedBit};
+use super::anatomy::trace::{ProbedBit, QueryTrace};
 use super::bloom::layout::TRAILER_BYTES;
 use super::bloom::sizing::cache_line_bloom_fpr;
 use super::family::KeyHash;
@@ -98,13 +98,13 @@ impl Geometry for LegacyGeometry {
         self.bits(hash).all(|bit| line[bit >> 3] & (1 << (bit & 7)) != 0)
     }
 
-    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
         let number = hash as u32 % self.lines;
         let line_bytes = 1usize << self.log2_line_bytes;
         let line = &self.payload(block)[number as usize * line_bytes..][..line_bytes];
         let found = |bit: usize| line[bit / 8] >> (bit % 8) & 1 == 1;
         let probed = |bit| ProbedBit { number: bit as u32, found: found(bit), wanted: true };
-        ProbeTrace::Line {
+        QueryTrace::Line {
             line: number,
             lines: self.lines,
             line_bytes: line_bytes as u32,

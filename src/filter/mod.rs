@@ -102,10 +102,10 @@ mod tests;
 pub mod textbook;
 
 pub use anatomy::parts::{KeyEquation, RibbonLayer, RibbonParts};
-pub use anatomy::trace::{BumpedLayer, ProbeTrace, ProbedBit};
+pub use anatomy::trace::{BumpedLayer, ProbedBit, QueryTrace};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;
 pub use family::{Family, FilterEncoding, HashKind, KeyHash};
-pub use reader::{FilterReader, Probe};
+pub use reader::{FilterReader, PreparedQuery};
 pub use spec::{FilterSpec, SpecError};

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::anatomy::trace::ProbeTrace;
+use super::anatomy::trace::QueryTrace;
 use super::bloom::query::BloomGeometry;
 use super::burr::query::BurrGeometry;
 use super::family::{Family, FilterEncoding, HashKind, KeyHash};
@@ -27,16 +27,16 @@ pub struct FilterReader {
 
 /// A query whose memory is on its way: see [`FilterReader::prepare`].
 #[derive(Debug, Clone, Copy)]
-pub struct Probe {
+pub struct PreparedQuery {
     hash: KeyHash,
     position: u32,
 }
 
 #[cfg(test)]
-impl Probe {
-    /// A probe that no reader prepared.
-    pub(super) fn at(hash: KeyHash, position: u32) -> Probe {
-        Probe { hash, position }
+impl PreparedQuery {
+    /// A query that no reader prepared.
+    pub(super) fn at(hash: KeyHash, position: u32) -> PreparedQuery {
+        PreparedQuery { hash, position }
     }
 }
 
@@ -113,23 +113,23 @@ impl FilterReader {
     /// queries, of one filter or of several, before finishing the first: their trips to memory
     /// overlap.
     #[inline(always)]
-    pub fn prepare(&self, hash: KeyHash) -> Probe {
+    pub fn prepare(&self, hash: KeyHash) -> PreparedQuery {
         let position = match &self.geometry {
             AnyGeometry::Bloom(geometry) => geometry.prepare(&self.block, hash),
             _ => self.prepare_other(hash),
         };
-        Probe { hash, position }
+        PreparedQuery { hash, position }
     }
 
-    /// Second step: `false` means that no key with this hash was added. The probe must come from
+    /// Second step: `false` means that no key with this hash was added. The query must come from
     /// this reader; the answer to any other has no meaning.
     #[inline(always)]
-    pub fn finish(&self, probe: Probe) -> bool {
+    pub fn finish(&self, query: PreparedQuery) -> bool {
         match &self.geometry {
             AnyGeometry::Bloom(geometry) => {
-                geometry.finish(&self.block, probe.hash, probe.position)
+                geometry.finish(&self.block, query.hash, query.position)
             }
-            _ => self.finish_other(probe),
+            _ => self.finish_other(query),
         }
     }
 
@@ -161,8 +161,8 @@ impl FilterReader {
     }
 
     #[inline(never)]
-    fn finish_other(&self, probe: Probe) -> bool {
-        of_family!(self.geometry, untrusted => true, g => g.finish(&self.block, probe.hash, probe.position))
+    fn finish_other(&self, query: PreparedQuery) -> bool {
+        of_family!(self.geometry, untrusted => true, g => g.finish(&self.block, query.hash, query.position))
     }
 
     #[inline(never)]
@@ -186,11 +186,11 @@ impl FilterReader {
 
     /// How the answer for a hash comes about, bit by bit. Slow, for a reader to look at.
     #[cold]
-    pub fn trace(&self, hash: KeyHash) -> ProbeTrace {
+    pub fn trace(&self, hash: KeyHash) -> QueryTrace {
         let reason = self.untrusted().unwrap_or_default();
         of_family!(
             self.geometry,
-            untrusted => ProbeTrace::Untrusted(reason),
+            untrusted => QueryTrace::Untrusted(reason),
             g => g.trace(&self.block, hash)
         )
     }

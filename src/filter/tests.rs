@@ -97,18 +97,18 @@ fn hashes_that_crowd_together_are_not_missed() {
 /// cargo test --release --lib no_key_is_missed_in_a_billion -- --ignored --nocapture
 /// ```
 ///
-/// `MAYPOLE_FILTER_PROBES` is the number of probes; a billion unless it is given.
+/// `MAYPOLE_FILTER_QUERIES` is the number of queries; a billion unless it is given.
 #[test]
 #[ignore = "takes minutes; run by hand after a change to a builder, with --release"]
-fn no_key_is_missed_in_a_billion_probes() {
+fn no_key_is_missed_in_a_billion_queries() {
     const SEED: u64 = 99;
-    let wanted = std::env::var("MAYPOLE_FILTER_PROBES");
+    let wanted = std::env::var("MAYPOLE_FILTER_QUERIES");
     let wanted = wanted.map_or(1_000_000_000, |text| text.replace('_', "").parse().unwrap());
     let mut rng = StdRng::seed_from_u64(SEED);
-    let (mut probes, mut filters) = (0, 0);
+    let (mut queries, mut filters) = (0, 0);
     let mut of_family: Vec<(Family, u64)> = Vec::new();
     let mut sizes = vec![10_000_000, 0];
-    while probes < wanted {
+    while queries < wanted {
         // As many small ones as large ones.
         let keys = sizes.pop().unwrap_or_else(|| 2f64.powf(rng.random_range(0.0..23.3)) as usize);
         let hashes = random_hashes(rng.random(), keys);
@@ -123,7 +123,7 @@ fn no_key_is_missed_in_a_billion_probes() {
             let mut answers = vec![false; keys];
             block.into_reader().may_contain_many(&hashes, &mut answers);
             assert!(!answers.contains(&false), "{spec}, {keys} keys");
-            probes += keys as u64;
+            queries += keys as u64;
             filters += 1;
             match of_family.iter_mut().find(|(other, _)| *other == family) {
                 Some((_, count)) => *count += keys as u64,
@@ -131,7 +131,7 @@ fn no_key_is_missed_in_a_billion_probes() {
             }
         }
     }
-    println!("{probes} probes of {filters} filters, seed {SEED}, 0 missed keys; {of_family:?}");
+    println!("{queries} queries of {filters} filters, seed {SEED}, 0 missed keys; {of_family:?}");
 }
 
 #[test]
@@ -354,8 +354,8 @@ fn no_bytes_make_a_reader_panic() {
             filter.may_contain_many(&hashes, &mut answers);
             for &hash in &hashes {
                 filter.may_contain(hash);
-                // A probe of another filter must be harmless too.
-                filter.finish(Probe::at(hash, rng.random()));
+                // A query of another filter must be harmless too.
+                filter.finish(PreparedQuery::at(hash, rng.random()));
             }
             filter.fill();
             assert!(filter.predicted_fpr(1000) >= 0.0);

@@ -1,6 +1,6 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
-//! A filter promises that one probe costs one cache line. That holds only when its 64-byte lines
+//! A filter promises that one query costs one cache line. That holds only when its 64-byte lines
 //! are the processor's, so the bytes must start at a multiple of 64.
 //!
 //! ```text

@@ -8,7 +8,8 @@
 //!
 //! [`Memtable::new`] gives two handles. Any number of threads read through the [`Memtable`]; only
 //! the owner of the [`MemtableWriter`] inserts, through `&mut`, so that two concurrent inserts do
-//! not compile. When the writer is dropped the memtable is frozen: nobody can insert any more.
+//! not compile. When the writer is dropped the memtable is frozen (RocksDB: immutable): nobody
+//! can insert any more.
 //!
 //! Readers take no lock. A reader that sees a sequence number sees every insert that came before
 //! the writer published it.

@@ -50,7 +50,7 @@ impl FileCounters {
     }
 
     /// The sums over all threads.
-    pub fn snapshot(&self) -> FileCounts {
+    pub fn sums(&self) -> FileCounts {
         let sum = self.0.sum();
         let get = |ticker: FileTicker| sum[ticker as usize];
         FileCounts {
@@ -136,7 +136,7 @@ impl AddAssign for FileCounts {
 ///
 /// let counts =
 ///     FilterCounts { useful: 97, full_positive: 13, full_true_positive: 10, untrusted: 0 };
-/// assert_eq!((counts.probed(), counts.false_positive()), (110, 3));
+/// assert_eq!((counts.asked(), counts.false_positive()), (110, 3));
 /// assert_eq!(counts.observed_fpr(), Some(0.03));
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -153,7 +153,7 @@ pub struct FilterCounts {
 
 impl FilterCounts {
     /// How often a filter was asked. Every answer is useful or a full positive.
-    pub fn probed(&self) -> u64 {
+    pub fn asked(&self) -> u64 {
         self.useful + self.full_positive
     }
 
@@ -223,7 +223,7 @@ mod tests {
             let add = || counters.add(FileTicker::Reads, 1);
             std::thread::scope(|scope| scope.spawn(add).join()).unwrap();
         }
-        assert_eq!(counters.snapshot().reads, 200);
+        assert_eq!(counters.sums().reads, 200);
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
             FilterCounts { useful: 97, full_positive: 13, full_true_positive: 10, untrusted: 0 };
         assert_eq!(file.observed_fpr(), Some(0.03));
         let level = file + file;
-        assert_eq!((level.probed(), level.false_positive()), (220, 6));
+        assert_eq!((level.asked(), level.false_positive()), (220, 6));
         assert_eq!(level.observed_fpr(), Some(0.03));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A shared counter would be slow: an atomic addition is a full fence on x86, which keeps lookups
 //! from overlapping, and the line travels between the cores. So each thread adds with a plain load
-//! and store, on lines that only it writes. A snapshot sums all threads.
+//! and store, on lines that only it writes. A reading sums all threads.
 //!
 //! ```text
 //!   groups[8] ─► 8 rows, made when the first of their threads counts
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
-//! continues the row, so nothing is lost. A snapshot may miss the latest additions of other
+//! continues the row, so nothing is lost. A reading may miss the latest additions of other
 //! threads, so counters of one event may differ by them.
 
 use std::marker::PhantomData;

@@ -201,7 +201,7 @@ impl Counters {
     }
 
     /// The sums over all threads.
-    pub fn snapshot(&self) -> Tickers {
+    pub fn sums(&self) -> Tickers {
         Tickers(self.0.sum())
     }
 }
@@ -300,12 +300,12 @@ mod tests {
                 });
             }
         });
-        let tickers = counters.snapshot();
+        let tickers = counters.sums();
         assert_eq!(tickers.get(Ticker::BloomUseful), 2000 * threads as u64);
         assert_eq!(tickers.get(Ticker::CompactWriteBytes), 1000 * threads as u64);
         assert_eq!(tickers.get(Ticker::BloomFullPositive), 0);
         counters.add(Ticker::StallMicros, 5);
-        let since = &counters.snapshot() - &tickers;
+        let since = &counters.sums() - &tickers;
         let moved: Vec<_> = since.iter().filter(|&(_, n)| n > 0).collect();
         assert_eq!(moved, [(Ticker::StallMicros, 5)]);
     }

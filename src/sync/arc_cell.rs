@@ -67,15 +67,15 @@ impl<T: Send + Sync> Drop for ArcCell<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::probe::Probe;
+    use super::super::canary::Canary;
     use super::super::{collect, pin};
     use super::*;
 
     #[test]
     fn an_arc_taken_under_the_guard_outlives_the_cell() {
-        let cell = ArcCell::new(Arc::new(Probe::new(7)));
+        let cell = ArcCell::new(Arc::new(Canary::new(7)));
         let kept = cell.load_arc(&pin());
-        cell.replace(Arc::new(Probe::new(8)));
+        cell.replace(Arc::new(Canary::new(8)));
         assert_eq!(cell.load(&pin()).id, 8);
         drop(cell);
         collect();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn readers_meet_only_live_values_while_a_writer_replaces_them() {
-        let cell = ArcCell::new(Arc::new(Probe::new(0)));
+        let cell = ArcCell::new(Arc::new(Canary::new(0)));
         let rounds = if cfg!(miri) { 20 } else { 20_000 };
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -93,16 +93,16 @@ mod tests {
                     let mut newest = 0;
                     while newest < rounds {
                         let guard = pin();
-                        let probe = cell.load(&guard);
-                        probe.touch();
-                        assert!(probe.id >= newest);
-                        newest = probe.id;
+                        let canary = cell.load(&guard);
+                        canary.touch();
+                        assert!(canary.id >= newest);
+                        newest = canary.id;
                         cell.load_arc(&guard).touch();
                     }
                 });
             }
             for id in 1..=rounds {
-                cell.replace(Arc::new(Probe::new(id)));
+                cell.replace(Arc::new(Canary::new(id)));
                 collect();
             }
         });
@@ -113,7 +113,7 @@ mod tests {
 mod models {
     use loom::thread;
 
-    use super::super::probe::Probe;
+    use super::super::canary::Canary;
     use super::super::{check_model, collect, pin};
     use super::*;
 
@@ -121,7 +121,7 @@ mod models {
     fn loom_an_arc_taken_under_the_guard_keeps_the_value() {
         check_model(|| {
             collect();
-            let cell = Arc::new(ArcCell::new(Arc::new(Probe::new(0))));
+            let cell = Arc::new(ArcCell::new(Arc::new(Canary::new(0))));
             let reader = thread::spawn({
                 let cell = cell.clone();
                 move || {
@@ -130,7 +130,7 @@ mod models {
                     kept
                 }
             });
-            cell.replace(Arc::new(Probe::new(1)));
+            cell.replace(Arc::new(Canary::new(1)));
             collect();
             // Its drop is ordered after the reader by this join.
             reader.join().unwrap().touch();

@@ -97,7 +97,7 @@ pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
 /// A value for tests that knows whether it was dropped. Catches a read after the drop, or one that
 /// is not ordered before it: by loom in a model, by the assertion elsewhere.
 #[cfg(test)]
-pub(crate) mod probe {
+pub(crate) mod canary {
     use std::sync::Arc;
 
     #[cfg(loom)]
@@ -108,21 +108,21 @@ pub(crate) mod probe {
     #[cfg(not(loom))]
     pub type Alive = std::sync::atomic::AtomicBool;
 
-    pub struct Probe {
+    pub struct Canary {
         pub id: u64,
         alive: Arc<Alive>,
     }
 
     // SAFETY: loom's cell checks every access; elsewhere the flag is atomic.
     #[cfg(loom)]
-    unsafe impl Send for Probe {}
+    unsafe impl Send for Canary {}
     // SAFETY: as above.
     #[cfg(loom)]
-    unsafe impl Sync for Probe {}
+    unsafe impl Sync for Canary {}
 
-    impl Probe {
-        pub fn new(id: u64) -> Probe {
-            Probe { id, alive: Arc::new(Alive::new(true)) }
+    impl Canary {
+        pub fn new(id: u64) -> Canary {
+            Canary { id, alive: Arc::new(Alive::new(true)) }
         }
 
         /// Asserts that the value was not dropped.
@@ -135,7 +135,7 @@ pub(crate) mod probe {
         }
     }
 
-    impl Drop for Probe {
+    impl Drop for Canary {
         fn drop(&mut self) {
             self.touch();
             #[cfg(loom)]

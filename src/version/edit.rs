@@ -16,8 +16,8 @@
 //! 65   length-prefixed: varint number, varint bytes      this many bytes of this WAL are durable
 //!
 //! table        varint level, varint number, varint file bytes,
-//!              varint entries, varint tombstones,
-//!              varint least sequence, varint largest sequence,
+//!              varint entries, varint deletions,
+//!              varint smallest sequence, varint largest sequence,
 //!              varint global sequence + 1 (0 = none),
 //!              length-prefixed smallest internal key,
 //!              length-prefixed largest internal key
@@ -64,15 +64,15 @@ pub(crate) struct FileMeta {
     pub number: u64,
     pub file_bytes: u64,
     pub entries: u64,
-    /// Point and range tombstones.
-    pub tombstones: u64,
-    pub least_sequence: SequenceNumber,
+    /// Entries that are deletions, range deletions included.
+    pub deletions: u64,
+    pub smallest_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
     /// In an ingested table: the sequence number of all its entries, which have 0 in the file.
     pub global_sequence: Option<SequenceNumber>,
-    /// The smallest internal key, range tombstones included.
+    /// The smallest internal key, range deletions included.
     pub smallest: Vec<u8>,
-    /// The largest internal key. If a range tombstone reaches further, its [`key::range_end`]; the
+    /// The largest internal key. If a range deletion reaches further, its [`key::range_end`]; the
     /// file does not hold that user key.
     pub largest: Vec<u8>,
     /// `None` if the table does not name its maker, or if a MANIFEST of log version 1 listed it.
@@ -132,8 +132,8 @@ impl VersionEdit {
                 file.number,
                 file.file_bytes,
                 file.entries,
-                file.tombstones,
-                file.least_sequence,
+                file.deletions,
+                file.smallest_sequence,
                 file.largest_sequence,
                 file.global_sequence.map_or(0, |sequence| sequence + 1),
             ] {
@@ -277,8 +277,8 @@ fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
     let number = file_number(decoder)?;
     let file_bytes = decoder.varint("file size")?;
     let entries = decoder.varint("number of entries")?;
-    let tombstones = decoder.varint("number of tombstones")?;
-    let least_sequence = sequence(decoder)?;
+    let deletions = decoder.varint("number of deletions")?;
+    let smallest_sequence = sequence(decoder)?;
     let largest_sequence = sequence(decoder)?;
     let global_start = decoder.position();
     let global_sequence = match decoder.varint("global sequence number")? {
@@ -299,8 +299,8 @@ fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
         number,
         file_bytes,
         entries,
-        tombstones,
-        least_sequence,
+        deletions,
+        smallest_sequence,
         largest_sequence,
         global_sequence,
         smallest: smallest.to_vec(),
@@ -320,8 +320,8 @@ mod tests {
             number,
             file_bytes: 1 << 33,
             entries: 300,
-            tombstones: 2,
-            least_sequence: 7,
+            deletions: 2,
+            smallest_sequence: 7,
             largest_sequence: MAX_SEQUENCE,
             global_sequence,
             smallest: internal_key(b"", 9, 1),

@@ -113,7 +113,7 @@ fn check_listed(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
     let properties = table.properties();
     let stored_file_bytes = table.block_file().file().len();
     let sequences = [
-        (property::SMALLEST_SEQUENCE, meta.least_sequence),
+        (property::SMALLEST_SEQUENCE, meta.smallest_sequence),
         (property::LARGEST_SEQUENCE, meta.largest_sequence),
     ];
     // The sequence numbers in an ingested file do not count.
@@ -121,7 +121,7 @@ fn check_listed(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
     let mut facts = vec![
         ("bytes", meta.file_bytes, Some(stored_file_bytes)),
         ("entries", meta.entries, Some(properties.entries())),
-        ("tombstones", meta.tombstones, properties.number(property::DELETIONS)),
+        ("deletions", meta.deletions, properties.number(property::DELETIONS)),
     ];
     facts.extend(sequences.map(|(name, listed)| (name, listed, properties.number(name))));
     for (what, listed, found) in facts {
@@ -186,8 +186,8 @@ impl NewTable<'_> {
                 number: self.number,
                 file_bytes: summary.file_bytes,
                 entries: summary.entries,
-                tombstones: summary.deletions,
-                least_sequence: summary.smallest_sequence,
+                deletions: summary.deletions,
+                smallest_sequence: summary.smallest_sequence,
                 largest_sequence: summary.largest_sequence,
                 global_sequence: None,
                 smallest: summary.smallest,

@@ -88,7 +88,7 @@ impl TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
-            self.obsolete.add(level, self.table.file_counters().snapshot());
+            self.obsolete.add(level, self.table.file_counters().sums());
             if !self.obsolete.closed.load(Ordering::Acquire) {
                 // If it cannot be deleted now, the next opening deletes it.
                 let _ = self.fs.remove(&self.path);

@@ -42,8 +42,8 @@ fn hashing() {
 fn lines() {
     let filter = filter_of(0..100);
     let hashes: Vec<u64> = (0..200u32).map(|key| hash64(&key.to_be_bytes())).collect();
-    let probes: Vec<_> = hashes.iter().map(|&hash| filter.prepare(hash)).collect();
-    let passed = probes.into_iter().filter(|&probe| filter.finish(probe)).count();
+    let queries: Vec<_> = hashes.iter().map(|&hash| filter.prepare(hash)).collect();
+    let passed = queries.into_iter().filter(|&query| filter.finish(query)).count();
     assert!((100..110).contains(&passed));
 }
 

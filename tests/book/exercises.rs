@@ -157,7 +157,7 @@ fn exercise_9_divide_by_all_lookups() {
     (0..1_000).for_each(|i| drop(db.get(key(2 * i + 1)).unwrap()));
     let counts = db.stats().counts().filter;
     let right = counts.observed_fpr().unwrap();
-    let wrong = counts.false_positive() as f64 / counts.probed() as f64;
+    let wrong = counts.false_positive() as f64 / counts.asked() as f64;
     assert!((right / wrong - 10.0).abs() < 0.1, "{right} and {wrong}");
 }
 
@@ -201,11 +201,11 @@ fn exercise_12_ask_where_no_filter_is_asked() {
         assert!(db.get(format!("z{i:08}")).unwrap().is_none());
     }
     let counts = db.stats().counts().filter;
-    assert_eq!((counts.probed(), counts.observed_fpr()), (0, None));
+    assert_eq!((counts.asked(), counts.observed_fpr()), (0, None));
     for i in 0..1_000 {
         assert!(db.get(format!("m{:08}", 2 * i + 1)).unwrap().is_none());
     }
-    assert!(db.stats().counts().filter.probed() >= 999);
+    assert!(db.stats().counts().filter.asked() >= 999);
 }
 
 #[test]

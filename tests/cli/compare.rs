@@ -16,16 +16,16 @@ const FIELDS: [&str; 22] = [
     "filter_bytes",
     "bits_per_key",
     "build_ns_per_key",
-    "fpr_predicted",
-    "fpr_observed",
-    "filters_probed",
+    "predicted_fpr",
+    "observed_fpr",
+    "filters_asked",
     "useful",
     "full_positive",
     "full_true_positive",
     "absent_gets",
     "present_gets",
-    "block_reads_per_absent_get",
-    "block_reads_per_present_get",
+    "blocks_per_absent_get",
+    "blocks_per_present_get",
     "file_reads_per_absent_get",
     "file_reads_per_present_get",
     "get_absent_ns",
@@ -71,10 +71,10 @@ fn figures_of_a_comparison_hang_together() {
         assert_eq!(row["keys"], 30_000);
         assert_eq!((&row["absent_gets"], &row["present_gets"]), (&20_000.into(), &20_000.into()));
         assert!(number(row, "levels") >= 3.0, "{row}");
-        let probed = number(row, "filters_probed");
+        let probed = number(row, "filters_asked");
         assert_eq!(number(row, "useful") + number(row, "full_positive"), probed);
         assert_eq!(row["full_true_positive"], 0);
-        assert!(number(row, "block_reads_per_present_get") >= 1.0);
+        assert!(number(row, "blocks_per_present_get") >= 1.0);
         for times in ["get_absent_ns", "get_present_ns"] {
             let times = &row[times];
             assert!(number(times, "p50") <= number(times, "p99"));
@@ -82,23 +82,23 @@ fn figures_of_a_comparison_hang_together() {
         }
     }
     let [none, five, ten] = &rows[..] else { panic!() };
-    for field in ["build_ns_per_key", "fpr_predicted", "fpr_observed"] {
+    for field in ["build_ns_per_key", "predicted_fpr", "observed_fpr"] {
         assert!(none[field].is_null(), "{none}");
         assert!(number(five, field) > 0.0 && number(ten, field) > 0.0);
     }
-    assert_eq!((&none["filter_bytes"], &none["filters_probed"]), (&0.into(), &0.into()));
+    assert_eq!((&none["filter_bytes"], &none["filters_asked"]), (&0.into(), &0.into()));
     // Absent keys lie where every level has a table. Where there is no filter it is read.
-    assert!(number(none, "block_reads_per_absent_get") > 2.5, "{none}");
+    assert!(number(none, "blocks_per_absent_get") > 2.5, "{none}");
     for (row, bits) in [(five, 5.0), (ten, 10.0)] {
         let stored = number(row, "bits_per_key");
         assert!((stored / bits - 1.0).abs() < 0.1, "{row}");
-        let (observed, predicted) = (number(row, "fpr_observed"), number(row, "fpr_predicted"));
+        let (observed, predicted) = (number(row, "observed_fpr"), number(row, "predicted_fpr"));
         // 60,000 probes of a rate near 1 %: six standard deviations are a quarter of it.
         assert!((observed / predicted - 1.0).abs() < 0.25, "{row}");
-        let probed = number(row, "filters_probed") / 20_000.0;
-        assert!((probed / number(none, "block_reads_per_absent_get") - 1.0).abs() < 0.01, "{row}");
+        let probed = number(row, "filters_asked") / 20_000.0;
+        assert!((probed / number(none, "blocks_per_absent_get") - 1.0).abs() < 0.01, "{row}");
         let blocks = number(row, "full_positive") / 20_000.0;
-        assert!((blocks - number(row, "block_reads_per_absent_get")).abs() < 1e-9, "{row}");
+        assert!((blocks - number(row, "blocks_per_absent_get")).abs() < 1e-9, "{row}");
     }
     // The cache holds everything, and was warm.
     assert!(rows.iter().all(|row| row["file_reads_per_present_get"] == 0.0), "{rows:?}");

@@ -119,7 +119,7 @@ fn a_file_of_keys_is_loaded_flushed_and_verified() {
     let (db, file) = (dir.path().join("db"), dir.path().join("keys"));
     let lines: String = (0..3000).map(|i| format!("key {}\n", i % 2000)).collect();
     fs::write(&file, format!("{lines}\n")).unwrap();
-    maypole!("load", &db, "--key-file", &file, "--value-size", "10").well();
+    maypole!("load", &db, "--key-file", &file, "--value-bytes", "10").well();
     assert!(!tables(&db).is_empty(), "nothing was flushed");
 
     let scan = maypole!("scan", &db).well();

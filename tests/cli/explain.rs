@@ -117,8 +117,8 @@ fn a_filters_answer_is_shown_bit_by_bit_and_judged() {
             let trace = json(maypole!("explain", &db, &key, "--read-only", "--json"));
             for level in trace["levels"].as_array().unwrap() {
                 let filter = &level["file"]["table"]["filter"];
-                let probe = &filter["probe"];
-                let all = probe["bits"].as_array().or(probe["columns"].as_array()).unwrap();
+                let query = &filter["query"];
+                let all = query["bits"].as_array().or(query["columns"].as_array()).unwrap();
                 let agrees = all.iter().all(|bit| bit["found"] == bit["wanted"]);
                 // Small filters of every family are Bloom filters.
                 let of_bloom = filter["family"] == "bloom" && level["level"] == 0;
@@ -174,13 +174,13 @@ levels[].file.table.filter.nanos number
 levels[].file.table.filter.partition null
 levels[].file.table.filter.predicted_fpr number
 levels[].file.table.filter.prefix null
-levels[].file.table.filter.probe.bits[].found number
-levels[].file.table.filter.probe.bits[].number number
-levels[].file.table.filter.probe.bits[].wanted number
-levels[].file.table.filter.probe.kind string
-levels[].file.table.filter.probe.line number
-levels[].file.table.filter.probe.line_bytes number
-levels[].file.table.filter.probe.lines number
+levels[].file.table.filter.query.bits[].found number
+levels[].file.table.filter.query.bits[].number number
+levels[].file.table.filter.query.bits[].wanted number
+levels[].file.table.filter.query.kind string
+levels[].file.table.filter.query.line number
+levels[].file.table.filter.query.line_bytes number
+levels[].file.table.filter.query.lines number
 levels[].file.table.filter.read_bytes number
 levels[].file.table.filter.reads number
 levels[].file.table.filter.verdict string
@@ -221,9 +221,9 @@ value_bytes number";
     ] {
         let (_dir, db) = database(filter);
         let trace = json(maypole!("explain", &db, "key 0101", "--json"));
-        let probe = &trace["levels"][1]["file"]["table"]["filter"]["probe"];
-        let names: Vec<&str> = probe.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!((&probe["kind"], names.join(" ").as_str()), (&kind.into(), fields), "{probe}");
+        let query = &trace["levels"][1]["file"]["table"]["filter"]["query"];
+        let names: Vec<&str> = query.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!((&query["kind"], names.join(" ").as_str()), (&kind.into(), fields), "{query}");
     }
 }
 

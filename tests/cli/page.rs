@@ -91,7 +91,7 @@ fn expected_points(json: &Value) -> Vec<(&'static str, usize)> {
     let all = |_: &Value| true;
     vec![
         ("memory", count("policies", &all)),
-        ("accuracy", count("accuracy", &|row| row["fpr_observed"].as_f64().unwrap() > 0.0)),
+        ("accuracy", count("accuracy", &|row| row["observed_fpr"].as_f64().unwrap() > 0.0)),
         ("latency-absent", count("latency", &|row| row["lookups"] == "absent")),
         ("latency-present", count("latency", &|row| row["lookups"] == "present")),
         ("cache", count("throughput", &|row| row["share_absent"] == 0.5)),
@@ -165,8 +165,8 @@ fn page_json_csv_and_terminal_say_the_same() {
         let number = |name: &str| row[name].as_f64().unwrap();
         for expected in [
             format!("{:.2}", number("bits_per_key")),
-            format!("{:.4}", number("block_reads_per_absent_get")),
-            format!("{:.4}", number("block_reads_per_present_get")),
+            format!("{:.4}", number("blocks_per_absent_get")),
+            format!("{:.4}", number("blocks_per_present_get")),
             row["useful"].to_string(),
             row["full_positive"].to_string(),
             row["get_absent_ns"]["p50"].as_f64().unwrap().to_string(),

@@ -26,7 +26,7 @@ fn start(what: &str, dir: &Path) -> Child {
     let there = dir.join("not/there");
     match what {
         "compare" => {
-            let size = ["--keys", "400000", "--absent", "100000", "--value-size", "10"];
+            let size = ["--keys", "400000", "--absent", "100000", "--value-bytes", "10"];
             command.arg("compare").args(size).arg("--dir").arg(&there)
         }
         _ => {
@@ -210,7 +210,7 @@ fn space_that_is_not_there_is_refused_with_both_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let there = dir.path().join("new");
     let calls = [
-        maypole!("compare", "--keys", "1000000", "--value-size", "67108864", "--dir", &there),
+        maypole!("compare", "--keys", "1000000", "--value-bytes", "67108864", "--dir", &there),
         maypole!(
             "bench",
             "--entries",
@@ -234,7 +234,7 @@ fn space_that_is_not_there_is_refused_with_both_numbers() {
 /// What is said beforehand is an upper bound, and not an absurd one.
 #[test]
 fn the_space_that_is_announced_is_about_what_is_taken() {
-    let compare = ["compare", "--keys", "150k", "--absent", "9", "--value-size", "200"];
+    let compare = ["compare", "--keys", "150k", "--absent", "9", "--value-bytes", "200"];
     let calls: [&[&str]; 3] = [
         &compare,
         // A base beside the two.

@@ -62,7 +62,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     let text = maypole!("stats", &path).well();
     for expected in [
         format!("by process {}, which has it open", std::process::id()),
-        format!("{} of {} questions", filter.useful, maypole_count(filter.probed())),
+        format!("{} of {} questions", filter.useful, maypole_count(filter.asked())),
         "level".to_string(),
         "bloom.filter.useful".to_string(),
     ] {
@@ -80,7 +80,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
         assert!((read - value).abs() <= value * 1e-12, "{name}: {read}, not {value}");
     };
     is_near("observed_fpr", filter.observed_fpr().unwrap());
-    is_near("hit_rate", filter.useful as f64 / filter.probed() as f64);
+    is_near("hit_rate", filter.useful as f64 / filter.asked() as f64);
     is_near("seconds_saved", filter.useful as f64 * 50.0 / 1e6);
     assert_eq!(json["tickers"]["number.keys.read"], 2000);
     assert_eq!(json["levels"][0]["useful"], filter.useful);
@@ -101,7 +101,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     assert_eq!((value("Table"), value("SSTable count")), ("db".into(), "1".into()));
     assert_eq!(value("Local read count"), "2000");
     assert_eq!(value("Bloom filter false positives"), filter.false_positive().to_string());
-    let ratio = filter.false_positive() as f64 / filter.probed() as f64;
+    let ratio = filter.false_positive() as f64 / filter.asked() as f64;
     assert_eq!(value("Bloom filter false ratio"), format!("{ratio:.5}"));
 
     db.close().unwrap();

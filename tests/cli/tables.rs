@@ -180,7 +180,7 @@ fn entries_of_every_format_are_loaded_from_files_and_from_standard_input() {
     let (_, scan) =
         load("binary", "-", &["--format", "binary"], b"\x01\0\0\0k\x01\0\0\0v\0\0\0\0\0\0\0\0");
     assert_eq!(scan, "\t\nk\tv\n");
-    let (_, scan) = load("keys", "-", &["--value-size", "2"], b"k\n");
+    let (_, scan) = load("keys", "-", &["--value-bytes", "2"], b"k\n");
     assert_eq!(scan.len(), "k\tvv\n".len());
 
     let file = dir.path().join("file");

@@ -52,7 +52,7 @@ fn every_command_explains_itself_and_every_option() {
         "compression",
         "out",
         "sweep",
-        "value-size",
+        "value-bytes",
         "absent",
         "cache",
         "cold",
@@ -133,15 +133,15 @@ fn wrong_calls_are_told_from_failures() {
         &["bench", "--key-bytes", "7"],
         &["bench", "--filter", "bloom(0)"],
         &["bench", "--compression", "lzma"],
-        // Numbers that nothing can be done with: `load --value-size 99999999999` aborted for want of
+        // Numbers that nothing can be done with: `load --value-bytes 99999999999` aborted for want of
         // memory.
-        &["load", "db", "--key-file", "f", "--value-size", "99999999999"],
-        &["load", "db", "--key-file", "f", "--value-size", "-1"],
-        &["load", "db", "--key-file", "f", "--value-size", "18446744073709551616"],
+        &["load", "db", "--key-file", "f", "--value-bytes", "99999999999"],
+        &["load", "db", "--key-file", "f", "--value-bytes", "-1"],
+        &["load", "db", "--key-file", "f", "--value-bytes", "18446744073709551616"],
         &["compare", "--keys", "2"],
         &["compare", "--keys", "99999999999"],
         &["compare", "--absent", "99999999999"],
-        &["compare", "--value-size", "99999999999"],
+        &["compare", "--value-bytes", "99999999999"],
         &["compare", "--cache", "16777215T"],
         &["compare", "--cache", "-1"],
         &["compare", "--seed", "-1"],
@@ -200,7 +200,7 @@ fn completions_and_manual_pages_know_every_command() {
         for command in COMMANDS {
             assert!(script.contains(command), "{shell}: {command}");
         }
-        assert!(script.contains("value-size") && script.contains("tsv"), "{shell}");
+        assert!(script.contains("value-bytes") && script.contains("tsv"), "{shell}");
     }
     let script = maypole!("completions", "bash").well();
     let ask =

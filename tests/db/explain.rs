@@ -1,7 +1,7 @@
 //! `explain` is the lookup of `get`: it answers the same, counts the same, and what it tells adds up
 //! to what is counted.
 
-use maypole::filter::{Family, ProbeTrace};
+use maypole::filter::{Family, QueryTrace};
 use maypole::table::{FilterVerdict, SstReader, TableTrace};
 use maypole::{
     Builder, Db, FilterKeys, FilterPolicy, LookupOutcome, LookupTrace, PrefixExtractor, Ticker,
@@ -84,7 +84,7 @@ impl Sums {
             self.positive += u64::from(verdict.says_maybe());
             self.true_positive += u64::from(verdict.says_maybe() && table.found.is_some());
             self.untrusted += u64::from(verdict == FilterVerdict::Untrusted);
-            assert_eq!(filter.probe.says_maybe(), verdict.says_maybe(), "{filter:?}");
+            assert_eq!(filter.query.says_maybe(), verdict.says_maybe(), "{filter:?}");
         }
         self.blocks += table.blocks.len() as u64;
         let filter = table.filter.as_ref().map(|filter| filter.cost);
@@ -249,7 +249,7 @@ fn a_trace_says_what_filters_spared_and_what_they_could_not() {
         false_positives += 3 - no;
         for table in trace.tables() {
             let filter = table.filter.as_ref().unwrap();
-            let ProbeTrace::Line { bits, line, lines, line_bytes: 64 } = &filter.probe else {
+            let QueryTrace::Line { bits, line, lines, line_bytes: 64 } = &filter.query else {
                 panic!("{filter:?}");
             };
             assert!(filter.family == Some(Family::Bloom) && line < lines && bits.len() == 2);
@@ -291,7 +291,7 @@ fn a_damaged_filter_is_told_and_not_believed() {
         assert_eq!(trace.outcome, outcome);
         assert_eq!(verdicts(&trace), [FilterVerdict::Untrusted]);
         let filter = trace.tables().next().unwrap().filter.clone().unwrap();
-        assert_eq!(filter.probe, ProbeTrace::Untrusted("its bytes are damaged"));
+        assert_eq!(filter.query, QueryTrace::Untrusted("its bytes are damaged"));
         assert_eq!((filter.family, trace.cost().blocks), (None, 1));
     }
 }

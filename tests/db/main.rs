@@ -15,7 +15,7 @@
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
-//! | `MAYPOLE_FILTER_PROBES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
+//! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
 
 mod background;
 mod bounds;

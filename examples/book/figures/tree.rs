@@ -42,7 +42,7 @@ pub fn why() -> String {
             writeln!(
                 out,
                 "{filter:<12} 6,000 {what:<14} {:>9} {:>9} {:>17}",
-                after.filter.probed() - before.filter.probed(),
+                after.filter.asked() - before.filter.asked(),
                 after.filter.useful - before.filter.useful,
                 after.data_blocks_examined - before.data_blocks_examined,
             )
@@ -214,8 +214,8 @@ pub fn monitoring() -> String {
         out,
         "2  useful          {} of {} filters asked said no: {}",
         counts.useful,
-        counts.probed(),
-        percent(counts.useful as f64 / counts.probed() as f64)
+        counts.asked(),
+        percent(counts.useful as f64 / counts.asked() as f64)
     )
     .unwrap();
     writeln!(

@@ -1,6 +1,6 @@
 //! A Bloom filter of the library, taken apart.
 
-use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, ProbeTrace};
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, QueryTrace};
 use maypole::hash64;
 
 use super::{Keys, list};
@@ -42,7 +42,7 @@ pub fn answer(bits: &str, keys: &Keys) -> Result<String, String> {
 /// The line of a key, and the bits of that line that it probes, in order.
 fn place(hash: u64, filter: &FilterReader) -> String {
     let (line, bits) = match filter.trace(hash) {
-        ProbeTrace::Line { line, bits, .. } => (line, bits),
+        QueryTrace::Line { line, bits, .. } => (line, bits),
         _ => (0, Vec::new()),
     };
     format!("{{\"line\":{line},\"bits\":{}}}", list(bits, |bit| bit.number.to_string()))

@@ -85,11 +85,13 @@ impl Inner {
 
     /// The next compaction: what the shape of the tree asks for, or else the filter policy.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
-        let (metas, held) = (state.version.metas(), &state.held);
-        compaction::pick(&metas, &self.shape, held).or_else(|| {
-            let is_held = |number| held.busy.contains(&number) || held.damaged.contains(&number);
-            let (level, number) = self.policy.overspent(&state.version, is_held)?;
-            compaction::plan_files(&metas, level, level, vec![number], &self.shape, held)
+        let (metas, unavailable) = (state.version.metas(), &state.unavailable);
+        compaction::pick(&metas, &self.shape, unavailable).or_else(|| {
+            let is_unavailable = |number| {
+                unavailable.busy.contains(&number) || unavailable.damaged.contains(&number)
+            };
+            let (level, number) = self.policy.overspent(&state.version, is_unavailable)?;
+            compaction::plan_files(&metas, level, level, vec![number], &self.shape, unavailable)
         })
     }
 
@@ -106,7 +108,7 @@ impl Inner {
         let mut state = self.lock_state();
         state.release(&plan, threads);
         if let Some(damaged) = damaged {
-            state.held.damaged.insert(damaged.number);
+            state.unavailable.damaged.insert(damaged.number);
             state.work.damaged.push(damaged);
             self.publish(&mut state);
         }
@@ -182,7 +184,7 @@ pub(crate) struct Compaction {
 impl TreeState {
     /// Marks the plan's files as busy, and takes idle threads: the more, the larger the input.
     pub(super) fn start(&mut self, plan: Plan, shape: &TreeShape, may_split: bool) -> Compaction {
-        self.held.reserve(&plan);
+        self.unavailable.reserve(&plan);
         self.compactions += 1;
         let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
@@ -195,7 +197,7 @@ impl TreeState {
     pub(super) fn release(&mut self, plan: &Plan, threads: usize) {
         self.compactions -= 1;
         self.idle_threads += threads;
-        self.held.release(plan);
+        self.unavailable.release(plan);
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Work {
     pub compactions: Attempts,
     /// A job waits to try a compaction again, or is trying it.
     pub retrying_compaction: bool,
-    /// Files that are set aside. `state.held` has them too.
+    /// Files that are set aside. `state.unavailable` has them too.
     pub damaged: Vec<DamagedTable>,
 }
 

@@ -101,17 +101,30 @@ impl Inner {
         // Without this the compaction might never end.
         let is_done =
             |file: &&FileMeta| (level == 0 || output_level == level) && file.number >= first_new;
-        let held = &state.held;
+        let unavailable = &state.unavailable;
         if level == 0 {
             // All files: they overlap each other, and one alone could overtake an older version.
             let files: Vec<_> = metas[0].iter().copied().filter(|f| !is_done(f)).collect();
-            return compaction::plan_level_0(&metas, &files, output_level, &self.shape, held);
+            return compaction::plan_level_0(
+                &metas,
+                &files,
+                output_level,
+                &self.shape,
+                unavailable,
+            );
         }
         let files = state.version.overlapping(level, range.lower(), range.upper());
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         // Neighbours only: the outputs may reach from the first input to the last.
         files.split(is_done).find_map(|files| {
-            compaction::plan_neighbours(&metas, level, output_level, files, &self.shape, held)
+            compaction::plan_neighbours(
+                &metas,
+                level,
+                output_level,
+                files,
+                &self.shape,
+                unavailable,
+            )
         })
     }
 }

@@ -132,7 +132,7 @@ fn assemble(
         frozen,
         pressure: Pressure::of_tree(&version, &options.shape, &Unavailable::default()),
         version,
-        held: Unavailable::default(),
+        unavailable: Unavailable::default(),
         flushing: false,
         compactions: 0,
         idle_threads: options.compaction_threads,

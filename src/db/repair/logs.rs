@@ -8,8 +8,8 @@
 //! A prefix of the writes is kept, as in a recovery: whoever wrote behind a hole had seen the
 //! missing writes. With `salvage_logs` writes behind a hole are kept too.
 //!
-//! A log that does not continue the ones before it is left out, but a later one may continue them:
-//! an earlier recovery started it where those were torn, and a crash left the torn ones over.
+//! A WAL that does not continue the ones before it is left out. A later WAL may still continue
+//! them: an earlier recovery started it there, and a crash left the torn WALs behind.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -154,7 +154,7 @@ impl Repair<'_> {
             self.report.problems.push(what);
         }
         for (sequence, operation) in (first..).zip(operations) {
-            // A recovered log repeats what older ones say.
+            // A recovered WAL repeats what older ones say.
             if writes.last.is_none_or(|last| sequence > last) {
                 let kind = operation.kind as u8;
                 writes.writer.insert(operation.key, sequence, kind, operation.value);

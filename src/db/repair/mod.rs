@@ -6,8 +6,8 @@
 //!                          damaged ones are salvaged block by block,
 //!                          exchanged ones get their names back            ┐
 //!      ─► parts or none:   all tables but those known to be obsolete,     ├─► new tables, in lost/
-//!                          and all logs, are merged into new ones         │
-//!      ─► logs:            the prefix that can be read becomes tables     ┘
+//!                          and all WALs, are merged into new ones         │
+//!      ─► WALs:            the prefix that can be read becomes tables     ┘
 //!      ─► the new tree replaces the old one (install.rs)
 //! ```
 //!

@@ -377,6 +377,6 @@ mod tests {
         stats.levels = (0..LEVELS).map(|n| LevelStats { level: n, ..level.clone() }).collect();
         let stats = read(Path::new("STATS"), write(&stats).as_bytes()).unwrap();
         let sum = LEVELS as u64 * (MOST - 1);
-        assert_eq!((stats.filter_bytes(), stats.counts().filter.probed()), (sum, 2 * sum));
+        assert_eq!((stats.filter_bytes(), stats.counts().filter.asked()), (sum, 2 * sum));
     }
 }

@@ -138,7 +138,7 @@ impl Inner {
         let Some(publishing) = &self.publishing else { return };
         // Held while the file is written: one write at a time.
         let mut written = lock(&publishing.written);
-        let tickers = self.counters.snapshot();
+        let tickers = self.counters.sums();
         if is_open && written.as_ref() == Some(&tickers) {
             return;
         }

@@ -1,7 +1,7 @@
 //! The removal of a whole database.
 //!
 //! ```text
-//!   tables ─► logs ─► STATS, *.tmp ─► CURRENT ─► MANIFESTs ─► LOCK
+//!   tables ─► WALs ─► STATS, *.tmp ─► CURRENT ─► MANIFESTs ─► LOCK
 //! ```
 //!
 //! `CURRENT` goes after the tables. So a removal that was cut short leaves what does not open as a

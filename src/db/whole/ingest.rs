@@ -125,7 +125,7 @@ impl Inner {
             number,
             file_bytes,
             entries: properties.entries(),
-            tombstones: properties.number("rocksdb.deleted.keys").unwrap_or(0),
+            deletions: properties.number("rocksdb.deleted.keys").unwrap_or(0),
             smallest,
             largest,
             ..FileMeta::default()
@@ -163,7 +163,7 @@ fn with_global_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
         _ => key::internal_key(user_key(internal_key), sequence, key::kind_byte(internal_key)),
     };
     FileMeta {
-        least_sequence: sequence,
+        smallest_sequence: sequence,
         largest_sequence: sequence,
         global_sequence: Some(sequence),
         smallest: moved(&meta.smallest),

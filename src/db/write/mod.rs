@@ -11,8 +11,12 @@
 //!                        the others find their batch done when they get the lock
 //! ```
 //!
-//! **A record that finds no space** is an error of its callers and of nobody else: the log ends
-//! before it, and the next write starts another log. Any other failure makes the database
+//! **A power loss** before step 3, or without it, may take the write: until the next sync of any
+//! write, `persist` or `close`. A killed process loses nothing after step 2. The table of promises
+//! is in `docs/reliability.md`.
+//!
+//! **A record that finds no space** is an error of its callers and of nobody else: the WAL ends
+//! before it, and the next write starts another WAL. Any other failure makes the database
 //! read-only.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new pair. The old

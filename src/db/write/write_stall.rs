@@ -5,7 +5,7 @@
 //!   what grows                           slows from           stops at
 //!   frozen memtables                     -                    2
 //!   files in level 0                     20                   36
-//!   compaction debt, in level bases      256                  1024
+//!   compaction debt / level_base_bytes   256                  1024
 //!
 //!   allowed bytes a second   64 MiB ┤▔▔▔╲
 //!                                   │     ╲___            halves every eighth of the way
@@ -14,13 +14,13 @@
 //!                                     slow      stop
 //! ```
 //!
-//! The delay is graded, so that writers find the speed of the background before they come to the
-//! stop: many short waits instead of a long one. Level 0 is limited because every lookup asks all
-//! its files. The *debt*, the bytes that compaction must still rewrite, is limited because it fills
-//! the disk and level 0 later.
+//! The delay is graded. So writers slow down to the background's speed before they must stop: many
+//! short waits instead of a long one. Level 0 is limited because every lookup asks all its files.
+//! The *debt*, the bytes that compaction must still rewrite, is limited because it fills the disk
+//! and level 0 later.
 //!
-//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its level
-//! base of 256 MiB.
+//! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
+//! `max_bytes_for_level_base` of 256 MiB.
 //!
 //! What is absent: time. The caller waits.
 
@@ -131,8 +131,8 @@ pub(crate) struct Pressure {
 impl Pressure {
     /// The pressure of a tree, without its memtables. What damaged files block from compaction does
     /// not count: writers would wait for ever.
-    pub fn of_tree(version: &Version, shape: &TreeShape, held: &Unavailable) -> Pressure {
-        let levels = compaction::without_held_up(&version.metas(), shape, held);
+    pub fn of_tree(version: &Version, shape: &TreeShape, unavailable: &Unavailable) -> Pressure {
+        let levels = compaction::without_blocked(&version.metas(), shape, unavailable);
         Pressure {
             l0_files: levels[0].len() as u64,
             debt_bytes: compaction::debt_bytes(&levels, shape),

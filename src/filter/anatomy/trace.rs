@@ -1,4 +1,4 @@
-//! [`ProbeTrace`]: how a filter comes to an answer, bit by bit.
+//! [`QueryTrace`]: how a filter comes to an answer, bit by bit.
 //!
 //! A query compares some bits of the filter with those it wants. All families do, and so one word
 //! serves all of them:
@@ -20,21 +20,21 @@ use std::ops::Range;
 /// [`FilterReader::trace`](super::FilterReader::trace).
 ///
 /// ```
-/// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, ProbeTrace};
+/// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, QueryTrace};
 /// use maypole::hash64;
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
 /// builder.add(hash64(b"apple"));
 /// let block = builder.finish().expect("a key makes a filter");
 /// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
-/// let ProbeTrace::Line { bits, .. } = filter.trace(hash64(b"apple")) else { panic!("a Bloom filter") };
+/// let QueryTrace::Line { bits, .. } = filter.trace(hash64(b"apple")) else { panic!("a Bloom filter") };
 /// assert_eq!(bits.len(), 6);
 /// assert!(bits.iter().all(|bit| bit.agrees()));
 /// # Ok::<(), maypole::filter::SpecError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ProbeTrace {
+pub enum QueryTrace {
     /// The stored bytes cannot be used, and why. The answer is "maybe".
     Untrusted(&'static str),
     /// Bloom, legacy Bloom: bits of one line. Wanted are ones.
@@ -120,15 +120,15 @@ pub struct BumpedLayer {
     pub threshold: u32,
 }
 
-impl ProbeTrace {
+impl QueryTrace {
     /// The answer that follows: `false` means that no key with this hash was added.
     pub fn says_maybe(&self) -> bool {
         match self {
-            ProbeTrace::Untrusted(_) => true,
-            ProbeTrace::Line { bits: all, .. } | ProbeTrace::Slots { columns: all, .. } => {
+            QueryTrace::Untrusted(_) => true,
+            QueryTrace::Line { bits: all, .. } | QueryTrace::Slots { columns: all, .. } => {
                 all.iter().all(ProbedBit::agrees)
             }
-            ProbeTrace::Tags { found, .. } => *found,
+            QueryTrace::Tags { found, .. } => *found,
         }
     }
 }
@@ -164,12 +164,12 @@ mod tests {
             assert_eq!(trace.says_maybe(), maybe, "{filter:?} {hash:#x} {trace:?}");
             *(if maybe { &mut seen.maybes } else { &mut seen.noes }) += 1;
             match &trace {
-                ProbeTrace::Slots { bumped, bytes, columns, .. } => {
+                QueryTrace::Slots { bumped, bytes, columns, .. } => {
                     assert_eq!(bytes.is_empty(), columns.is_empty(), "{trace:?}");
                     assert!(bytes.end < filter.bytes().len());
                     seen.bumped += usize::from(!bumped.is_empty());
                 }
-                ProbeTrace::Tags { .. } => seen.tags += 1,
+                QueryTrace::Tags { .. } => seen.tags += 1,
                 _ => {}
             }
         }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_is_no_filter_says_why() {
         let nothing = FilterReader::from_bytes(&[], FilterEncoding::RocksDb);
-        assert_eq!(nothing.trace(7), ProbeTrace::Untrusted("shorter than a filter's trailer"));
+        assert_eq!(nothing.trace(7), QueryTrace::Untrusted("shorter than a filter's trailer"));
         assert!(nothing.trace(7).says_maybe());
     }
 }

@@ -5,7 +5,7 @@
 //! shares its line with some 50 others; it passes when they happen to have set all of its bits.
 
 use super::layout::Line;
-use crate::filter::anatomy::trace::{ProbeTrace, ProbedBit};
+use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
 use crate::filter::family::KeyHash;
 use crate::memory::LINE_BYTES;
 
@@ -31,12 +31,12 @@ pub fn add(lines: &mut [Line], hash: KeyHash, probes: u8) {
 }
 
 /// Asks for a key: its line, and each of its bits. There is at least one line.
-pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> ProbeTrace {
+pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> QueryTrace {
     let number = line_of(hash, lines.len());
     let line = &lines[number];
     let found = |bit: u32| line[(bit / 8) as usize] & 1 << (bit % 8) != 0;
     let probed = |bit| ProbedBit { number: bit, found: found(bit), wanted: true };
-    ProbeTrace::Line {
+    QueryTrace::Line {
         line: number as u32,
         lines: lines.len() as u32,
         line_bytes: LINE_BYTES as u32,

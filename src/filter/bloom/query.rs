@@ -5,7 +5,7 @@ use super::layout::{self, Line};
 use super::plain;
 use super::probes::{bit_seed, line_of};
 use super::sizing;
-use crate::filter::anatomy::trace::ProbeTrace;
+use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
@@ -81,7 +81,7 @@ impl Geometry for BloomGeometry {
         sizing::cache_line_bloom_fpr(keys as f64 / f64::from(self.lines), self.probes())
     }
 
-    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
         plain::trace(lines_of(block), hash, self.probes)
     }
 }

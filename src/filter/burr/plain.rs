@@ -71,7 +71,7 @@ use std::ops::Range;
 use super::layout::{Layout, tag, tag_bytes};
 use super::row::next_hash;
 use super::shape::Shape;
-use crate::filter::anatomy::trace::{BumpedLayer, ProbeTrace, ProbedBit};
+use crate::filter::anatomy::trace::{BumpedLayer, ProbedBit, QueryTrace};
 
 /// One equation. Bit i of the coefficients belongs to slot `start + i`; bit 0 is set.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ fn bucket_and_class(start: usize, shape: Shape) -> (usize, usize) {
 
 /// Asks a filter for a key: layer after layer, until one has kept it; or says why the bytes are no
 /// filter.
-pub fn trace(filter: &[u8], mut hash: u64) -> Result<ProbeTrace, &'static str> {
+pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     let layout = Layout::decode(filter)?;
     let (shape, width) = (layout.shape, layout.shape.width);
     let (_, thresholds_at) = layout.parts();
@@ -119,7 +119,7 @@ pub fn trace(filter: &[u8], mut hash: u64) -> Result<ProbeTrace, &'static str> {
         if class < threshold {
             let (bytes, columns) = columns(filter, &layout, i, row);
             let (start, coefficients) = (row.start as u32, row.coefficients.into());
-            return Ok(ProbeTrace::Slots { bumped, start, slots, coefficients, bytes, columns });
+            return Ok(QueryTrace::Slots { bumped, start, slots, coefficients, bytes, columns });
         }
         bumped.push(BumpedLayer {
             start: row.start as u32,
@@ -133,7 +133,7 @@ pub fn trace(filter: &[u8], mut hash: u64) -> Result<ProbeTrace, &'static str> {
     let tag = tag(hash, layout.columns);
     let stored = &filter[layout.tags_at() as usize..][..layout.tags * bytes];
     let found = stored.chunks(bytes).any(|stored| stored == &tag.to_le_bytes()[..bytes]);
-    Ok(ProbeTrace::Tags { bumped, tag, tags: layout.tags as u32, found })
+    Ok(QueryTrace::Tags { bumped, tag, tags: layout.tags as u32, found })
 }
 
 /// Where the segments of a row lie, and what each column of its block adds up to.

@@ -17,7 +17,7 @@ use super::plain;
 use super::row::{equation, next_hash, start};
 use super::shape::Shape;
 use super::solve::block_segments;
-use crate::filter::anatomy::trace::ProbeTrace;
+use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
@@ -263,8 +263,8 @@ impl Geometry for BurrGeometry {
     }
 
     /// From the stored thresholds and low blocks; the number of keys does not matter.
-    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
-        plain::trace(block, hash).unwrap_or_else(ProbeTrace::Untrusted)
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
+        plain::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {

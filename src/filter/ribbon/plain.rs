@@ -9,11 +9,11 @@
 
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::{Equation, raw_seed, rehash};
-use crate::filter::anatomy::trace::{ProbeTrace, ProbedBit};
+use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
 use crate::filter::family::KeyHash;
 
 /// Asks a filter for a key; or says why the bytes are no filter.
-pub fn trace(filter: &[u8], hash: KeyHash) -> Result<ProbeTrace, &'static str> {
+pub fn trace(filter: &[u8], hash: KeyHash) -> Result<QueryTrace, &'static str> {
     let (layout, seed) = Layout::parse(filter)?;
     let equation = Equation::new(rehash(hash, raw_seed(seed)), layout.starts());
     let Equation { start, coefficients, .. } = equation;
@@ -22,7 +22,7 @@ pub fn trace(filter: &[u8], hash: KeyHash) -> Result<ProbeTrace, &'static str> {
     let blocks = if start % BLOCK_SLOTS == 0 { 1 } else { 2 };
     let segment = layout.first_segment(first) * SEGMENT_BYTES;
     let bytes = layout.columns_of(first) as usize * blocks * SEGMENT_BYTES;
-    Ok(ProbeTrace::Slots {
+    Ok(QueryTrace::Slots {
         bumped: Vec::new(),
         start,
         slots: layout.slots(),

@@ -16,7 +16,7 @@ use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::plain;
 use super::row::{Equation, raw_seed, rehash, start_of};
-use crate::filter::anatomy::trace::ProbeTrace;
+use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
@@ -120,8 +120,8 @@ impl Geometry for RibbonGeometry {
         self.layout.false_positive_rate()
     }
 
-    fn trace(&self, block: &LineBuf, hash: KeyHash) -> ProbeTrace {
-        plain::trace(block, hash).unwrap_or_else(ProbeTrace::Untrusted)
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
+        plain::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 }
 

@@ -2,27 +2,27 @@
 
 use loom::thread;
 
-use super::super::probe::Probe;
+use super::super::canary::Canary;
 use super::super::{ArcCell, check_model};
 use super::*;
 
-/// A cell of one probe, with the process-wide state made before the threads start.
-fn probe_cell() -> Arc<ArcCell<Probe>> {
+/// A cell of one canary, with the process-wide state made before the threads start.
+fn canary_cell() -> Arc<ArcCell<Canary>> {
     collect();
-    Arc::new(ArcCell::new(Arc::new(Probe::new(0))))
+    Arc::new(ArcCell::new(Arc::new(Canary::new(0))))
 }
 
-fn read(cell: &ArcCell<Probe>) -> u64 {
+fn read(cell: &ArcCell<Canary>) -> u64 {
     let guard = pin();
-    let probe = cell.load(&guard);
-    probe.touch();
-    probe.id
+    let canary = cell.load(&guard);
+    canary.touch();
+    canary.id
 }
 
 #[test]
 fn loom_a_reader_never_meets_a_dropped_value() {
     check_model(|| {
-        let cell = probe_cell();
+        let cell = canary_cell();
         let reader = thread::spawn({
             let cell = cell.clone();
             move || {
@@ -30,7 +30,7 @@ fn loom_a_reader_never_meets_a_dropped_value() {
                 assert!(read(&cell) >= first);
             }
         });
-        cell.replace(Arc::new(Probe::new(1)));
+        cell.replace(Arc::new(Canary::new(1)));
         collect();
         reader.join().unwrap();
         assert_eq!(read(&cell), 1);
@@ -41,11 +41,11 @@ fn loom_a_reader_never_meets_a_dropped_value() {
 #[test]
 fn loom_two_collectors_drop_each_value_once_and_none_too_early() {
     check_model(|| {
-        let cell = probe_cell();
+        let cell = canary_cell();
         let writers = [1, 2].map(|id| {
             let cell = cell.clone();
             thread::spawn(move || {
-                cell.replace(Arc::new(Probe::new(id)));
+                cell.replace(Arc::new(Canary::new(id)));
                 collect();
             })
         });
@@ -60,7 +60,7 @@ fn loom_two_collectors_drop_each_value_once_and_none_too_early() {
 #[test]
 fn loom_a_thread_that_takes_over_a_record_is_seen_by_collectors() {
     check_model(|| {
-        let cell = probe_cell();
+        let cell = canary_cell();
         let readers = thread::spawn({
             let cell = cell.clone();
             move || {
@@ -70,7 +70,7 @@ fn loom_a_thread_that_takes_over_a_record_is_seen_by_collectors() {
                 next.join().unwrap();
             }
         });
-        cell.replace(Arc::new(Probe::new(1)));
+        cell.replace(Arc::new(Canary::new(1)));
         collect();
         readers.join().unwrap();
     });

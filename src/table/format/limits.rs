@@ -4,8 +4,8 @@
 //! ```text
 //! data block       what its codec can make of the stored bytes: see [`super::compression`]
 //! other blocks     each at most `most_metadata_bytes`, uncompressed
-//! names and keys   of metaindex, properties, separators, starts of deleted ranges: each kind at most
-//!                  `most_metadata_bytes`, with the prefixes written out that entries share
+//! names and keys   of metaindex, properties, separators, starts of range deletions: each kind at
+//!                  most `most_metadata_bytes`, counted with shared prefixes written out
 //! metaindex        its blocks together are no longer than the file
 //! index            its blocks ascend and do not overlap, in both levels and in a partitioned filter:
 //!                  a table has at most a fifth as many blocks as bytes, and a scan reads no byte of
@@ -14,8 +14,8 @@
 //!
 //! Without the limit on names and keys a block of *b* bytes could claim b² / 12: one long key, and
 //! entries of three bytes that share all of it. Without the limit on the metaindex `verify` could
-//! read one block a million times. Without the limit on the index lookups could, or follow an index
-//! that leads to itself.
+//! read one block a million times. Without the limit on the index a lookup could read a block as often,
+//! or follow an index that leads to itself.
 //!
 //! Honest tables stay within the limits. Tables of this crate have whole separators in an
 //! uncompressed index, or a compressed index that [`crate::table::builder`] has held to the limit.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::filter::{FilterReader, ProbeTrace};
+use crate::filter::{FilterReader, QueryTrace};
 use crate::stats::{Counters, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
@@ -32,7 +32,7 @@ pub(crate) struct Recorder<'a> {
     since: Cell<Look>,
     current: RefCell<TableTrace>,
     /// What the prediction of a filter's rate needs.
-    filter_keys: Cell<FilterKeys>,
+    filter_keys: Cell<WholeFilter>,
 }
 
 /// The clock, and what this thread has read so far.
@@ -45,7 +45,7 @@ struct Look {
 
 /// What a table says of its whole filter.
 #[derive(Clone, Copy, Default)]
-struct FilterKeys {
+struct WholeFilter {
     predicted_fpr: Option<f64>,
     keys: u64,
     /// 0: not known.
@@ -67,7 +67,7 @@ impl<'a> Recorder<'a> {
     pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
         self.current.replace(TableTrace::new(Some(table), range_deletion));
         let properties = table.properties();
-        self.filter_keys.set(FilterKeys {
+        self.filter_keys.set(WholeFilter {
             predicted_fpr: table.filter_info().and_then(|filter| filter.predicted_fpr),
             keys: info::keys(properties),
             bytes: properties.number(names::FILTER_BYTES).unwrap_or(0),
@@ -120,7 +120,7 @@ impl<'a> Recorder<'a> {
         cost: StepCost,
     ) {
         let hash = filter_hash(filter, asked);
-        let FilterKeys { predicted_fpr, keys, bytes } = self.filter_keys.get();
+        let WholeFilter { predicted_fpr, keys, bytes } = self.filter_keys.get();
         let (part, whole) = (filter.bytes().len() as f64, bytes.max(1) as f64);
         let share = if partition.is_some() { (part / whole).min(1.0) } else { 1.0 };
         let predict = || filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1));
@@ -130,7 +130,7 @@ impl<'a> Recorder<'a> {
             hash,
             partition,
             bytes: filter.bytes().len(),
-            probe: filter.trace(hash),
+            query: filter.trace(hash),
             // Where an entry is found after all, `finish` says so.
             verdict: match answer {
                 FilterAnswer::No => FilterVerdict::No,
@@ -194,7 +194,7 @@ impl TableObserver for &Recorder<'_> {
             hash: 0,
             partition: None,
             bytes: 0,
-            probe: ProbeTrace::Untrusted("it could not be read"),
+            query: QueryTrace::Untrusted("it could not be read"),
             verdict: FilterVerdict::Untrusted,
             predicted_fpr: None,
             cost,

@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use crate::encoding::key::SequenceNumber;
-use crate::filter::{Family, KeyHash, ProbeTrace};
+use crate::filter::{Family, KeyHash, QueryTrace};
 
 /// What one lookup did in one table; see [`SstReader::explain`](crate::table::SstReader::explain).
 ///
@@ -83,7 +83,7 @@ impl StepCost {
 /// # writer.finish()?;
 /// # let table = maypole::table::SstReader::open(&path)?;
 /// let filter = table.explain(b"plum")?.filter.expect("the default is a Bloom filter");
-/// println!("{:?}: {:?}, by {:?}", filter.family, filter.verdict, filter.probe);
+/// println!("{:?}: {:?}, by {:?}", filter.family, filter.verdict, filter.query);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +100,7 @@ pub struct FilterTrace {
     /// Bytes of the filter, or of the part that was asked.
     pub bytes: usize,
     /// The bits that decided.
-    pub probe: ProbeTrace,
+    pub query: QueryTrace,
     /// What it said, and whether that was true.
     pub verdict: FilterVerdict,
     /// The false-positive rate to expect, 0 to 1.

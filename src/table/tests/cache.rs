@@ -14,9 +14,9 @@ fn keys(count: u32) -> Entries {
 
 /// What `body` moved.
 fn counted(context: &TableContext, tickers: &[Ticker], body: impl FnOnce()) -> Vec<u64> {
-    let before = context.counters.snapshot();
+    let before = context.counters.sums();
     body();
-    let moved = &context.counters.snapshot() - &before;
+    let moved = &context.counters.sums() - &before;
     tickers.iter().map(|&ticker| moved.get(ticker)).collect()
 }
 
@@ -43,14 +43,14 @@ fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
     ];
     let second = counted(&context, &hits, || assert!(has(&table, "k000500")));
     assert_eq!(second, [0, 1, 1, 1, 0, 1]);
-    let counts = table.file_counters().snapshot();
+    let counts = table.file_counters().sums();
     // Footer, metaindex and properties at opening, then the three of the lookup.
     assert_eq!((counts.reads, counts.data_blocks_examined), (6, 2));
     let usage = context.cache.usage() - open_table;
     let inserted =
         [BlockCacheFilterBytesInsert, BlockCacheIndexBytesInsert, BlockCacheDataBytesInsert];
-    let snapshot = context.counters.snapshot();
-    let charged: u64 = inserted.iter().map(|&ticker| snapshot.get(ticker)).sum();
+    let sums = context.counters.sums();
+    let charged: u64 = inserted.iter().map(|&ticker| sums.get(ticker)).sum();
     assert_eq!(usage as u64, charged);
 }
 
@@ -69,7 +69,7 @@ fn an_absent_key_reads_no_block_unless_the_filter_is_fooled_and_then_one() {
         useful += moved[0];
         fooled += moved[1];
     }
-    let file = table.file_counters().snapshot();
+    let file = table.file_counters().sums();
     assert_eq!(file.filter.useful, useful);
     assert_eq!(file.filter.full_positive, fooled + 1);
     assert_eq!(file.filter.full_true_positive, 1, "the present key looked up first");

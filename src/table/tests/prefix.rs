@@ -75,7 +75,7 @@ fn without_a_key_in_the_domain_there_is_no_filter_and_no_denial() {
     assert!(table.range_may_match(b"abc", Some(b"abd")));
     assert!(get(&table, &LookupKey::new(b"a", MAX_SEQUENCE)).unwrap().is_some());
     assert!(get(&table, &LookupKey::new(b"abc", MAX_SEQUENCE)).unwrap().is_none());
-    assert_eq!(context.counters.snapshot().get(Ticker::BloomPrefixChecked), 0);
+    assert_eq!(context.counters.sums().get(Ticker::BloomPrefixChecked), 0);
 }
 
 #[test]
@@ -96,10 +96,10 @@ fn a_damaged_filter_of_prefixes_says_maybe_and_is_counted() {
     let table = open(&mem, "bad.sst", &context).unwrap();
     assert!(table.range_may_match(b"none", Some(b"nonf")));
     assert!(get(&table, &LookupKey::new(b"none", MAX_SEQUENCE)).unwrap().is_none());
-    let snapshot = context.counters.snapshot();
-    assert_eq!(snapshot.get(Ticker::BloomPrefixChecked), 2);
-    assert_eq!(snapshot.get(Ticker::BloomPrefixUseful), 0);
-    assert_eq!(snapshot.get(Ticker::BloomUntrusted), 1);
-    let counts = table.file_counters().snapshot().filter;
+    let sums = context.counters.sums();
+    assert_eq!(sums.get(Ticker::BloomPrefixChecked), 2);
+    assert_eq!(sums.get(Ticker::BloomPrefixUseful), 0);
+    assert_eq!(sums.get(Ticker::BloomUntrusted), 1);
+    let counts = table.file_counters().sums().filter;
     assert_eq!((counts.full_positive, counts.untrusted), (1, 1));
 }

@@ -39,8 +39,8 @@ pub struct Size {
     #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with = "rate")]
     bits: Option<f64>,
     /// Bytes of a key and its value together, for the share of the data
-    #[arg(long, value_name = "B", default_value_t = 128, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
-    entry_size: u64,
+    #[arg(long, alias = "entry-size", value_name = "B", default_value_t = 128, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
+    entry_bytes: u64,
     /// Memory of the machine, such as 16G, for the filters' share of it
     #[arg(long, value_name = "BYTES", value_parser = args::byte_count)]
     memory: Option<usize>,
@@ -253,7 +253,7 @@ impl Size {
     /// The filters' part of data and memory, and what people hold to be usual.
     fn shares(&self, rows: &[SizeRow]) -> Vec<String> {
         let mut lines = Vec::new();
-        let data = self.keys as f64 * self.entry_size as f64;
+        let data = self.keys as f64 * self.entry_bytes as f64;
         for row in &rows[2..] {
             let share = row.bytes as f64 / data;
             let mut line = format!(
@@ -262,7 +262,7 @@ impl Size {
                 size(row.bytes),
                 percent(share),
                 size(data as u64),
-                self.entry_size
+                self.entry_bytes
             );
             if let Some(memory) = self.memory {
                 let share = row.bytes as f64 / memory as f64;

@@ -43,7 +43,7 @@ const BUILDS: usize = 3;
 const MOST_REPEATED_KEYS: u64 = 1 << 20;
 
 /// Measures each family at each size, with as many absent hashes as said.
-pub fn accuracy(keys: u64, probes: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
+pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
     let keys = keys.min(MOST_ACCURACY_KEYS);
     let bar = progress::bar((FAMILIES.len() * BITS.len()) as u64, "filters: accuracy");
     let mut rows = Vec::new();
@@ -56,7 +56,7 @@ pub fn accuracy(keys: u64, probes: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
             if block.family() != family {
                 continue;
             }
-            rows.push(accuracy_of(&block, probes, seed));
+            rows.push(accuracy_of(&block, queries, seed));
         }
     }
     bar.finish_and_clear();
@@ -88,13 +88,13 @@ fn absent_hashes(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed ^ 0x5eed_0fab_5e47_0000)
 }
 
-fn accuracy_of(block: &FilterBlock, probes: u64, seed: u64) -> AccuracyRow {
+fn accuracy_of(block: &FilterBlock, queries: u64, seed: u64) -> AccuracyRow {
     let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
     let mut absent = absent_hashes(seed);
     let mut hashes = [0; 1024];
     let mut answers = [false; 1024];
     let (mut asked, mut positive) = (0, 0);
-    while asked < probes {
+    while asked < queries {
         hashes.fill_with(|| absent.next_u64());
         reader.may_contain_many(&hashes, &mut answers);
         positive += answers.iter().filter(|&&maybe| maybe).count() as u64;
@@ -105,11 +105,11 @@ fn accuracy_of(block: &FilterBlock, probes: u64, seed: u64) -> AccuracyRow {
         family: block.family().to_string(),
         keys: block.keys(),
         bits_per_key: block.bits_per_key(),
-        fpr_predicted: block.predicted_fpr(),
-        fpr_observed: positive as f64 / asked as f64,
+        predicted_fpr: block.predicted_fpr(),
+        observed_fpr: positive as f64 / asked as f64,
         fpr_low,
         fpr_high,
-        probes: asked,
+        queries: asked,
     }
 }
 
@@ -239,12 +239,12 @@ mod tests {
         assert!(rows.len() >= 30, "{}", rows.len());
         for row in rows {
             // At 0 the interval starts within the last digit of it.
-            assert!(row.fpr_low - 1e-12 <= row.fpr_observed && row.fpr_observed <= row.fpr_high);
+            assert!(row.fpr_low - 1e-12 <= row.observed_fpr && row.observed_fpr <= row.fpr_high);
             // The prediction may miss the 95 % interval by the interval's own width and by a tenth
             // of itself. One small filter can differ that much from the mean of many.
-            let slack = row.fpr_high - row.fpr_low + 0.1 * row.fpr_predicted;
+            let slack = row.fpr_high - row.fpr_low + 0.1 * row.predicted_fpr;
             let (low, high) = (row.fpr_low - slack, row.fpr_high + slack);
-            assert!((low..=high).contains(&row.fpr_predicted), "{row:?}");
+            assert!((low..=high).contains(&row.predicted_fpr), "{row:?}");
         }
     }
 }

@@ -85,8 +85,8 @@ impl Compare {
         };
         scratch.close()?;
         if self.out.is_some() {
-            let probes = 2 * setup.keys.queries.absent.len() as u64;
-            results.accuracy = lab::accuracy(setup.keys.present.len() as u64, probes, self.seed)?;
+            let queries = 2 * setup.keys.queries.absent.len() as u64;
+            results.accuracy = lab::accuracy(setup.keys.present.len() as u64, queries, self.seed)?;
             results.speed = lab::speed(setup.keys.present.len() as u64, self.seed)?;
         }
         results.about = self.about(&setup, &results);
@@ -102,7 +102,7 @@ impl Compare {
 
     fn setup(&self) -> Result<Setup> {
         let keys = KeySet::new(&self.request())?;
-        let plan = Plan::new(&keys, self.value_size, self.compression, self.seed);
+        let plan = Plan::new(&keys, self.value_bytes, self.compression, self.seed);
         let cache_bytes = self.cache.unwrap_or(if self.cold {
             plan.data_bytes / 10 + (8 << 20)
         } else {

@@ -90,12 +90,13 @@ pub struct Compare {
     /// Bytes of each value
     #[arg(
         long,
+        alias = "value-size",
         value_name = "B",
         default_value_t = 100,
         value_parser = args::value_bytes(),
         conflicts_with = "tsv"
     )]
-    pub value_size: usize,
+    pub value_bytes: usize,
     /// Compress blocks: none, snappy, lz4 or zstd. Made-up values hardly shrink
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = args::compression)]
     pub compression: Compression,

@@ -49,8 +49,8 @@ fn filters(rows: &[PolicyRow]) -> Sheet {
             Cell::new(size(row.filter_bytes), short_count(row.filter_bytes)),
             format!("{:.2}", row.bits_per_key).into(),
             row.build_ns_per_key.map_or("-".into(), |nanos| format!("{nanos:.1}")).into(),
-            rate(row.fpr_predicted),
-            rate(row.fpr_observed),
+            rate(row.predicted_fpr),
+            rate(row.observed_fpr),
             interval.into(),
             counted(row.useful),
             counted(row.full_positive),
@@ -96,14 +96,14 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
     if says_cold {
         columns.push("from the\ndevice");
     }
-    let most = rows.iter().map(|row| row.block_reads_per_absent_get).fold(0.0, f64::max);
+    let most = rows.iter().map(|row| row.blocks_per_absent_get).fold(0.0, f64::max);
     let per_get = |number: f64| Cell::new(format!("{number:.4}"), format!("{number:.2}"));
     let row = |row: &PolicyRow| {
-        let mut cells = vec![row.policy.clone().into(), per_get(row.block_reads_per_absent_get)];
+        let mut cells = vec![row.policy.clone().into(), per_get(row.blocks_per_absent_get)];
         if screen.is_terminal {
-            cells.push(bar(row.block_reads_per_absent_get / most, BAR).into());
+            cells.push(bar(row.blocks_per_absent_get / most, BAR).into());
         }
-        cells.push(per_get(row.block_reads_per_present_get));
+        cells.push(per_get(row.blocks_per_present_get));
         cells.push(per_get(row.file_reads_per_absent_get));
         cells.push(per_get(row.file_reads_per_present_get));
         for Times { mean, p50, p99 } in [row.get_absent_ns, row.get_present_ns] {

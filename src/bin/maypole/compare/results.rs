@@ -67,17 +67,17 @@ record! {
         bits_per_key: f64,
         build_ns_per_key: Option<f64>,
         /// Weighted by how often each table's filter was asked.
-        fpr_predicted: Option<f64>,
-        fpr_observed: Option<f64>,
-        filters_probed: u64,
+        predicted_fpr: Option<f64>,
+        observed_fpr: Option<f64>,
+        filters_asked: u64,
         useful: u64,
         full_positive: u64,
         full_true_positive: u64,
         absent_gets: u64,
         present_gets: u64,
         /// Data blocks examined a lookup, cached or not.
-        block_reads_per_absent_get: f64,
-        block_reads_per_present_get: f64,
+        blocks_per_absent_get: f64,
+        blocks_per_present_get: f64,
         /// Reads from table files a lookup.
         file_reads_per_absent_get: f64,
         file_reads_per_present_get: f64,
@@ -111,9 +111,9 @@ record! {
         entries: u64,
         filter_bytes: u64,
         bits_per_key: f64,
-        fpr_predicted: Option<f64>,
-        fpr_observed: Option<f64>,
-        filters_probed: u64,
+        predicted_fpr: Option<f64>,
+        observed_fpr: Option<f64>,
+        filters_asked: u64,
     }
 }
 
@@ -138,7 +138,7 @@ record! {
         share_absent: f64,
         lookups: u64,
         lookups_per_second: f64,
-        block_reads_per_get: f64,
+        blocks_per_get: f64,
         file_reads_per_get: f64,
     }
 }
@@ -150,12 +150,12 @@ record! {
         keys: u64,
         /// Stored, trailer included.
         bits_per_key: f64,
-        fpr_predicted: f64,
-        fpr_observed: f64,
+        predicted_fpr: f64,
+        observed_fpr: f64,
         /// Of 95 % confidence.
         fpr_low: f64,
         fpr_high: f64,
-        probes: u64,
+        queries: u64,
     }
 }
 

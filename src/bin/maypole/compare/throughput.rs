@@ -139,7 +139,7 @@ fn measure(
         share_absent,
         lookups: queries.len() as u64,
         lookups_per_second: queries.len() as f64 / seconds,
-        block_reads_per_get: per_get(Ticker::DataBlocksExamined),
+        blocks_per_get: per_get(Ticker::DataBlocksExamined),
         file_reads_per_get: per_get(Ticker::FileReads),
     })
 }

@@ -16,14 +16,14 @@ const MOST: usize = 8;
 fn is_beaten(row: &PolicyRow, rows: &[PolicyRow]) -> bool {
     rows.iter().any(|other| {
         other.filter_bytes < row.filter_bytes
-            && other.block_reads_per_absent_get < row.block_reads_per_absent_get
+            && other.blocks_per_absent_get < row.blocks_per_absent_get
     })
 }
 
 /// A sentence of what absent lookups meet without filters, and one for each policy with filters: what
 /// it saves and what that takes, from the smallest to the largest.
 pub fn lines(rows: &[PolicyRow], data_bytes: u64) -> Vec<String> {
-    let met = rows.iter().map(|row| row.spared_per_get() + row.block_reads_per_absent_get);
+    let met = rows.iter().map(|row| row.spared_per_get() + row.blocks_per_absent_get);
     let met = met.fold(0.0, f64::max);
     let at = |reads: f64| {
         let [cached, flash] = READ_COSTS_MICROS;

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use maypole::filter::{BumpedLayer, ProbeTrace, ProbedBit};
+use maypole::filter::{BumpedLayer, ProbedBit, QueryTrace};
 use maypole::table::{BlockTrace, FilterTrace, FoundTrace, IndexTrace, TableTrace};
 use maypole::{FileTrace, LevelTrace, LookupCost, LookupTrace, MemtableTrace};
 use serde_json::Value;
@@ -85,7 +85,7 @@ fn filter(filter: &FilterTrace) -> String {
         ("hash", &hex(filter.hash)),
         ("partition", &or_null(filter.partition, part)),
         ("bytes", &filter.bytes),
-        ("probe", &probe(&filter.probe)),
+        ("query", &query(&filter.query)),
         ("verdict", &text(filter.verdict.name())),
         ("predicted_fpr", &or_null(filter.predicted_fpr, |rate| Value::from(rate).to_string())),
         ("nanos", &filter.cost.nanos),
@@ -94,16 +94,16 @@ fn filter(filter: &FilterTrace) -> String {
     ])
 }
 
-fn probe(probe: &ProbeTrace) -> String {
-    match probe {
-        ProbeTrace::Line { line, lines, line_bytes, bits } => json_object(&[
+fn query(query: &QueryTrace) -> String {
+    match query {
+        QueryTrace::Line { line, lines, line_bytes, bits } => json_object(&[
             ("kind", &text("line")),
             ("line", line),
             ("lines", lines),
             ("line_bytes", line_bytes),
             ("bits", &array(bits, bit)),
         ]),
-        ProbeTrace::Slots { bumped, start, slots, coefficients, bytes, columns } => json_object(&[
+        QueryTrace::Slots { bumped, start, slots, coefficients, bytes, columns } => json_object(&[
             ("kind", &text("slots")),
             ("bumped", &array(bumped, layer)),
             ("start", start),
@@ -113,14 +113,14 @@ fn probe(probe: &ProbeTrace) -> String {
             ("end_byte", &bytes.end),
             ("columns", &array(columns, bit)),
         ]),
-        ProbeTrace::Tags { bumped, tag, tags, found } => json_object(&[
+        QueryTrace::Tags { bumped, tag, tags, found } => json_object(&[
             ("kind", &text("tags")),
             ("bumped", &array(bumped, layer)),
             ("tag", &hex(u64::from(*tag))),
             ("tags", tags),
             ("found", found),
         ]),
-        ProbeTrace::Untrusted(reason) => {
+        QueryTrace::Untrusted(reason) => {
             json_object(&[("kind", &text("untrusted")), ("reason", &text(reason))])
         }
         // A kind that this program does not know yet.

@@ -12,7 +12,7 @@
 
 use std::io::Write;
 
-use maypole::filter::{BumpedLayer, ProbeTrace, ProbedBit};
+use maypole::filter::{BumpedLayer, ProbedBit, QueryTrace};
 use maypole::table::{BlockTrace, FilterTrace, FilterVerdict, FoundTrace, StepCost, TableTrace};
 use maypole::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 
@@ -162,12 +162,12 @@ impl Page<'_> {
         if let Some(prefix) = &filter.prefix {
             self.plain("", &format!("asked for the prefix {}", short(prefix)))?;
         }
-        self.probe(&filter.probe)?;
+        self.query(&filter.query)?;
         let expected = match filter.predicted_fpr {
             Some(rate) => format!("; {} of absent keys have one", percent(rate)),
             None => String::new(),
         };
-        let (paint, text) = match (filter.verdict, &filter.probe) {
+        let (paint, text) = match (filter.verdict, &filter.query) {
             (FilterVerdict::No, _) => {
                 (Paint::Green, "no: the key is certainly not there, the table is skipped".into())
             }
@@ -177,7 +177,7 @@ impl Page<'_> {
             (FilterVerdict::FalsePositive, _) => {
                 (Paint::Red, format!("maybe, in vain: a false positive{expected}"))
             }
-            (_, ProbeTrace::Untrusted(reason)) => {
+            (_, QueryTrace::Untrusted(reason)) => {
                 (Paint::Yellow, format!("maybe, since it cannot be trusted: {reason}"))
             }
             _ => (Paint::Yellow, "maybe, since it cannot be trusted".into()),
@@ -186,9 +186,9 @@ impl Page<'_> {
         self.plain("", &text)
     }
 
-    fn probe(&mut self, probe: &ProbeTrace) -> Result {
-        match probe {
-            ProbeTrace::Line { line, lines, line_bytes, bits } => {
+    fn query(&mut self, query: &QueryTrace) -> Result {
+        match query {
+            QueryTrace::Line { line, lines, line_bytes, bits } => {
                 let at = u64::from(*line) * u64::from(*line_bytes);
                 let end = at + u64::from(*line_bytes);
                 let (line, lines) = (count(u64::from(*line)), count(u64::from(*lines)));
@@ -196,7 +196,7 @@ impl Page<'_> {
                 self.plain("", &format!("line {line} of {lines}, {bytes}; wanted are ones"))?;
                 self.bits("bit", bits, false)
             }
-            ProbeTrace::Slots { bumped, start, slots, coefficients, bytes, columns } => {
+            QueryTrace::Slots { bumped, start, slots, coefficients, bytes, columns } => {
                 self.bumped(bumped)?;
                 let (start, slots) = (count(u64::from(*start)), count(u64::from(*slots)));
                 let sum = coefficients.count_ones();
@@ -210,7 +210,7 @@ impl Page<'_> {
                 }
                 self.bits("column", columns, true)
             }
-            ProbeTrace::Tags { bumped, tag, tags, found } => {
+            QueryTrace::Tags { bumped, tag, tags, found } => {
                 self.bumped(bumped)?;
                 let is = if *found { "is" } else { "is not" };
                 self.plain("", &format!("its tag {tag:#x} {is} among the {tags} tags"))

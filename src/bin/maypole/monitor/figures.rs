@@ -23,8 +23,8 @@ record! {
         lookups: u64,
         asked: u64,
         useful: u64,
-        positive: u64,
-        true_positive: u64,
+        full_positive: u64,
+        full_true_positive: u64,
         false_positive: u64,
         /// Of the questions, those that were answered with no.
         hit_rate: Option<f64>,
@@ -62,12 +62,12 @@ impl Figures {
         let resident = stats.cache.iter().find(|(kind, _)| *kind == BlockKind::Filter);
         Figures {
             lookups: counted.lookups,
-            asked: filter.probed(),
+            asked: filter.asked(),
             useful: filter.useful,
-            positive: filter.full_positive,
-            true_positive: filter.full_true_positive,
+            full_positive: filter.full_positive,
+            full_true_positive: filter.full_true_positive,
             false_positive: filter.false_positive(),
-            hit_rate: ratio(filter.useful, filter.probed()),
+            hit_rate: ratio(filter.useful, filter.asked()),
             observed_fpr: filter.observed_fpr(),
             observed_fpr_least: interval.map(|(least, _)| least),
             observed_fpr_most: interval.map(|(_, most)| most),
@@ -126,7 +126,7 @@ pub fn warnings(stats: &PublishedStats) -> Vec<String> {
     let mut warnings = Vec::new();
     for level in &stats.levels {
         let filter = level.counts.filter;
-        let (n, asked) = (level.level, filter.probed());
+        let (n, asked) = (level.level, filter.asked());
         if let (Some((least, _)), Some(observed), Some(predicted)) =
             (filter.fpr_interval_95(), filter.observed_fpr(), level.predicted_fpr)
             && least > 2.0 * predicted

@@ -46,11 +46,11 @@ const LEVEL_GAUGES: [LevelCount; 4] = [
 
 const LEVEL_COUNTERS: [LevelCount; 5] = [
     ("filter_useful", "Filters of a level that said no.", |level| level.counts.filter.useful),
-    ("filter_positive", "Filters of a level that said maybe.", |level| {
+    ("filter_full_positive", "Filters of a level that said maybe.", |level| {
         level.counts.filter.full_positive
     }),
     (
-        "filter_true_positive",
+        "filter_full_true_positive",
         "Filters of a level that said maybe, of a key that was there.",
         |level| level.counts.filter.full_true_positive,
     ),

@@ -151,7 +151,7 @@ fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
     };
     let mut columns = vec!["level", "files", "size", "entries", "filters", "bits/key", "predicted"];
     if counted {
-        columns.extend(["observed", "useful", "positive", "wrong", "no filter"]);
+        columns.extend(["observed", "useful", "full positive", "false positive", "no filter"]);
     }
     Sheet {
         columns,

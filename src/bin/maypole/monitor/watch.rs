@@ -105,7 +105,7 @@ fn draw(
         number("lookups", |figures| figures.lookups),
         number("filters asked", |figures| figures.asked),
         number("useful", |figures| figures.useful),
-        number("positives", |figures| figures.positive),
+        number("full positives", |figures| figures.full_positive),
         number("false positives", |figures| figures.false_positive),
         number("no filter, in vain", |figures| figures.unfiltered),
         share("hit rate", |figures| figures.hit_rate),

@@ -56,7 +56,7 @@ pub struct Row {
     pub build_ns: f64,
     pub absent_ns: f64,
     pub present_ns: f64,
-    pub probes: usize,
+    pub queries: usize,
     pub false_positives: usize,
     /// With two and five times as many keys as planned.
     pub over: [Over; 2],
@@ -77,7 +77,7 @@ impl Row {
     }
 
     pub fn rate(&self) -> f64 {
-        self.false_positives as f64 / self.probes as f64
+        self.false_positives as f64 / self.queries as f64
     }
 
     /// Bits a key over the fewest that this rate can take. `None`: never wrong.
@@ -112,7 +112,7 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
 }
 
 /// How many absent keys tell a rate to about a hundredth of it.
-fn probes(rate: f64) -> usize {
+fn queries(rate: f64) -> usize {
     ((10_000.0 / rate) as usize).clamp(QUERIES, 4_000_000)
 }
 
@@ -121,7 +121,7 @@ fn probes(rate: f64) -> usize {
 pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<Vec<Row>> {
     let bar = progress::bar((subjects.len() * 2 * ROUNDS) as u64, "");
     let hashes = Hashes::new(seed);
-    let (present, absent) = (hashes.present(keys), hashes.absent(probes(rate)));
+    let (present, absent) = (hashes.present(keys), hashes.absent(queries(rate)));
 
     let (mut filters, mut build_ns) = (Vec::new(), vec![f64::INFINITY; subjects.len()]);
     for round in (0..ROUNDS as u64).rev() {
@@ -171,7 +171,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
             build_ns,
             absent_ns,
             present_ns,
-            probes: absent.len(),
+            queries: absent.len(),
             false_positives: filter.count(&absent),
             over: match subject.make {
                 Make::Static(_) => [Over::Static, Over::Static],

@@ -46,13 +46,13 @@ pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Resul
     let keys = count(keys as u64);
     writeln!(out, "Filters planned for {keys} keys and a rate of {}", percent(rate))?;
     writeln!(out, "{}\n", output::table(&header, cells))?;
-    let probes = rows.first().map_or(0, |row| row.probes as u64);
-    let probes = count(probes);
+    let queries = rows.first().map_or(0, |row| row.queries as u64);
+    let queries = count(queries);
     for note in [
         "bound: bits a key over log2(1/rate), the fewest that the rate can take".into(),
         "static: built from all its keys at once, so it never holds more than planned".into(),
         format!(
-            "cascade: built for the {probes} absent keys that are asked, and right for all of them"
+            "cascade: built for the {queries} absent keys that are asked, and right for all of them"
         ),
         format!("quotient: planned to be {:.0} % full", QUOTIENT_LOAD * 100.0),
     ] {
@@ -84,7 +84,7 @@ fn fields(row: &Row) -> Vec<(&'static str, Value)> {
         ("build_ns_per_key", tenths(row.build_ns)),
         ("query_absent_ns", tenths(row.absent_ns)),
         ("query_present_ns", tenths(row.present_ns)),
-        ("absent_probes", json!(row.probes)),
+        ("absent_queries", json!(row.queries)),
         ("rate", json!(row.rate())),
         ("rate_at_2_times", rate(&row.over[0])),
         ("rate_at_5_times", rate(&row.over[1])),

@@ -39,12 +39,13 @@ pub struct Load {
     /// Bytes of each value that is made up
     #[arg(
         long,
+        alias = "value-size",
         value_name = "B",
         default_value_t = 100,
         value_parser = args::value_bytes(),
         conflicts_with = "tsv"
     )]
-    value_size: usize,
+    value_bytes: usize,
     /// Filters of the tables that this call writes: a policy, as compare takes it. The database
     /// does not keep it: whoever opens it next says which filters its new tables get
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)", verbatim_doc_comment)]
@@ -61,7 +62,7 @@ impl Load {
         if input.is_at_end()? {
             return Err(no_keys(&self.key_file));
         }
-        let values = (format == Format::Keys).then(|| Values::new(self.value_size));
+        let values = (format == Format::Keys).then(|| Values::new(self.value_bytes));
         let db = Db::builder(&self.db).filter(self.filter.clone()).open()?;
         let bar = match input.file_bytes {
             Some(bytes) => progress::bar(bytes, "loading"),

@@ -28,8 +28,8 @@ use crate::{args, progress};
 /// each other, each with its own range of the keys.
 ///
 /// --json prints one object: file, entries, bytes, data_blocks, raw_bytes (of keys and values),
-/// smallest, largest, and of the filter (null without one) filter, filter_bytes, bits_per_key, fpr
-/// (the rate to expect).
+/// smallest, largest, and of the filter (null without one) filter, filter_bytes, bits_per_key,
+/// predicted_fpr (the false-positive rate to expect).
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct WriteTable {
@@ -64,7 +64,7 @@ record! {
         filter: Option<String>,
         filter_bytes: Option<u64>,
         bits_per_key: Option<f64>,
-        fpr: Option<f64>,
+        predicted_fpr: Option<f64>,
     }
 }
 
@@ -143,7 +143,7 @@ impl WriteTable {
             written.smallest,
             written.largest
         )?;
-        match (&written.filter, written.filter_bytes, written.bits_per_key, written.fpr) {
+        match (&written.filter, written.filter_bytes, written.bits_per_key, written.predicted_fpr) {
             (Some(filter), Some(bytes), Some(bits), Some(fpr)) => writeln!(
                 out,
                 "filter: {filter}, {}, {bits:.2} bits a key, {} false positives to expect",
@@ -184,6 +184,6 @@ fn written(path: &Path, summary: &TableSummary) -> Written {
         filter: filter.and_then(|filter| filter.family).map(|family| family.to_string()),
         filter_bytes: filter.map(|filter| filter.bytes),
         bits_per_key: filter.map(|filter| filter.bits_per_key()),
-        fpr: filter.and_then(|filter| filter.predicted_fpr),
+        predicted_fpr: filter.and_then(|filter| filter.predicted_fpr),
     }
 }

@@ -77,8 +77,8 @@ pub fn script(results: &Results) -> String {
             json!({
                 "name": row.policy,
                 "bits": row.bits_per_key,
-                "absent": row.block_reads_per_absent_get,
-                "present": row.block_reads_per_present_get,
+                "absent": row.blocks_per_absent_get,
+                "present": row.blocks_per_present_get,
             })
         })
         .collect();

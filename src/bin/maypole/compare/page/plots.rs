@@ -132,34 +132,34 @@ fn accuracy(results: &Results) -> Shown {
     let mut series = Vec::new();
     // No name: the measured points beside it carry the family's.
     for theory in families(|family| {
-        of(family).iter().map(|row| bare(row.bits_per_key, row.fpr_predicted)).collect()
+        of(family).iter().map(|row| bare(row.bits_per_key, row.predicted_fpr)).collect()
     }) {
         series.push(Series { name: String::new(), look: Look::Theory, ..theory });
     }
     let measured = families(|family| {
         of(family)
             .iter()
-            .filter(|row| row.fpr_observed > 0.0)
+            .filter(|row| row.observed_fpr > 0.0)
             .map(|row| Point {
                 x: row.bits_per_key,
-                y: row.fpr_observed,
+                y: row.observed_fpr,
                 interval: Some((row.fpr_low, row.fpr_high)),
                 says: format!(
-                    "{}, {:.2} bits a key\n{} observed, {} predicted\n95 %: {} to {}\n{} probes",
+                    "{}, {:.2} bits a key\n{} observed, {} predicted\n95 %: {} to {}\n{} queries",
                     row.family,
                     row.bits_per_key,
-                    percent(row.fpr_observed),
-                    percent(row.fpr_predicted),
+                    percent(row.observed_fpr),
+                    percent(row.predicted_fpr),
                     percent(row.fpr_low),
                     percent(row.fpr_high),
-                    count(row.probes)
+                    count(row.queries)
                 ),
             })
             .collect()
     });
     series.extend(measured.into_iter().map(|s| Series { look: Look::Points, ..s }));
     if !rows.is_empty() {
-        let lowest = rows.iter().map(|row| row.fpr_predicted).fold(1.0, f64::min);
+        let lowest = rows.iter().map(|row| row.predicted_fpr).fold(1.0, f64::min);
         let bound = |bits: f64| bare(bits, (-bits).exp2());
         series.push(Series {
             name: "bound".into(),
@@ -202,14 +202,9 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
             row.policy,
             size(row.filter_bytes),
             row.bits_per_key,
-            row.block_reads_per_absent_get
+            row.blocks_per_absent_get
         );
-        Point {
-            x: row.filter_bytes as f64,
-            y: row.block_reads_per_absent_get,
-            interval: None,
-            says,
-        }
+        Point { x: row.filter_bytes as f64, y: row.blocks_per_absent_get, interval: None, says }
     };
     let series: Vec<Series> = match are_curves {
         true => groups

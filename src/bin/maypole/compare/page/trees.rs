@@ -73,8 +73,8 @@ fn drawn(level: &LevelRow, color: usize, most: f64) -> String {
             "filters {}, {:.2} bits/key · observed {}, predicted {}",
             size(bytes),
             level.bits_per_key,
-            rate(level.fpr_observed),
-            rate(level.fpr_predicted)
+            rate(level.observed_fpr),
+            rate(level.predicted_fpr)
         ),
     };
     format!(

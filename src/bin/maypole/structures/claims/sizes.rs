@@ -147,7 +147,7 @@ pub fn share_of_data(lab: &Lab) -> Result<Vec<Claim>> {
         ],
         because: "A filter's size goes with the number of keys; the share only tells how large the \
                   values are.",
-        see: "maypole compare --value-size B",
+        see: "maypole compare --value-bytes B",
     };
     let of_memory_claim = Claim {
         says: "Filters should stay under 5 % of memory.",
