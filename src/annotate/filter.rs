@@ -1,5 +1,6 @@
-//! Filter blocks: the parts of each family. Their layouts are drawn in [`crate::filter`], that of
-//! the bumped ribbon in `docs/format.md`, from which it is read here once more, on its own.
+//! Filter blocks: the parts of each family. Their layouts are drawn in `filter/bloom/layout.rs`,
+//! `filter/ribbon/layout.rs` and `filter/legacy.rs`. That of the bumped ribbon is read here from
+//! `docs/format.md` alone, without `filter/burr/layout.rs`.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};

@@ -6,8 +6,8 @@
 //!        └─► index ──► data blocks
 //! ```
 //!
-//! Bytes that no handle leads to are printed as such. Of blocks that overlap, as handles of a
-//! damaged file may say, the first is printed whole and the other is named.
+//! Bytes that no handle leads to are printed as such. Handles of a damaged file may
+//! overlap. Then the first block is printed whole and the other is only named.
 
 use std::fmt;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The block cache: how many bytes of blocks stay in memory, and which leave first.
 //!
 //! The cache does not look up anything. Readers reach a cached value through its *slot*
-//! ([`slots`]), which belongs to the table or index that the value is of. The cache owns the
-//! values, counts their bytes and decides which leave. It knows no blocks, files or keys.
+//! ([`slots`]). The table or index that uses the value owns the slot. The cache owns the values,
+//! counts their bytes and decides which leave. It knows no blocks, files or keys.
 //!
 //! ```text
 //!   table ── Slots [ p | · | p | p ]          a reader: guard, load p, done

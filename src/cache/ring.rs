@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   entries [ a | b | – | c | d ]      – a hole, on the free list
-//!                 ▲ hand               the hole it made last is filled next: a new entry
-//!                                      gets a whole turn before the hand meets it
+//!                 ▲ hand               a new entry fills the newest hole: the hand meets
+//!                                      it after a whole turn
 //! ```
 //!
 //! Not an LRU list: there a hit writes to a structure that all readers share. Here a hit sets a bit

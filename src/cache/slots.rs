@@ -10,6 +10,9 @@
 //!                  Arc<Resident<T>> ── owned by a ring of the cache, later by the garbage
 //! ```
 //!
+//! What keeps a value alive while it is used: for a lookup its guard (`sync/reclaim.rs`), for a cursor
+//! an `Arc` (`table/block/pinned.rs`), for a value that a caller keeps its `Slice` (`slice.rs`).
+//!
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
 //! 1. a slot holds a pointer only while a ring of the cache owns a strong count of the value;
 //! 2. eviction empties the slot and *retires* that count, so it is dropped after the guard;

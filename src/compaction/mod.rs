@@ -10,7 +10,7 @@
 //! - [`split`]: where a large compaction is cut, so that several threads share it;
 //! - [`run`]: the merge itself, from open tables to new ones;
 //! - [`retain`]: which entries survive it;
-//! - [`ranges`]: which of them range deletions drop, and what is left of these.
+//! - [`ranges`]: which entries range deletions drop, and which range deletions are kept.
 //!
 //! All but [`run`] are pure functions of what the tree holds.
 

@@ -1,8 +1,8 @@
 //! Which compaction is due next: a pure function from what the tree holds to a [`Plan`].
 //!
-//! The level with the highest score goes first ([`super::targets`]). Level 0 goes as a whole. Of
-//! any other level goes the file that overlaps least with the next level for its size: it moves the
-//! most data for the bytes rewritten. When no level asks for anything, tiny tables are merged
+//! The level with the highest score goes first ([`super::targets`]). Level 0 goes as a whole. Any
+//! other level gives one file: the one that overlaps least with the next level for its size. It moves
+//! the most data for the bytes rewritten. When no level asks for anything, tiny tables are merged
 //! ([`super::tiny`]).
 
 use super::damaged::DamagedFiles;

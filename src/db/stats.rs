@@ -4,8 +4,8 @@
 //! often maybe (*full positive*), and how often that was true. The observed false-positive rate
 //! stands beside the one that was predicted when the filter was built.
 //!
-//! [`published`] is the part of it that other processes see, `format` the text of that, and
-//! `properties` what RocksDB's names stand for. The file is long since it holds types and report.
+//! [`published`]: what other processes see. `format`: the text of the file `STATS`. `properties`:
+//! RocksDB's property names. The file is long since it holds types and report.
 
 mod format;
 mod properties;

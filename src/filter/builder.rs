@@ -60,7 +60,8 @@ impl FilterBuilder {
     }
 
     /// Adds a key and its prefix, the prefix first. In sorted order keys with the same prefix are
-    /// neighbours, so each prefix enters about once (table format, section 3.6).
+    /// neighbours, so each prefix enters about once, as in RocksDB
+    /// (`AddKeyAndAlt` in `table/block_based/filter_policy.cc`).
     pub fn add_pair(&mut self, key_hash: KeyHash, prefix_hash: KeyHash) {
         let key_before = self.hashes.last();
         let prefix_before = self.previous_prefix.replace(prefix_hash);

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Invariant of [`LegacyGeometry`]: `lines << log2_line_bytes` bytes of the block are lines.
-//! Format: table format, section 3.8.
+//! Format: RocksDB's `util/bloom_impl.h` (`LegacyLocalityBloomImpl`).
 
 use std::ops::RangeInclusive;
 

@@ -73,13 +73,16 @@
 //! 4. The reader in `reader.rs`: a variant of `AnyGeometry` with its lines in `of_family!`,
 //!    `AnyGeometry::parse` and `FilterReader::family`.
 //! 5. Its specs in `tests.rs`: what every family promises is tested there for all of them.
-//! 6. Outside of this folder, where the compiler asks for it: its policy name in
+//! 6. Where the compiler asks for it: `FilterReader::ribbon` in `anatomy/mod.rs`; its policy name in
 //!    `table/filter/info.rs`, its bits in `filter_policy/budget.rs`. A new encoding needs a block
-//!    name in `table/filter/block.rs`.
-//! 7. **Where the compiler does not ask:** `StoredFilter::find` (`table/filter/block.rs`) and
-//!    `FilterInfo::of` (`info.rs`), else no reader finds the block; `annotate/filter.rs`;
-//!    `filter/fuzzing.rs`, `fuzzing/filters.rs`; `FAMILIES` and `spec` in the command line's
-//!    `compare/lab.rs`; and the bytes in `docs/format.md`.
+//!    name in `table/filter/block.rs`. A new kind of [`QueryTrace`] has its arms in the command
+//!    line's `explain/text.rs` and `explain/json.rs`.
+//! 7. **Where the compiler does not ask:** the text, `FORMS` and `FromStr for Family` in `spec.rs`;
+//!    `sizing.rs`; `StoredFilter::find` (`table/filter/block.rs`) and `FilterInfo::of` (`info.rs`),
+//!    else no reader finds the block; `annotate/filter.rs`; `filter/fuzzing.rs`,
+//!    `fuzzing/filters.rs`, the lists in `fuzzing/tests.rs`, and a target in `fuzz/fuzz_targets`; in
+//!    the command line `FAMILIES` and `spec` of `compare/lab.rs`, and `structures/subjects.rs`; and
+//!    the bytes in `docs/format.md`.
 
 mod anatomy;
 mod bloom;

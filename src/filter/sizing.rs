@@ -1,8 +1,19 @@
 //! How large a filter must be, and which false-positive rate is predicted for it, before it is built.
 //! Gathered for users; the arithmetic is in the `sizing.rs` of each family.
 //!
-//! The predicted rate of a filter that is stored: `FilterReader::predicted_fpr`, which each family
-//! implements in its `query.rs`.
+//! A Ribbon's rate follows from its layout, so there is no formula for it here: build one and ask its
+//! reader, as `maypole size` does.
+//!
+//! Where the rate of a filter that is stored is predicted (`FilterReader::predicted_fpr`):
+//!
+//! ```text
+//! Bloom                 bloom/query.rs, by the formula in bloom/sizing.rs
+//! Ribbon                ribbon/layout.rs
+//! bumped ribbon         burr/query.rs
+//! legacy Bloom          legacy.rs
+//! a partitioned filter  table/filter/info.rs weighs its parts
+//! what a table states   its property maypole.filter.predicted.fpr, read by table/filter/info.rs
+//! ```
 //!
 //! The figure to measure a filter by is `log2(1/ε)`: no filter with false-positive rate ε can take
 //! fewer bits a key (Carter et al., STOC 1978).

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The sizes are those of the tree with the new table in it. λ is found by bisection on what the
-//! family really stores. A tree with fewer than four runs, such as one just loaded, keeps the share
-//! of the small runs free that later writes will bring.
+//! family really stores. In a tree with fewer than four runs, such as one just loaded, the share of
+//! the missing small runs stays free. Later writes will bring them.
 //!
 //! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So when
 //! all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share are

@@ -6,7 +6,7 @@
 //! WritableFile  RandomAccessFile        append only   ·   read at an offset, from many threads
 //!
 //! RealFs    the operating system
-//! MemFs     memory; loses power on demand, and then what was not synced, or a part of it
+//! MemFs     memory; on demand it loses power, and with it all or a part of what was not synced
 //! FaultFs   wraps another: fails the n-th call, counts calls, runs a hook before every change
 //! ```
 //!
@@ -22,8 +22,8 @@
 //!   falsely succeed (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
 //!   2020).
 //!
-//! Absent on purpose: overwriting, truncating, seeking, asynchronous I/O; memory mapping, except
-//! for logs, whose `flush` it makes cheap ([`Fs::create_log`]).
+//! Absent on purpose: overwriting, truncating, seeking, asynchronous I/O, memory mapping (except
+//! of logs, where it makes `flush` cheap: [`Fs::create_log`]).
 
 mod descriptors;
 mod fault;

@@ -1,8 +1,8 @@
 //! [`LargePages`]: memory in pages of 2 MiB.
 //!
 //! A processor keeps the addresses of a few thousand pages at hand. For any other page it walks
-//! through the kernel's tables in memory. With pages of 4 KiB those few thousand are some 12 MiB;
-//! beyond, nearly every trip to memory is two. With pages of 2 MiB it is one again:
+//! through the kernel's tables in memory. With pages of 4 KiB these addresses cover some 12 MiB.
+//! Beyond that nearly every access takes two trips to memory. With pages of 2 MiB it takes one:
 //! `docs/performance.md`, "What paid".
 //!
 //! ```text

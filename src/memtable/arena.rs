@@ -17,8 +17,8 @@
 //! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all
 //! chunks.
 //!
-//! Why chunks and not one reservation: it would need room for the largest batch that could still
-//! come, and a small list would take a large page. What exceeds the reserved pages comes from the
+//! Why chunks and not one reservation: a reservation would have to hold the largest possible batch,
+//! and a small list would take a large page. What exceeds the reserved pages comes from the
 //! allocator.
 //!
 //! Absent on purpose: freeing a piece. The list only grows.

@@ -1,5 +1,5 @@
-//! A directory for databases that are made to be measured. Whatever ends the program, it goes with all
-//! that is in it: the end of the work, a failure, Ctrl-C, SIGTERM and SIGHUP. Directories above it
+//! A directory for databases that are measured. It is removed with its contents however the program
+//! ends: done, failed, Ctrl-C, SIGTERM or SIGHUP. Directories above it
 //! that were missing go too, unless somebody has put something in them.
 //!
 //! ```text

@@ -11,8 +11,8 @@
 //! counters in memory, and writes where they have changed. While it works for a database it counts
 //! as one of its jobs, so closing waits for it, and nothing is written after the lock is given back.
 //!
-//! What is absent: threads for slow devices. A device that stalls holds up the figures of other
-//! databases, and nothing else of them.
+//! What is absent: threads for slow devices. A stalled device delays the figures of other databases.
+//! It delays nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};

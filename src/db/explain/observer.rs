@@ -1,7 +1,7 @@
 //! [`TreeObserver`]: who watches a lookup on its way through memtables and levels.
 //!
-//! Within a table its [`TableObserver`] watches on. The observer of `get` is `()`, of which nothing is
-//! left in the machine code. It says there too why calls go through the observer.
+//! Inside a table a [`TableObserver`] takes over. Its file says why calls go through the observer, and
+//! why the observer of `get` costs nothing.
 
 use std::sync::Arc;
 

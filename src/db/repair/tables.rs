@@ -1,4 +1,4 @@
-//! The tables: which are whole, which can be read in part, which have each other's names.
+//! The tables: which are whole, which can be read in part, which were exchanged.
 
 use std::collections::HashMap;
 use std::ops::Bound;

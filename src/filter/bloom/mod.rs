@@ -18,7 +18,8 @@
 //! Read on in this order: `plain`, the filter as its definition says; [`layout`], the bytes;
 //! [`probes`], the bits of a key; [`kernel`] and `x86`, the hot loops; [`query`], the reader.
 //!
-//! Format: table format, section 3.
+//! Format: RocksDB's `util/bloom_impl.h` (`FastLocalBloomImpl`) and
+//! `table/block_based/filter_policy.cc`.
 
 mod kernel;
 pub(super) mod layout;

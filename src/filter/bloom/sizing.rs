@@ -21,7 +21,8 @@ const LINE_BITS: f64 = 8.0 * LINE_BYTES as f64;
 /// The largest payload of a RocksDB Bloom filter: a multiple of 64 below 4 GiB.
 const MAX_BLOOM_BYTES: u64 = 0xffff_ffc0;
 
-/// Payload bytes of RocksDB's Bloom filter for `keys` keys (table format, section 3.4).
+/// Payload bytes of RocksDB's Bloom filter for `keys` keys (its
+/// `table/block_based/filter_policy.cc`).
 pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
     let bits_times_1000 = (keys as u64).saturating_mul(u64::from(millibits_per_key));
     let bytes = (bits_times_1000.saturating_add(7999) / 8000).min(MAX_BLOOM_BYTES);

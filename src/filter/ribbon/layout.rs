@@ -115,7 +115,7 @@ impl Layout {
     }
 
     /// The rate at which absent keys pass: each column of the block in which a key starts halves it.
-    pub fn false_positive_rate(&self) -> f64 {
+    pub fn predicted_fpr(&self) -> f64 {
         let low_part = f64::from(self.low_blocks * BLOCK_SLOTS) / f64::from(self.starts());
         // One column less doubles the rate.
         (1.0 + low_part) * 0.5f64.powi(self.columns as i32)
@@ -175,7 +175,7 @@ mod tests {
         }
         // One segment for 2^24 - 1 blocks: a poor filter, but a well-formed one.
         let (sparse, _) = Layout::parse(&well_formed(16, (1 << 24) - 1)).unwrap();
-        assert!(sparse.segments() == 1 && sparse.false_positive_rate() > 0.99);
+        assert!(sparse.segments() == 1 && sparse.predicted_fpr() > 0.99);
         // Segments past the 32nd column are ignored.
         let (capped, _) = Layout::parse(&well_formed(16 * 100, 2)).unwrap();
         assert_eq!((capped.columns(), capped.segments()), (32, 64));

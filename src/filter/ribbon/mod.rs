@@ -21,12 +21,12 @@
 //!
 //! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`banding`] and
 //! [`solve`], the building; [`plain`], a query step by step; [`query`], the reader; [`kernel`] and
-//! `x86`, the hot loops. The bumped
-//! ribbon ([`burr`](super::burr)) is the same idea with the contradictions taken out, and has a
-//! textbook version.
+//! `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea with the
+//! contradictions taken out, and has a textbook version.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
-//! arXiv 2103.02515. Format and construction: table format, section 4.
+//! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and
+//! `table/block_based/filter_policy.cc`.
 
 mod anatomy;
 mod banding;

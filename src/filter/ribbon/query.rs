@@ -117,7 +117,7 @@ impl Geometry for RibbonGeometry {
     }
 
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
-        self.layout.false_positive_rate()
+        self.layout.predicted_fpr()
     }
 
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {

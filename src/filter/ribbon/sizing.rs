@@ -82,7 +82,7 @@ fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {
     let millibits = target.bloom_millibits();
     match target {
         // At the same size, the lower rate.
-        Target::MillibitsPerKey(_) => bloom_fpr(millibits) <= layout.false_positive_rate(),
+        Target::MillibitsPerKey(_) => bloom_fpr(millibits) <= layout.predicted_fpr(),
         // At the same rate, the smaller size: RocksDB's rule.
         Target::LikeBloom(_) | Target::Fpr(_) => {
             bloom_bytes(keys, millibits) + TRAILER_BYTES < layout.stored_bytes()
@@ -152,7 +152,7 @@ mod tests {
     fn a_rate_asked_for_is_met_and_hardly_bettered() {
         for keys in [10_000, 100_000, 1_000_000] {
             for fpr in [0.9, 0.3, 0.01, 1.0 / 128.0, 1e-3, 1e-6, 2.4e-10] {
-                let found = fit(Target::Fpr(fpr), keys, 0).unwrap().false_positive_rate();
+                let found = fit(Target::Fpr(fpr), keys, 0).unwrap().predicted_fpr();
                 assert!((0.96..=1.000001).contains(&(found / fpr)), "{fpr}, {keys} keys: {found}");
             }
         }

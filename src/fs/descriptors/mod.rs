@@ -1,4 +1,5 @@
-//! Which table files have a descriptor: of each pool a bounded number, those that were read lately.
+//! Which table files have a descriptor. Each pool keeps a bounded number: the files that were read
+//! lately.
 //!
 //! ```text
 //!   PooledFile   path, length and which file it was at first          any number   (file.rs)

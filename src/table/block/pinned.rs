@@ -3,8 +3,8 @@
 //! What keeps a block alive: for a cursor an `Arc` (here), for a lookup its guard (`sync/reclaim.rs`),
 //! for a returned value its `Slice` (`slice.rs`).
 //!
-//! Every step of a scan asks for the entries. By way of the handle that keeps the block they are
-//! three loads and two checks away, a fifth of the cost of a step.
+//! Every step of a scan asks for the entries. Through the handle that keeps the block, the
+//! entries are three loads and two checks away: a fifth of the cost of a step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).

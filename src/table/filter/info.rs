@@ -1,6 +1,6 @@
 //! [`FilterInfo`]: what is known of a table's filter without asking it.
 
-use crate::filter::Family;
+use crate::filter::{Family, FilterReader};
 
 use crate::table::format::properties::{TableProperties, names};
 
@@ -63,6 +63,17 @@ impl FilterInfo {
 pub(crate) fn keys(properties: &TableProperties) -> u64 {
     let stated = properties.number(names::FILTER_ENTRIES).filter(|&keys| keys > 0);
     stated.unwrap_or(properties.entries())
+}
+
+/// The share of the table's keys that `part` holds. How many keys a partition has is not stored, so
+/// its share is taken to be that of its bytes.
+pub(crate) fn share(part: &FilterReader, filter_bytes: u64) -> f64 {
+    (part.bytes().len() as f64 / filter_bytes.max(1) as f64).min(1.0)
+}
+
+/// The false-positive rate to expect of a filter that holds `share` of the table's `keys`.
+pub(crate) fn predicted_fpr(filter: &FilterReader, keys: u64, share: f64) -> f64 {
+    filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1))
 }
 
 const BLOOM_POLICY: &str = "bloomfilter";

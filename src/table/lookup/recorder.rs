@@ -1,7 +1,7 @@
 //! [`Recorder`]: the observer that writes down what a lookup does in a table.
 //!
-//! What a step takes is the difference between two looks: at the clock, and at the counters of reads
-//! that the lookup itself keeps. The recorder's own work lies between the second look of a step and
+//! A look reads the clock and the lookup's own read counters. A step costs the difference of two
+//! looks. The recorder's own work lies between the second look of a step and
 //! the first of the next one, so it counts nowhere.
 
 use std::cell::{Cell, RefCell};
@@ -32,7 +32,7 @@ pub(crate) struct Recorder<'a> {
     since: Cell<Look>,
     current: RefCell<TableTrace>,
     /// What the prediction of a filter's rate needs.
-    filter_keys: Cell<WholeFilter>,
+    whole_filter: Cell<WholeFilter>,
 }
 
 /// The clock, and what this thread has read so far.
@@ -59,7 +59,7 @@ impl<'a> Recorder<'a> {
             counters,
             since: Cell::new(Look::now(counters)),
             current: RefCell::new(TableTrace::new(None, 0)),
-            filter_keys: Cell::default(),
+            whole_filter: Cell::default(),
         }
     }
 
@@ -67,7 +67,7 @@ impl<'a> Recorder<'a> {
     pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
         self.current.replace(TableTrace::new(Some(table), range_deletion));
         let properties = table.properties();
-        self.filter_keys.set(WholeFilter {
+        self.whole_filter.set(WholeFilter {
             predicted_fpr: table.filter_info().and_then(|filter| filter.predicted_fpr),
             keys: info::keys(properties),
             bytes: properties.number(names::FILTER_BYTES).unwrap_or(0),
@@ -120,10 +120,9 @@ impl<'a> Recorder<'a> {
         cost: StepCost,
     ) {
         let hash = filter_hash(filter, asked);
-        let WholeFilter { predicted_fpr, keys, bytes } = self.filter_keys.get();
-        let (part, whole) = (filter.bytes().len() as f64, bytes.max(1) as f64);
-        let share = if partition.is_some() { (part / whole).min(1.0) } else { 1.0 };
-        let predict = || filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1));
+        let WholeFilter { predicted_fpr, keys, bytes } = self.whole_filter.get();
+        let share = if partition.is_some() { info::share(filter, bytes) } else { 1.0 };
+        let predict = || info::predicted_fpr(filter, keys, share);
         self.current.borrow_mut().filter = Some(FilterTrace {
             family: filter.family(),
             prefix: prefix.map(<[u8]>::to_vec),

@@ -137,8 +137,8 @@ impl SstReader {
             .transpose()
     }
 
-    /// What there is to know of the filter. Its bytes are read, and a prediction that the file does
-    /// not state is made from them. `None` without a filter.
+    /// What there is to know of the filter. Its bytes are read, and the prediction is made from
+    /// them, whatever the file states. `None` without a filter.
     ///
     /// # Errors
     ///
@@ -149,14 +149,14 @@ impl SstReader {
         }
         let filters = self.filters()?;
         let keys = info::keys(self.properties());
-        let bytes = filters.iter().map(|filter| filter.bytes().len()).sum::<usize>();
+        let bytes: u64 = filters.iter().map(|filter| filter.bytes().len() as u64).sum();
         let fprs = filters.iter().map(|filter| {
-            let share = filter.bytes().len() as f64 / bytes.max(1) as f64;
-            filter.predicted_fpr((keys as f64 * share).round() as u64) * share
+            let share = info::share(filter, bytes);
+            info::predicted_fpr(filter, keys, share) * share
         });
         Ok(Some(FilterInfo {
             family: filters.first().and_then(FilterReader::family),
-            bytes: bytes as u64,
+            bytes,
             keys,
             predicted_fpr: Some(fprs.sum()),
         }))

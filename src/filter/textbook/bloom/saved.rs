@@ -1,4 +1,4 @@
-//! A [`BloomFilter`] as bytes. Stored bytes are input: they are checked, and believed never.
+//! A [`BloomFilter`] as bytes. Stored bytes are input: they are checked, never believed.
 //!
 //! ```text
 //! offset  size      meaning
