@@ -1,3 +1,5 @@
+//! Policies: their text, the filter that each table gets, and how a budget is divided.
+
 use super::budget::divide;
 use super::*;
 use crate::filter::sizing;

@@ -1,8 +1,8 @@
 //! The hot loops of the bumped ribbon, and how they run on every processor: does a key's row match,
 //! and back substitution.
 
+use super::build::solve::solve;
 use super::row::Row;
-use super::solve::solve;
 #[cfg(target_arch = "x86_64")]
 pub(super) use super::x86::lanes::Lanes;
 #[cfg(target_arch = "aarch64")]

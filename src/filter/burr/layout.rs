@@ -40,7 +40,7 @@
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use super::row::mix;
+use super::row::{Word, mix};
 use super::shape::{MAX_COLUMNS, Shape};
 
 /// Layers of a filter. Each takes nine tenths of the keys that reach it, so nobody needs more.
@@ -224,6 +224,14 @@ pub(super) fn tag_bytes(columns: u32) -> usize {
 /// What is stored of a key that no layer took.
 pub(super) fn tag(hash: u64, columns: u32) -> u32 {
     hash as u32 >> (32 - 8 * tag_bytes(columns))
+}
+
+/// Byte offset of a block's segments, and how many it has, in a layer whose first `low_blocks` blocks
+/// have one column fewer.
+#[inline(always)]
+pub(super) fn block_segments<W: Word>(block: u32, columns: u32, low_blocks: u32) -> (usize, u32) {
+    let segment = block as usize * columns as usize - block.min(low_blocks) as usize;
+    (segment * W::BYTES, columns - u32::from(block < low_blocks))
 }
 
 /// The slots of a layer, read from a filter whose trailer was decoded before; `None` behind the last

@@ -38,8 +38,7 @@
 //! layer 0 then have one column fewer.
 //!
 //! Read on in this order: `plain`, the whole filter step by step; [`shape`] and [`row`], from a hash
-//! to its row; [`layout`], the bytes. Building: [`partition`] groups keys by bucket and class,
-//! [`banding`] eliminates and bumps, [`solve`] turns the band into segments. Asking: [`query`], and
+//! to its row; [`layout`], the bytes; [`build`](mod@build), step by step. Asking: [`query`], and
 //! [`kernel`] and `x86` with the hot loops. [`sizing`] has the arithmetic of sizes and rates.
 //!
 //! What is absent: seeds, retries, sorting. The bytes do not depend on the order of the keys.
@@ -47,106 +46,21 @@
 //! Sources: Dillinger, Walzer, *Ribbon filter* (2021); Dillinger, Hübschle-Schneider, Sanders,
 //! Walzer, *Fast succinct retrieval and approximate membership using ribbon* (SEA 2022): bumping,
 //! thresholds, interleaved storage. Two things are new here: buckets are grouped, not sorted, and two
-//! chains of elimination run side by side ([`banding`]).
+//! chains of elimination run side by side ([`build::banding`]).
 
 mod anatomy;
-mod banding;
+mod build;
 mod kernel;
 pub(super) mod layout;
-mod partition;
 mod plain;
 pub(super) mod query;
 mod row;
 mod shape;
 pub(super) mod sizing;
-mod solve;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::cpu::{Isa, dispatch};
-use super::hashes::HashList;
-use super::spec::Target;
-use crate::memory::LineBuf;
 pub(super) use anatomy::{hash_after_bump, parts, row_of};
-use banding::Banded;
-use kernel::{Kernels, Lanes};
-use layout::{Layout, MAX_LAYERS};
-use row::{Row, Row32, Row64, Word};
-use sizing::Plan;
-
-/// The filter of `hashes`. `None` when they are so few that a Bloom filter serves them better, or too
-/// many for the format (some 3 billion).
-pub(super) fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
-    let chunks: Vec<&[u64]> = hashes.chunks().collect();
-    build_with(Isa::detect(), Plan::for_keys(hashes.len())?, &chunks, target)
-}
-
-fn build_with(isa: Isa, plan: Plan, chunks: &[&[u64]], target: Target) -> Option<LineBuf> {
-    match plan.width {
-        32 => build_rows::<Row32>(isa, plan, chunks, target),
-        _ => build_rows::<Row64>(isa, plan, chunks, target),
-    }
-}
-
-fn build_rows<R: Row<Word: Lanes>>(
-    isa: Isa,
-    plan: Plan,
-    chunks: &[&[u64]],
-    target: Target,
-) -> Option<LineBuf> {
-    let keys = chunks.iter().map(|chunk| chunk.len()).sum();
-    let mut layers: Vec<Banded<R>> = Vec::new();
-    let mut bumped = band_layer(&mut layers, plan.slots(keys)?, chunks);
-    while bumped.len() > plan.max_tags() {
-        if layers.len() == MAX_LAYERS {
-            return None;
-        }
-        bumped = band_layer(&mut layers, plan.slots(bumped.len())?, &[&bumped]);
-    }
-    // The columns are chosen last, when the sizes of all layers are known: so the target is met.
-    let slots: Vec<u32> = layers.iter().map(|layer| layer.rows.len() as u32).collect();
-    let layout = sizing::fit(R::Word::SHAPE, &slots, bumped.len(), keys, target)?;
-    Some(store(isa, &layout, &layers, &bumped))
-}
-
-/// Adds a layer; returns the keys it bumped, by the hashes they have in the next one.
-fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]) -> Vec<u64> {
-    let mut layer = banding::band(chunks, slots);
-    let mut bumped = std::mem::take(&mut layer.bumped);
-    bumped.iter_mut().for_each(|hash| *hash = row::next_hash(*hash));
-    layers.push(layer);
-    bumped
-}
-
-/// Solves the layers and writes all parts of the filter.
-fn store<R: Row<Word: Lanes>>(
-    isa: Isa,
-    layout: &Layout,
-    layers: &[Banded<R>],
-    left: &[u64],
-) -> LineBuf {
-    let mut block = LineBuf::zeroed(layout.total_bytes() as usize);
-    let (segments_at, thresholds_at) = layout.parts();
-    for (i, layer) in layers.iter().enumerate() {
-        let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
-        let segments = &mut block[segments_at[i]..thresholds_at[0]];
-        dispatch!(isa, kernels => {
-            kernels.solve(&layer.rows, layout.columns, low_blocks, segments)
-        });
-        let bytes = &mut block[thresholds_at[i]..];
-        for (byte, thresholds) in bytes.iter_mut().zip(layer.thresholds.chunks(4)) {
-            *byte = thresholds.iter().rev().fold(0, |byte, threshold| byte << 2 | threshold);
-        }
-    }
-    let mut tags: Vec<u32> = left.iter().map(|&hash| layout::tag(hash, layout.columns)).collect();
-    tags.sort_unstable();
-    let tag_bytes = layout::tag_bytes(layout.columns);
-    let fields = block[layout.tags_at() as usize..].chunks_exact_mut(tag_bytes);
-    for (field, tag) in fields.zip(tags) {
-        field.copy_from_slice(&tag.to_le_bytes()[..tag_bytes]);
-    }
-    layout.encode(&mut block);
-    block
-}
+pub(super) use build::build;

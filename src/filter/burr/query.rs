@@ -12,11 +12,10 @@
 //! of layer 1 is kept in the geometry, which spares 1 query of 20 that trip.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
-use super::layout::{Layer, Layout, has_tag, stored_slots};
+use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots};
 use super::plain;
 use super::row::{equation, next_hash, start};
 use super::shape::Shape;
-use super::solve::block_segments;
 use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;

@@ -1,8 +1,14 @@
 //! What the parts of the bumped ribbon promise together. What every family promises is tested in
 //! `crate::filter::tests`.
 
+use super::build::build_with;
+use super::layout::Layout;
+use super::sizing::Plan;
 use super::*;
+use crate::filter::cpu::Isa;
 use crate::filter::geometry::Geometry;
+use crate::filter::spec::Target;
+use crate::memory::LineBuf;
 use query::BurrGeometry;
 use row::mix;
 

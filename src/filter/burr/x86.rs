@@ -28,8 +28,8 @@
 pub(super) mod lanes;
 
 use super::kernel::{Ask, Kernels, Segments};
+use super::layout::block_segments;
 use super::row::{Row, Word};
-use super::solve::block_segments;
 use crate::filter::cpu::{Avx2, Avx512};
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;

@@ -4,9 +4,9 @@
 //! All columns are added up before the answer is looked at. Leaving at the first column that fails,
 //! as one would, costs a mispredicted branch for nearly every absent key.
 
+use super::build::solve::{parity, solve};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::Row;
-use super::solve::{parity, solve};
 #[cfg(target_arch = "aarch64")]
 use crate::filter::cpu::Neon;
 use crate::filter::cpu::Portable;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! That is a system of linear equations over GF(2), one a key and column. It is solved when the
-//! table is written: [`banding`] eliminates, [`solve`] substitutes back. Barely more slots than keys
+//! table is written: [`build::banding`] eliminates, [`build::solve`] substitutes back. Barely more slots than keys
 //! are needed, so a column costs 1.04 to 1.07 bits a key and halves the false-positive rate; a Bloom
 //! filter pays 1.5 bits for that. An absent key's XOR is a random number.
 //!
@@ -19,8 +19,7 @@
 //! [`sizing`]. Then all keys get another seed. The format has 256 of them. If they all fail, a Bloom
 //! filter is made instead.
 //!
-//! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`banding`] and
-//! [`solve`], the building; [`plain`], a query step by step; [`query`], the reader; [`kernel`] and
+//! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`build`](mod@build); [`plain`], a query step by step; [`query`], the reader; [`kernel`] and
 //! `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea with the
 //! contradictions taken out, and has a textbook version.
 //!
@@ -29,41 +28,17 @@
 //! `table/block_based/filter_policy.cc`.
 
 mod anatomy;
-mod banding;
+mod build;
 mod kernel;
 pub(super) mod layout;
 mod plain;
 pub(super) mod query;
 mod row;
 mod sizing;
-mod solve;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::cpu::{Isa, dispatch};
-use super::hashes::HashList;
-use super::spec::Target;
-use crate::memory::LineBuf;
 pub(super) use anatomy::{parts, row_of};
-use kernel::Kernels;
-
-/// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be the smaller
-/// or the better one, there are more keys than the format holds, or all seeds failed.
-///
-/// Equal hashes in equal order make RocksDB's bytes. Of the order only the first hash matters: it
-/// picks the first seed and the rounding of the size.
-pub(super) fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
-    let first_hash = hashes.first()?;
-    let layout = sizing::fit(target, hashes.len(), first_hash)?;
-    (0..=255u8).find_map(|attempt| {
-        let seed = (first_hash as u8).wrapping_add(attempt);
-        let rows = banding::band(hashes, &layout, row::raw_seed(seed))?;
-        let mut block = LineBuf::zeroed(layout.stored_bytes());
-        let (segments, trailer) = block.split_at_mut(layout.segments() * layout::SEGMENT_BYTES);
-        dispatch!(Isa::detect(), kernels => kernels.solve(&rows, &layout, segments));
-        trailer.copy_from_slice(&layout.trailer(seed));
-        Some(block)
-    })
-}
+pub(super) use build::build;

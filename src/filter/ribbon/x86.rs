@@ -15,10 +15,10 @@
 
 use std::arch::x86_64::*;
 
+use super::build::solve::solve;
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::Row;
-use super::solve::solve;
 use crate::filter::cpu::{Avx2, Avx512};
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;

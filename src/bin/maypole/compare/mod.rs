@@ -11,9 +11,7 @@
 //! sweep        many policies, one after the other
 //!
 //! rows         from counters to figures
-//! results      every figure of a run: what all of these show
-//! report       tables on the terminal, or JSON       verdict   the same in words
-//! save         page, JSON and CSV into a directory   page/     the page
+//! results/     every figure of a run, and where it goes: terminal, words, page, JSON, CSV
 //! about        under what conditions it was made
 //! ```
 //!
@@ -27,16 +25,12 @@ mod keys;
 pub mod lab;
 mod measure;
 mod options;
-mod page;
 mod policies;
-mod report;
 mod results;
 mod rows;
-mod save;
 mod sweep;
 mod throughput;
 mod tree;
-mod verdict;
 
 use std::io::Write;
 
@@ -48,7 +42,7 @@ use crate::show::sheet::Screen;
 use crate::{clock, output, space};
 use keys::KeySet;
 use measure::Lookups;
-use results::{About, Results};
+use results::{About, Results, report, save};
 use throughput::Grid;
 use tree::{Base, Plan, Tree};
 

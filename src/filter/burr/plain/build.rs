@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{Row, bucket_and_class, row};
+use crate::filter::burr::build::partition::window_buckets;
 use crate::filter::burr::layout::{MAX_LAYERS, tag, tag_bytes};
-use crate::filter::burr::partition::window_buckets;
 use crate::filter::burr::row::next_hash;
 use crate::filter::burr::shape::{CLASSES, Shape};
 use crate::filter::burr::sizing::{Plan, fit};
@@ -88,7 +88,7 @@ pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
 
 /// The order in which classes are banded. Any order makes a right filter. This one makes the bytes of
 /// the fast version, which fills both halves of a window side by side: see
-/// [`banding`](crate::filter::burr::banding).
+/// [`banding`](crate::filter::burr::build::banding).
 fn order(buckets: usize) -> Vec<(usize, usize)> {
     let all = 0..CLASSES;
     let mut order = Vec::new();

@@ -43,8 +43,8 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::partition::{Grouping, Window};
-use super::row::{Row, Word, equation, start};
-use super::shape::CLASSES;
+use crate::filter::burr::row::{Row, Word, equation, start};
+use crate::filter::burr::shape::CLASSES;
 
 /// What elimination makes of one layer.
 pub(super) struct Banded<R> {

@@ -26,9 +26,9 @@
 //!
 //! A *window* is a run of slots. The textbook version of elimination is in `burr::plain`.
 
-use super::layout::{BLOCK_SLOTS, Layout};
-use super::row::{Equation, Row, rehash, start_of};
 use crate::filter::hashes::HashList;
+use crate::filter::ribbon::layout::{BLOCK_SLOTS, Layout};
+use crate::filter::ribbon::row::{Equation, Row, rehash, start_of};
 
 /// Slots of a window: with their keys they fill the first-level cache.
 const WINDOW_SLOTS: usize = 1024;

@@ -12,8 +12,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::page;
-use super::results::{About, Results};
+use super::{About, Results, page};
 use crate::failure::{Failure, Result};
 use crate::output::json_object;
 use crate::show::record::{self, Record};

@@ -13,10 +13,10 @@
 //! The start is monotone in the hash, so a window is a range of hashes.
 //!
 //! A *window* is a run of buckets that is banded at once; a *class* is a part of a bucket
-//! ([`shape`](super::shape)).
+//! ([`shape`](crate::filter::burr::shape)).
 
-use super::row::start;
-use super::shape::{CLASSES, Shape};
+use crate::filter::burr::row::start;
+use crate::filter::burr::shape::{CLASSES, Shape};
 
 /// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window are
 /// 256 KiB with w = 32 and 512 KiB with w = 64: they stay in the second-level cache.
@@ -26,7 +26,7 @@ const WINDOW_BUCKETS: u32 = 512;
 const MAX_WINDOWS: u32 = 1024;
 
 /// Buckets of a window, in a layer of so many.
-pub(super) fn window_buckets(buckets: u32) -> u32 {
+pub fn window_buckets(buckets: u32) -> u32 {
     WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two()
 }
 
@@ -145,8 +145,8 @@ fn put(hashes: &mut [u64], at: &mut u32, hash: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::mix;
     use super::*;
+    use crate::filter::burr::row::mix;
 
     #[test]
     fn every_hash_lands_in_its_bucket_and_class() {

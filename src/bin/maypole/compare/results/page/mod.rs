@@ -14,8 +14,7 @@ mod trees;
 
 use std::fmt::Write;
 
-use super::results::{About, PolicyRow, Results};
-use super::verdict;
+use super::{About, PolicyRow, Results, verdict};
 use crate::show::html::{self, escape};
 use crate::show::text::{count, percent, size};
 use colors::Colors;

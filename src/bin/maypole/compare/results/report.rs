@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use super::results::{PolicyRow, Times};
-use super::verdict;
+use super::{PolicyRow, Times, verdict};
 use crate::failure::Result;
 use crate::output;
 use crate::show::record;

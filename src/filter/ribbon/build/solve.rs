@@ -15,8 +15,8 @@
 //!
 //! This version serves every processor. The tests compare the vector versions with it.
 
-use super::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES};
-use super::row::Row;
+use crate::filter::ribbon::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES};
+use crate::filter::ribbon::row::Row;
 
 /// Solves for all columns. `rows` has one row a slot; `segments` has `layout.segments()` segments.
 #[inline(always)]

@@ -1,9 +1,9 @@
 //! The plots of a page: which figures stand on which axes.
 
-use super::super::lab::SPEED_FPR;
-use super::super::results::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow};
-use super::super::throughput::MIXED;
+use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow};
 use super::colors::{Colors, group};
+use crate::compare::lab::{FAMILIES, SPEED_FPR};
+use crate::compare::throughput::MIXED;
 use crate::show::html;
 use crate::show::plot::{Axis, Look, Plot, Point, Series, Spread};
 use crate::show::sheet::short_count;
@@ -115,7 +115,7 @@ pub fn filters(results: &Results) -> Vec<Shown> {
 
 /// A series for each filter family, where it has points.
 fn families(points: impl Fn(&str) -> Vec<Point>) -> Vec<Series> {
-    let all = super::super::lab::FAMILIES.iter().enumerate().map(|(n, family)| Series {
+    let all = FAMILIES.iter().enumerate().map(|(n, family)| Series {
         name: family.name().to_string(),
         color: n + 1,
         look: Look::Joined,

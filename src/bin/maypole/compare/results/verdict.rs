@@ -1,6 +1,6 @@
 //! What the figures mean, in words.
 
-use super::results::PolicyRow;
+use super::PolicyRow;
 use crate::show::text::size;
 
 /// What a read costs when the operating system has the page, and when a flash device has it.

@@ -1,5 +1,15 @@
 //! Every figure of a comparison. The terminal, the page, JSON and CSV show these and compute none of
 //! their own, but for sums and shares of them.
+//!
+//! ```text
+//! report   tables on the terminal, or JSON       verdict   the same in words
+//! save     page, JSON and CSV into a directory   page/     the page
+//! ```
+
+mod page;
+pub mod report;
+pub mod save;
+mod verdict;
 
 use maypole::wilson_interval_95;
 use serde_json::{Value, json};

@@ -11,18 +11,11 @@
 //!          known  = behind | bit                   a free slot's row is zero, and so is its bit
 //! ```
 
-use super::row::{Row, Word};
-
-/// Byte offset of a block's segments, and how many it has, in a layer whose first `low_blocks` blocks
-/// have one column fewer.
-#[inline(always)]
-pub(super) fn block_segments<W: Word>(block: u32, columns: u32, low_blocks: u32) -> (usize, u32) {
-    let segment = block as usize * columns as usize - block.min(low_blocks) as usize;
-    (segment * W::BYTES, columns - u32::from(block < low_blocks))
-}
+use crate::filter::burr::layout::block_segments;
+use crate::filter::burr::row::{Row, Word};
 
 /// Solves `rows` and writes the segments of a layer to `segments`.
-pub(super) fn solve<R: Row>(rows: &[R], columns: u32, low_blocks: u32, segments: &mut [u8]) {
+pub fn solve<R: Row>(rows: &[R], columns: u32, low_blocks: u32, segments: &mut [u8]) {
     let width = R::Word::BITS as usize;
     let mut known = vec![R::Word::default(); columns as usize];
     for (block, rows) in rows.chunks_exact(width).enumerate().rev() {

@@ -1,6 +1,6 @@
 //! Which policy is drawn in which colour: a kind of filter has the same everywhere on a page.
 
-use super::super::results::PolicyRow;
+use super::super::PolicyRow;
 use crate::show::plot::COLORS;
 
 /// Curves that one plot can tell apart.

@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use super::super::results::{LevelRow, Results};
+use super::super::{LevelRow, Results};
 use super::colors::Colors;
 use crate::show::html::{escape, figures};
 use crate::show::text::{count, percent, size};

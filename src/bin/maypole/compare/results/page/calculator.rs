@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::super::results::Results;
+use super::super::Results;
 
 /// Filled in with round numbers, to be changed.
 pub const FORM: &str = r#"<p class="soft">Your numbers, with the blocks read and the bits per key that were measured above.

@@ -1,0 +1,35 @@
+//! Building a Ribbon: a seed is tried after the other until the equations of all keys hold.
+//!
+//! ```text
+//! hashes, seed ─► banding   1. eliminated, or a contradiction: the next seed
+//!              ─► solve     2. the band becomes segments
+//! ```
+
+mod banding;
+pub(super) mod solve;
+
+use super::kernel::Kernels;
+use super::{layout, row, sizing};
+use crate::filter::cpu::{Isa, dispatch};
+use crate::filter::hashes::HashList;
+use crate::filter::spec::Target;
+use crate::memory::LineBuf;
+
+/// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be the smaller
+/// or the better one, there are more keys than the format holds, or all seeds failed.
+///
+/// Equal hashes in equal order make RocksDB's bytes. Of the order only the first hash matters: it
+/// picks the first seed and the rounding of the size.
+pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
+    let first_hash = hashes.first()?;
+    let layout = sizing::fit(target, hashes.len(), first_hash)?;
+    (0..=255u8).find_map(|attempt| {
+        let seed = (first_hash as u8).wrapping_add(attempt);
+        let rows = banding::band(hashes, &layout, row::raw_seed(seed))?;
+        let mut block = LineBuf::zeroed(layout.stored_bytes());
+        let (segments, trailer) = block.split_at_mut(layout.segments() * layout::SEGMENT_BYTES);
+        dispatch!(Isa::detect(), kernels => kernels.solve(&rows, &layout, segments));
+        trailer.copy_from_slice(&layout.trailer(seed));
+        Some(block)
+    })
+}
