@@ -9,6 +9,20 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 /// The result of every fallible public call.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::Db;
+///
+/// fn visits(db: &Db, page: &str) -> maypole::Result<usize> {
+///     Ok(db.get(page)?.map_or(0, |value| value.len()))
+/// }
+///
+/// let db = Db::open(dir.path())?;
+/// db.put("/index", "|||")?;
+/// assert_eq!((visits(&db, "/index")?, visits(&db, "/none")?), (3, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, and where. Cheap to clone, so that every later caller can be told of a failure

@@ -723,6 +723,11 @@ impl Db {
     /// As [`Db::checkpoint`], but each table of the copy is written again, with the filter that
     /// `policy` gives it: the data and the tree stay the same. `dir` may be there, if it is empty. For
     /// comparisons of policies. Not tried against a loss of power, and so not public.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir` has
+    /// something in it.
     #[doc(hidden)]
     pub fn copy_with_filters(&self, dir: impl AsRef<Path>, policy: &FilterPolicy) -> Result<()> {
         self.inner.copy_with_filters(dir.as_ref(), policy)

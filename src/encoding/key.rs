@@ -15,6 +15,18 @@ use std::cmp::Ordering;
 use super::coding::{fixed64, put_fixed64};
 
 /// A sequence number: the position of a write in the order of all writes. Below 2^56.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::{Db, SequenceNumber};
+///
+/// let db = Db::open(dir.path())?;
+/// let before: SequenceNumber = db.snapshot().sequence();
+/// db.put("apple", "red")?;
+/// db.put("pear", "green")?;
+/// assert_eq!(db.snapshot().sequence(), before + 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type SequenceNumber = u64;
 
 /// The largest sequence number; a lookup at it sees everything.

@@ -21,6 +21,22 @@ use super::{bloom, burr, ribbon};
 use crate::memory::LineBuf;
 
 /// Collects the key hashes of one table.
+///
+/// ```
+/// use maypole::filter::{Family, FilterBuilder, FilterSpec};
+/// use maypole::hash64;
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
+/// for version in 0..3 {
+///     builder.add(hash64(b"apple")); // the same key again and again
+/// }
+/// builder.add(hash64(b"pear"));
+/// let block = builder.finish().expect("there are keys");
+/// assert_eq!(block.keys(), 2);
+/// // Two keys are not worth a bumped ribbon.
+/// assert_eq!(block.family(), Family::Bloom);
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 pub struct FilterBuilder {
     spec: FilterSpec,
     hashes: HashList,
@@ -29,6 +45,21 @@ pub struct FilterBuilder {
 }
 
 /// A finished filter: the contents of a filter block, and what is to be said about it.
+///
+/// ```
+/// use maypole::filter::{FilterBuilder, FilterEncoding, FilterSpec};
+/// use maypole::hash64;
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
+/// (0u64..10_000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));
+/// let block = builder.finish().expect("there are keys");
+///
+/// // What is to be stored, and how it is to be read.
+/// assert_eq!((block.bytes().len() * 8) as f64, block.bits_per_key() * 10_000.0);
+/// assert_eq!(block.encoding(), FilterEncoding::RocksDb);
+/// assert!((0.009..0.011).contains(&block.predicted_fpr()));
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug)]
 pub struct FilterBlock {
     reader: FilterReader,

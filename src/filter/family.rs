@@ -4,9 +4,28 @@ use std::fmt;
 
 /// The 64-bit hash of a user key ([`crate::hash64`]). Only legacy filters are fed another:
 /// [`FilterReader::hash_kind`](super::FilterReader::hash_kind) tells.
+///
+/// ```
+/// use maypole::filter::KeyHash;
+///
+/// // Equal keys have equal hashes, on every machine and in every version: filters are stored.
+/// let hash: KeyHash = maypole::hash64(b"apple");
+/// assert_eq!(hash, maypole::hash64(b"apple"));
+/// assert_ne!(hash, maypole::hash64(b"apples"));
+/// ```
 pub type KeyHash = u64;
 
 /// A construction of filters.
+///
+/// ```
+/// use maypole::filter::{Family, FilterSpec};
+///
+/// // A rate can be asked for in any family that is written.
+/// let spec = FilterSpec::fpr(0.01, Family::Burr)?;
+/// assert_eq!(spec.to_string(), "fpr(0.01, burr)");
+/// assert!(FilterSpec::fpr(0.01, Family::LegacyBloom).is_err());
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Family {
@@ -40,7 +59,22 @@ impl fmt::Display for Family {
 
 /// How the bytes of a filter block are to be read. A table stores the two kinds under different
 /// names. Within RocksDB's kind the block's last bytes tell the families apart.
+///
+/// ```
+/// use maypole::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
+/// (0u64..1000).for_each(|i| builder.add(maypole::hash64(&i.to_le_bytes())));
+/// let block = builder.finish().expect("there are keys");
+/// assert_eq!(block.encoding(), FilterEncoding::BumpedRibbon);
+///
+/// let read_as = |encoding| FilterReader::from_bytes(block.bytes(), encoding).family();
+/// assert_eq!(read_as(FilterEncoding::BumpedRibbon), Some(Family::Burr));
+/// assert_ne!(read_as(FilterEncoding::RocksDb), Some(Family::Burr));
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FilterEncoding {
     /// `fullfilter.rocksdb.BuiltinBloomFilter`: Bloom, Ribbon and legacy Bloom.
     RocksDb,
@@ -49,7 +83,19 @@ pub enum FilterEncoding {
 }
 
 /// What a filter is fed.
+///
+/// ```
+/// use maypole::filter::{FilterBuilder, FilterSpec, HashKind};
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
+/// builder.add(maypole::hash64(b"apple"));
+/// let filter = builder.finish().expect("a key makes a filter").into_reader();
+/// // Only filters of old tables are fed the other one.
+/// assert_eq!(filter.hash_kind(), HashKind::Hash64);
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HashKind {
     /// [`crate::hash64`] of the user key.
     Hash64,

@@ -56,12 +56,12 @@
 //! In the folder of a family the same name means the same thing:
 //!
 //! ```text
-//! mod.rs      the idea, and `build`           kernel.rs   the hot loops, for every processor
+//! mod.rs      the idea                        kernel.rs   the hot loops, for every processor
 //! layout.rs   the stored bytes                x86.rs      the same with vector instructions
 //! sizing.rs   bits for a rate                 plain.rs    the textbook version: for tests
 //!                                                         and for traces
 //! query.rs    the reader: its `Geometry`      tests.rs    the parts together
-//! row.rs, partition.rs, banding.rs, solve.rs  the steps of building a ribbon
+//! row.rs      a ribbon: a hash's equation     build/      a ribbon: the steps of building it
 //! ```
 //!
 //! # How to add a family

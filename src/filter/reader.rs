@@ -19,6 +19,32 @@ use super::{bloom, ribbon};
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// A stored filter, ready to be asked. Shared freely between threads.
+///
+/// ```
+/// use maypole::filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
+/// use maypole::hash64;
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::ribbon(7.0)?);
+/// (0u64..1000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));
+/// let block = builder.finish().expect("there are keys");
+/// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+///
+/// // Several filters, or several keys: all trips to memory are started before the first one is awaited.
+/// let hashes: Vec<u64> = (990u64..1010).map(|i| hash64(&i.to_le_bytes())).collect();
+/// let queries: Vec<_> = hashes.iter().map(|&hash| filter.prepare(hash)).collect();
+/// let answers: Vec<bool> = queries.into_iter().map(|query| filter.finish(query)).collect();
+/// assert!(answers[..10].iter().all(|&maybe| maybe), "the first ten are in the filter");
+///
+/// // One filter does the same by itself.
+/// let mut many = vec![false; hashes.len()];
+/// filter.may_contain_many(&hashes, &mut many);
+/// assert_eq!(many, answers);
+///
+/// // Bytes that are no filter are opened too. They lose no key.
+/// let broken = FilterReader::from_bytes(b"no filter", FilterEncoding::RocksDb);
+/// assert!(broken.untrusted().is_some() && broken.may_contain(hash64(b"any")));
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[repr(C)] // The geometry and the block's address, all that a query needs, are the first 32 bytes.
 pub struct FilterReader {
     geometry: AnyGeometry,
@@ -26,6 +52,20 @@ pub struct FilterReader {
 }
 
 /// A query whose memory is on its way: see [`FilterReader::prepare`].
+///
+/// ```
+/// use maypole::filter::{FilterBuilder, FilterSpec};
+/// use maypole::hash64;
+///
+/// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
+/// builder.add(hash64(b"apple"));
+/// let filter = builder.finish().expect("a key makes a filter").into_reader();
+///
+/// let query = filter.prepare(hash64(b"apple"));
+/// // Other work can be done here, while the line comes from memory.
+/// assert!(filter.finish(query));
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PreparedQuery {
     hash: KeyHash,

@@ -60,6 +60,13 @@ impl Target {
 }
 
 /// Why a spec is no filter: one line that names what was given and what is possible.
+///
+/// ```
+/// use maypole::filter::FilterSpec;
+///
+/// let error = "blom(10)".parse::<FilterSpec>().unwrap_err();
+/// assert!(error.to_string().contains("blom") && error.to_string().contains("bloom(BITS)"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError(pub(crate) String);
 

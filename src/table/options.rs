@@ -68,6 +68,7 @@ pub(crate) enum Dialect {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_bytes: u64,

@@ -25,6 +25,7 @@ use super::table::Table;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TableCheck {
     /// Entries read, range deletions not counted.
     pub entries: u64,

@@ -71,8 +71,8 @@ fn figures_of_a_comparison_hang_together() {
         assert_eq!(row["keys"], 30_000);
         assert_eq!((&row["absent_gets"], &row["present_gets"]), (&20_000.into(), &20_000.into()));
         assert!(number(row, "levels") >= 3.0, "{row}");
-        let probed = number(row, "filters_asked");
-        assert_eq!(number(row, "useful") + number(row, "full_positive"), probed);
+        let asked = number(row, "filters_asked");
+        assert_eq!(number(row, "useful") + number(row, "full_positive"), asked);
         assert_eq!(row["full_true_positive"], 0);
         assert!(number(row, "blocks_per_present_get") >= 1.0);
         for times in ["get_absent_ns", "get_present_ns"] {
@@ -95,8 +95,8 @@ fn figures_of_a_comparison_hang_together() {
         let (observed, predicted) = (number(row, "observed_fpr"), number(row, "predicted_fpr"));
         // 60,000 probes of a rate near 1 %: six standard deviations are a quarter of it.
         assert!((observed / predicted - 1.0).abs() < 0.25, "{row}");
-        let probed = number(row, "filters_asked") / 20_000.0;
-        assert!((probed / number(none, "blocks_per_absent_get") - 1.0).abs() < 0.01, "{row}");
+        let asked = number(row, "filters_asked") / 20_000.0;
+        assert!((asked / number(none, "blocks_per_absent_get") - 1.0).abs() < 0.01, "{row}");
         let blocks = number(row, "full_positive") / 20_000.0;
         assert!((blocks - number(row, "blocks_per_absent_get")).abs() < 1e-9, "{row}");
     }

@@ -179,6 +179,7 @@ pub struct FileTrace {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LookupCost {
     /// Tables that are searched: an index each.
     pub tables: u64,

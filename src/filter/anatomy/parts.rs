@@ -35,7 +35,22 @@ pub struct RibbonParts {
     pub(in crate::filter) rows: Rows,
 }
 
-/// One layer of a ribbon filter. An example is at [`RibbonParts`].
+/// One layer of a ribbon filter.
+///
+/// ```
+/// # use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+/// # let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
+/// # let hashes: Vec<u64> = (0u64..10_000).map(|i| maypole::hash64(&i.to_le_bytes())).collect();
+/// # hashes.iter().for_each(|&hash| builder.add(hash));
+/// # let filter = builder.finish().expect("there are keys").into_reader();
+/// let parts = filter.ribbon().expect("a ribbon");
+///
+/// // Each layer takes what the one before has bumped: about a tenth.
+/// let slots: Vec<u32> = parts.layers.iter().map(|layer| layer.slots).collect();
+/// assert!(slots.len() > 1 && slots[1] < slots[0] / 5, "{slots:?}");
+/// assert!(parts.layers.iter().all(|layer| layer.slots % parts.width == 0));
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RibbonLayer {
@@ -50,7 +65,22 @@ pub struct RibbonLayer {
 }
 
 /// What a ribbon filter stores of one key: the exclusive or of the slots under the coefficients is
-/// the fingerprint. An example is at [`RibbonParts`].
+/// the fingerprint.
+///
+/// ```
+/// # use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+/// # let mut builder = FilterBuilder::new(FilterSpec::burr(7.0)?);
+/// # let hashes: Vec<u64> = (0u64..10_000).map(|i| maypole::hash64(&i.to_le_bytes())).collect();
+/// # hashes.iter().for_each(|&hash| builder.add(hash));
+/// # let filter = builder.finish().expect("there are keys").into_reader();
+/// let parts = filter.ribbon().expect("a ribbon");
+///
+/// let equation = hashes.iter().find_map(|&hash| parts.equation(hash)).expect("a key of some layer");
+/// assert_eq!(equation.coefficients & 1, 1, "the first coefficient is 1");
+/// assert!(equation.start < parts.layers[equation.layer].starts);
+/// assert!(equation.fingerprint < 1 << parts.columns);
+/// # Ok::<(), maypole::filter::SpecError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyEquation {

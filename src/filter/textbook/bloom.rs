@@ -36,6 +36,14 @@ use super::shared::{mix, reduce};
 pub const MOST_HASHES: u32 = 64;
 
 /// Where the `k` bits of a key lie.
+///
+/// ```
+/// use maypole::filter::textbook::bloom::{BloomFilter, Layout};
+///
+/// // Three arrays of the same size: 1,000 bits are rounded up.
+/// assert_eq!(BloomFilter::new(Layout::Split, 1000, 3).bits(), 1002);
+/// assert_eq!(BloomFilter::new(Layout::Shared, 1000, 3).bits(), 1000);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Anywhere in one array.
@@ -46,6 +54,18 @@ pub enum Layout {
 }
 
 /// A standard Bloom filter.
+///
+/// ```
+/// use maypole::filter::textbook::bloom::{BloomFilter, Layout};
+/// use maypole::hash64;
+///
+/// let mut filter = BloomFilter::for_rate(Layout::Shared, 1000, 0.01);
+/// assert_eq!(filter.hashes(), 7);
+/// (0u64..1000).for_each(|i| drop(filter.insert(hash64(&i.to_le_bytes()))));
+/// assert!((0u64..1000).all(|i| filter.contains(hash64(&i.to_le_bytes()))));
+/// assert!((0.45..0.55).contains(&filter.fill()), "the best filter is half full");
+/// assert!((950.0..1050.0).contains(&filter.estimated_keys()));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct BloomFilter {
     layout: Layout,
@@ -55,6 +75,14 @@ pub struct BloomFilter {
 }
 
 /// Two filters differ in shape: their bits do not mean the same.
+///
+/// ```
+/// use maypole::filter::textbook::bloom::{BloomFilter, Layout, OtherShape};
+///
+/// let mut filter = BloomFilter::new(Layout::Shared, 1000, 7);
+/// let larger = BloomFilter::new(Layout::Shared, 2000, 7);
+/// assert_eq!(filter.union(&larger), Err(OtherShape));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherShape;
 

@@ -38,6 +38,17 @@ const RATE: f64 = 0.5;
 const MOST_LAYERS: usize = 128;
 
 /// One layer, for reports.
+///
+/// ```
+/// use maypole::filter::textbook::cascade::Cascade;
+///
+/// let (revoked, good): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (100..10_000).collect());
+/// let cascade = Cascade::new(&revoked, &good).expect("no key is in both");
+/// // The first layer holds all keys that are in. Those behind it are wrong for half.
+/// let layers: Vec<_> = cascade.layers().collect();
+/// assert_eq!(layers[0].keys, 100);
+/// assert!(layers[1..].iter().all(|layer| layer.rate == 0.5));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerInfo {
     /// Keys in the layer.
@@ -49,6 +60,16 @@ pub struct LayerInfo {
 }
 
 /// A filter cascade.
+///
+/// ```
+/// use maypole::filter::textbook::cascade::Cascade;
+///
+/// let (revoked, good): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (100..10_000).collect());
+/// let cascade = Cascade::new(&revoked, &good).expect("no key is in both");
+/// assert!(revoked.iter().all(|&key| cascade.contains(key)));
+/// assert!(!good.iter().any(|&key| cascade.contains(key)), "no false positive either");
+/// assert!(Cascade::new(&[1], &[1]).is_none());
+/// ```
 #[derive(Clone)]
 pub struct Cascade {
     layers: Vec<(BloomFilter, LayerInfo)>,

@@ -28,6 +28,19 @@ use super::packed::Packed;
 pub const STUCK: u32 = 15;
 
 /// A counting Bloom filter with counters of four bits.
+///
+/// ```
+/// use maypole::filter::textbook::counting::CountingBloom;
+/// use maypole::hash64;
+///
+/// let mut filter = CountingBloom::for_rate(1000, 0.01);
+/// filter.insert(hash64(b"apple"));
+/// filter.insert(hash64(b"apple"));
+/// assert!(filter.remove(hash64(b"apple")));
+/// assert!(filter.contains(hash64(b"apple")), "it was added twice");
+/// assert!(filter.remove(hash64(b"apple")));
+/// assert!(!filter.contains(hash64(b"apple")));
+/// ```
 #[derive(Clone)]
 pub struct CountingBloom {
     counters: Packed,

@@ -34,6 +34,17 @@ const MOST_KICKS: usize = 500;
 const LOAD: f64 = 0.95;
 
 /// A cuckoo filter with buckets of four fingerprints.
+///
+/// ```
+/// use maypole::filter::textbook::cuckoo::CuckooFilter;
+/// use maypole::hash64;
+///
+/// let mut filter = CuckooFilter::for_rate(1000, 0.001);
+/// filter.insert(hash64(b"apple"))?;
+/// assert!(filter.contains(hash64(b"apple")));
+/// assert!(filter.remove(hash64(b"apple")) && filter.is_empty());
+/// # Ok::<(), maypole::filter::textbook::Full>(())
+/// ```
 #[derive(Clone)]
 pub struct CuckooFilter {
     /// Bucket `i` is slots `4i` to `4i + 3`.

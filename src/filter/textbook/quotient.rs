@@ -33,6 +33,7 @@
 //! Invariants: at least one slot is empty, so each cluster has an end. Slots count in a circle.
 
 mod listing;
+mod slots;
 
 use super::packed::Packed;
 use super::shared::{Full, mix, reduce};
@@ -46,6 +47,20 @@ const MARKS: u32 = OCCUPIED | CONTINUATION | SHIFTED;
 const MOST_LOAD: f64 = 0.95;
 
 /// A quotient filter. A fingerprint is in it as often as it was added.
+///
+/// ```
+/// use maypole::filter::textbook::quotient::QuotientFilter;
+/// use maypole::hash64;
+///
+/// let (mut summer, mut autumn) = (QuotientFilter::new(64, 12), QuotientFilter::new(64, 12));
+/// summer.insert(hash64(b"cherry"))?;
+/// autumn.insert(hash64(b"apple"))?;
+/// // Two filters become one, and one becomes larger, without the keys.
+/// let year = summer.merged(&autumn).and_then(|both| both.doubled()).expect("bits are left");
+/// assert!(year.contains(hash64(b"cherry")) && year.contains(hash64(b"apple")));
+/// assert_eq!(year.len(), 2);
+/// # Ok::<(), maypole::filter::textbook::Full>(())
+/// ```
 #[derive(Clone)]
 pub struct QuotientFilter {
     /// `remainder << 3 | marks`.
@@ -84,48 +99,6 @@ impl QuotientFilter {
     fn most(&self) -> usize {
         let most = (self.slots.len() as f64 * MOST_LOAD).ceil() as usize;
         most.min(self.slots.len() - 1)
-    }
-
-    fn next(&self, slot: usize) -> usize {
-        if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
-    }
-
-    fn previous(&self, slot: usize) -> usize {
-        slot.checked_sub(1).unwrap_or(self.slots.len() - 1)
-    }
-
-    fn has(&self, slot: usize, mark: u32) -> bool {
-        self.slots.get(slot) & mark != 0
-    }
-
-    fn remainder(&self, slot: usize) -> u32 {
-        self.slots.get(slot) >> 3
-    }
-
-    /// The first slot of the cluster that `slot` is in.
-    fn cluster_start(&self, mut slot: usize) -> usize {
-        while self.has(slot, SHIFTED) {
-            slot = self.previous(slot);
-        }
-        slot
-    }
-
-    /// Where the run of `quotient` starts, or would start. The quotient's slot is marked occupied.
-    fn run_start(&self, quotient: usize) -> usize {
-        let mut belongs = self.cluster_start(quotient);
-        let mut slot = belongs;
-        // Runs stand in the order of the slots they belong to: skip one for each occupied mark.
-        while belongs != quotient {
-            slot = self.next(slot);
-            while self.has(slot, CONTINUATION) {
-                slot = self.next(slot);
-            }
-            belongs = self.next(belongs);
-            while !self.has(belongs, OCCUPIED) {
-                belongs = self.next(belongs);
-            }
-        }
-        slot
     }
 
     /// `false` when the key is certainly not there, provided that only present keys were removed.
@@ -184,20 +157,6 @@ impl QuotientFilter {
         }
         self.shift_in(slot, remainder << 3 | marks);
         Ok(())
-    }
-
-    /// Puts an entry into a slot and moves what is there to the right, up to the next empty slot.
-    /// The occupied mark belongs to the slot and does not move.
-    fn shift_in(&mut self, mut slot: usize, mut entry: u32) {
-        loop {
-            let moved = self.slots.get(slot);
-            self.slots.set(slot, entry & !OCCUPIED | moved & OCCUPIED);
-            if moved & MARKS == 0 {
-                return;
-            }
-            entry = moved | SHIFTED;
-            slot = self.next(slot);
-        }
     }
 
     /// Removes a key that was added, once. `false` when it is certainly not there. A key that was

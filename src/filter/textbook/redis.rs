@@ -19,93 +19,17 @@
 //!
 //! Invariant: a command that fails changes nothing; but a load of damaged bits has to start anew.
 
+mod words;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::scalable::loading::Loading;
 use super::scalable::{Options, ScalableBloom};
 use super::shared::{Damaged, Full};
+pub use words::{CommandError, Growth, Info, InsertOptions, Reply};
 
 /// Bytes of one piece of a dump.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// Why a command failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommandError {
-    /// There is a filter of this name already.
-    Exists,
-    /// There is no filter of this name.
-    NotFound,
-    /// The filter may not grow, and is full.
-    Full,
-    /// Pieces of the filter are missing: load them first.
-    Loading,
-    /// The arguments do not go together, or are out of range.
-    Invalid(&'static str),
-    /// A piece is not what was saved, or not the next one.
-    Damaged(Damaged),
-}
-
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CommandError::Exists => f.write_str("there is a filter of this name"),
-            CommandError::NotFound => f.write_str("there is no filter of this name"),
-            CommandError::Full => Full.fmt(f),
-            CommandError::Loading => f.write_str("the filter is not loaded completely"),
-            CommandError::Invalid(what) => f.write_str(what),
-            CommandError::Damaged(damaged) => damaged.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CommandError {}
-
-impl From<Damaged> for CommandError {
-    fn from(damaged: Damaged) -> CommandError {
-        CommandError::Damaged(damaged)
-    }
-}
-
-/// The result of a command.
-pub type Reply<T> = Result<T, CommandError>;
-
-/// How a new filter grows. A type, so that EXPANSION and NONSCALING cannot both be said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Growth {
-    /// EXPANSION: each layer is so many times as large as the one before.
-    Expansion(u32),
-    /// NONSCALING: a full filter refuses keys.
-    NonScaling,
-}
-
-/// The options of BF.INSERT. They matter where the filter has to be made.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct InsertOptions {
-    /// CAPACITY.
-    pub capacity: Option<u64>,
-    /// ERROR.
-    pub rate: Option<f64>,
-    /// EXPANSION or NONSCALING.
-    pub growth: Option<Growth>,
-    /// NOCREATE: fail if there is no filter. It does not go with a capacity or a rate.
-    pub no_create: bool,
-}
-
-/// What BF.INFO tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Info {
-    /// Keys that there is room for before the filter grows.
-    pub capacity: u64,
-    /// Bytes of memory.
-    pub size: usize,
-    /// Layers.
-    pub filters: usize,
-    /// Keys added that looked new.
-    pub items: u64,
-    /// `None` if the filter does not grow.
-    pub expansion: Option<u32>,
-}
 
 enum Entry {
     Ready(ScalableBloom),
@@ -113,6 +37,16 @@ enum Entry {
 }
 
 /// Filters by name.
+///
+/// ```
+/// use maypole::filter::textbook::redis::Keyspace;
+///
+/// let mut space = Keyspace::default();
+/// assert!(space.add("seen", 7)?, "new");
+/// assert!(!space.add("seen", 7)?, "seen before");
+/// assert!(space.exists("seen", 7)? && !space.exists("seen", 8)?);
+/// # Ok::<(), maypole::filter::textbook::redis::CommandError>(())
+/// ```
 #[derive(Default)]
 pub struct Keyspace {
     filters: BTreeMap<String, Entry>,

@@ -39,6 +39,15 @@ use super::bloom::{BloomFilter, Layout};
 use super::shared::{Full, checksum};
 
 /// What a new filter is to be. The defaults are those of Redis.
+///
+/// ```
+/// use maypole::filter::textbook::scalable::Options;
+///
+/// let options = Options { capacity: 1000, ..Options::default() };
+/// assert_eq!((options.rate, options.expansion), (0.01, Some(2)));
+/// assert!(options.fault().is_none());
+/// assert!(Options { rate: 1.0, ..options }.fault().is_some());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Keys of the first layer: 1 to 2^30.
@@ -98,6 +107,19 @@ struct Layer {
 }
 
 /// A Bloom filter that grows.
+///
+/// ```
+/// use maypole::filter::textbook::scalable::{Options, ScalableBloom};
+/// use maypole::hash64;
+///
+/// let mut filter = ScalableBloom::new(Options::default()).expect("the defaults are lawful");
+/// for i in 0u64..1000 {
+///     filter.add(hash64(&i.to_le_bytes())).expect("it grows");
+/// }
+/// // Planned for 100 keys: layers of 100, 200, 400 and 800.
+/// assert_eq!(filter.layers(), 4);
+/// assert!((0u64..1000).all(|i| filter.contains(hash64(&i.to_le_bytes()))));
+/// ```
 #[derive(Clone)]
 pub struct ScalableBloom {
     options: Options,

@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// An insertion found no room. The filter is as it was before.
+///
+/// ```
+/// use maypole::filter::textbook::Full;
+/// use maypole::filter::textbook::quotient::QuotientFilter;
+///
+/// let mut filter = QuotientFilter::new(2, 8);
+/// assert_eq!(filter.insert(1), Ok(()));
+/// assert_eq!(filter.insert(2), Err(Full));
+/// assert!(filter.contains(1), "it is as it was before");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -15,6 +25,16 @@ impl fmt::Display for Full {
 impl std::error::Error for Full {}
 
 /// Saved bytes are not what the format says. The text names the first thing that is wrong.
+///
+/// ```
+/// use maypole::filter::textbook::Damaged;
+/// use maypole::filter::textbook::bloom::{BloomFilter, Layout};
+///
+/// let mut saved = BloomFilter::new(Layout::Shared, 1000, 7).save();
+/// saved[20] ^= 1;
+/// let Err(Damaged(what)) = BloomFilter::load(&saved) else { panic!("a flipped bit was not seen") };
+/// assert!(!what.is_empty());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged(pub &'static str);
 

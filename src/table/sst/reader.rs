@@ -346,6 +346,7 @@ impl SstEntries {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SstEntry<'a> {
     /// The key that was written.
     pub user_key: &'a [u8],

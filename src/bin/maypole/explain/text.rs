@@ -310,7 +310,7 @@ impl Page<'_> {
 }
 
 fn searched(cost: LookupCost) -> String {
-    let LookupCost { tables, blocks, block_bytes } = cost;
+    let LookupCost { tables, blocks, block_bytes, .. } = cost;
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     format!(
         "{tables} table{} searched, {blocks} data block{}, {}",

@@ -1,3 +1,5 @@
+//! The standard Bloom filter: no key is lost, rates are those of the formulas, saved bytes come back.
+
 use super::super::shared::{keys, share};
 use super::*;
 

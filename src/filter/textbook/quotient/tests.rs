@@ -1,3 +1,5 @@
+//! The quotient filter, held against a plain list of its fingerprints.
+
 use std::collections::BTreeMap;
 
 use super::super::shared::{keys, share};

@@ -8,6 +8,18 @@ use super::super::shared::{Damaged, Full, as_words, checksum};
 use super::{HEADER_BYTES, MAGIC, MOST_LAYERS, Options, ScalableBloom};
 
 /// A saved filter on its way back. It takes no more memory than the pieces it was given.
+///
+/// ```
+/// use maypole::filter::textbook::scalable::loading::Loading;
+/// use maypole::filter::textbook::scalable::{Options, ScalableBloom};
+///
+/// let mut filter = ScalableBloom::new(Options::default()).expect("the defaults are lawful");
+/// filter.add(7).expect("there is room");
+/// let mut loading = Loading::new(&filter.save_header())?;
+/// loading.push(0, &filter.save_piece(0, usize::MAX))?;
+/// assert!(loading.finish()?.contains(7));
+/// # Ok::<(), maypole::filter::textbook::Damaged>(())
+/// ```
 pub struct Loading {
     options: Options,
     items: Vec<u64>,

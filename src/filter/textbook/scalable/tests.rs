@@ -1,3 +1,5 @@
+//! The scalable Bloom filter: it grows, its rate stays bounded, and it is saved and loaded.
+
 use super::super::shared::{Damaged, keys, share};
 use super::loading::Loading;
 use super::*;

@@ -1,0 +1,61 @@
+//! The slots of a [`QuotientFilter`]: how runs and clusters are found by the three bits of a slot.
+
+use super::{CONTINUATION, MARKS, OCCUPIED, QuotientFilter, SHIFTED};
+
+impl QuotientFilter {
+    pub(super) fn next(&self, slot: usize) -> usize {
+        if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
+    }
+
+    fn previous(&self, slot: usize) -> usize {
+        slot.checked_sub(1).unwrap_or(self.slots.len() - 1)
+    }
+
+    pub(super) fn has(&self, slot: usize, mark: u32) -> bool {
+        self.slots.get(slot) & mark != 0
+    }
+
+    pub(super) fn remainder(&self, slot: usize) -> u32 {
+        self.slots.get(slot) >> 3
+    }
+
+    /// The first slot of the cluster that `slot` is in.
+    pub(super) fn cluster_start(&self, mut slot: usize) -> usize {
+        while self.has(slot, SHIFTED) {
+            slot = self.previous(slot);
+        }
+        slot
+    }
+
+    /// Where the run of `quotient` starts, or would start. The quotient's slot is marked occupied.
+    pub(super) fn run_start(&self, quotient: usize) -> usize {
+        let mut belongs = self.cluster_start(quotient);
+        let mut slot = belongs;
+        // Runs stand in the order of the slots they belong to: skip one for each occupied mark.
+        while belongs != quotient {
+            slot = self.next(slot);
+            while self.has(slot, CONTINUATION) {
+                slot = self.next(slot);
+            }
+            belongs = self.next(belongs);
+            while !self.has(belongs, OCCUPIED) {
+                belongs = self.next(belongs);
+            }
+        }
+        slot
+    }
+
+    /// Puts an entry into a slot and moves what is there to the right, up to the next empty slot.
+    /// The occupied mark belongs to the slot and does not move.
+    pub(super) fn shift_in(&mut self, mut slot: usize, mut entry: u32) {
+        loop {
+            let moved = self.slots.get(slot);
+            self.slots.set(slot, entry & !OCCUPIED | moved & OCCUPIED);
+            if moved & MARKS == 0 {
+                return;
+            }
+            entry = moved | SHIFTED;
+            slot = self.next(slot);
+        }
+    }
+}

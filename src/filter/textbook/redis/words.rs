@@ -1,0 +1,138 @@
+//! What the commands take and answer.
+
+use std::fmt;
+
+use super::super::shared::{Damaged, Full};
+
+/// Why a command failed.
+///
+/// ```
+/// use maypole::filter::textbook::redis::{CommandError, Growth, Keyspace};
+///
+/// let mut space = Keyspace::default();
+/// space.reserve("seen", 0.01, 1, Growth::NonScaling)?;
+/// space.add("seen", 1)?;
+/// assert_eq!(space.add("seen", 2), Err(CommandError::Full));
+/// # Ok::<(), CommandError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandError {
+    /// There is a filter of this name already.
+    Exists,
+    /// There is no filter of this name.
+    NotFound,
+    /// The filter may not grow, and is full.
+    Full,
+    /// Pieces of the filter are missing: load them first.
+    Loading,
+    /// The arguments do not go together, or are out of range.
+    Invalid(&'static str),
+    /// A piece is not what was saved, or not the next one.
+    Damaged(Damaged),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Exists => f.write_str("there is a filter of this name"),
+            CommandError::NotFound => f.write_str("there is no filter of this name"),
+            CommandError::Full => Full.fmt(f),
+            CommandError::Loading => f.write_str("the filter is not loaded completely"),
+            CommandError::Invalid(what) => f.write_str(what),
+            CommandError::Damaged(damaged) => damaged.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<Damaged> for CommandError {
+    fn from(damaged: Damaged) -> CommandError {
+        CommandError::Damaged(damaged)
+    }
+}
+
+/// The result of a command.
+///
+/// ```
+/// use maypole::filter::textbook::redis::{Keyspace, Reply};
+///
+/// fn first_visit(space: &mut Keyspace, page: u64) -> Reply<bool> {
+///     space.add("seen", page)
+/// }
+///
+/// let mut space = Keyspace::default();
+/// assert_eq!((first_visit(&mut space, 7), first_visit(&mut space, 7)), (Ok(true), Ok(false)));
+/// ```
+pub type Reply<T> = Result<T, CommandError>;
+
+/// How a new filter grows. A type, so that EXPANSION and NONSCALING cannot both be said.
+///
+/// ```
+/// use maypole::filter::textbook::redis::{Growth, Keyspace};
+///
+/// let mut space = Keyspace::default();
+/// space.reserve("grows", 0.01, 100, Growth::Expansion(4))?;
+/// space.reserve("fixed", 0.01, 100, Growth::NonScaling)?;
+/// assert_eq!(space.info("grows")?.expansion, Some(4));
+/// assert_eq!(space.info("fixed")?.expansion, None);
+/// # Ok::<(), maypole::filter::textbook::redis::CommandError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// EXPANSION: each layer is so many times as large as the one before.
+    Expansion(u32),
+    /// NONSCALING: a full filter refuses keys.
+    NonScaling,
+}
+
+/// The options of BF.INSERT. They matter where the filter has to be made.
+///
+/// ```
+/// use maypole::filter::textbook::redis::{CommandError, InsertOptions, Keyspace};
+///
+/// let mut space = Keyspace::default();
+/// let options = InsertOptions { capacity: Some(1000), ..InsertOptions::default() };
+/// space.insert("seen", options, &[1, 2, 3])?;
+/// assert_eq!(space.info("seen")?.capacity, 1000);
+///
+/// let options = InsertOptions { no_create: true, ..InsertOptions::default() };
+/// assert_eq!(space.insert("other", options, &[1]), Err(CommandError::NotFound));
+/// # Ok::<(), CommandError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct InsertOptions {
+    /// CAPACITY.
+    pub capacity: Option<u64>,
+    /// ERROR.
+    pub rate: Option<f64>,
+    /// EXPANSION or NONSCALING.
+    pub growth: Option<Growth>,
+    /// NOCREATE: fail if there is no filter. It does not go with a capacity or a rate.
+    pub no_create: bool,
+}
+
+/// What BF.INFO tells.
+///
+/// ```
+/// use maypole::filter::textbook::redis::Keyspace;
+///
+/// let mut space = Keyspace::default();
+/// space.madd("seen", &[1, 2, 3])?;
+/// let info = space.info("seen")?;
+/// assert_eq!((info.capacity, info.filters, info.items), (100, 1, 3));
+/// # Ok::<(), maypole::filter::textbook::redis::CommandError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Info {
+    /// Keys that there is room for before the filter grows.
+    pub capacity: u64,
+    /// Bytes of memory.
+    pub size: usize,
+    /// Layers.
+    pub filters: usize,
+    /// Keys added that looked new.
+    pub items: u64,
+    /// `None` if the filter does not grow.
+    pub expansion: Option<u32>,
+}
