@@ -6,7 +6,7 @@
 //!
 //! Entries have 20 + 100 bytes; 100,000 of them are the default memtable of 16 MiB. "text" keys
 //! are decimal numbers, whose first bytes are alike; "hashed" keys differ in their first bytes.
-//! Fills, walks and probes report nanoseconds an entry.
+//! Fills, walks and lookups report nanoseconds an entry.
 //!
 //! The memtable is not public: this file compiles the modules it stands on.
 
@@ -125,12 +125,12 @@ fn memtable(criterion: &mut Criterion) {
                     key
                 })
                 .collect();
-            for (name, probes) in [("get present", &present), ("get absent", &absent)] {
+            for (name, keys) in [("get present", &present), ("get absent", &absent)] {
                 group.bench_function(
                     BenchmarkId::new(format!("{name}, {order}"), entries),
                     |bencher| {
-                        let mut probes = probes.iter().cycle();
-                        bencher.iter(|| memtable.get(probes.next().unwrap(), MAX_SEQUENCE));
+                        let mut keys = keys.iter().cycle();
+                        bencher.iter(|| memtable.get(keys.next().unwrap(), MAX_SEQUENCE));
                     },
                 );
             }

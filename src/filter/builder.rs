@@ -55,7 +55,7 @@ pub struct FilterBuilder {
 /// let block = builder.finish().expect("there are keys");
 ///
 /// // What is to be stored, and how it is to be read.
-/// assert_eq!((block.bytes().len() * 8) as f64, block.bits_per_key() * 10_000.0);
+/// assert_eq!(block.bytes().len() as f64, (block.bits_per_key() * 1250.0).round());
 /// assert_eq!(block.encoding(), FilterEncoding::RocksDb);
 /// assert!((0.009..0.011).contains(&block.predicted_fpr()));
 /// # Ok::<(), maypole::filter::SpecError>(())

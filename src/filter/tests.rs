@@ -64,15 +64,15 @@ fn missed_keys(spec: &str, hashes: &[KeyHash]) -> usize {
 
 #[test]
 fn no_filter_of_any_family_and_size_misses_a_key() {
-    let (mut seed, mut probes) = (0, 0);
+    let (mut seed, mut asked) = (0, 0);
     for spec in SPECS {
         for keys in (1..40).chain([63, 64, 65, 100, 255, 500, 1000, 3000, 10_000, 50_000]) {
             seed += 1;
             assert_eq!(missed_keys(spec, &random_hashes(seed, keys)), 0, "{spec}, {keys} keys");
-            probes += keys;
+            asked += keys;
         }
     }
-    println!("{probes} keys, each asked in three ways of {} filters, 0 missed", SPECS.len());
+    println!("{asked} keys, each asked in three ways of {} filters, 0 missed", SPECS.len());
 }
 
 #[test]

@@ -84,15 +84,15 @@ fn every_form_is_read_and_searched_as_a_sorted_list_is() {
                     assert_eq!(index.handle(i), *handle);
                 }
                 let trailer = if user_keys { 0 } else { key::pack(50, 1) };
-                let probes = users.iter().cloned().chain(users.iter().flat_map(|user| {
+                let wanted = users.iter().cloned().chain(users.iter().flat_map(|user| {
                     [[user, &b"\0"[..]].concat(), user[..user.len() / 2].to_vec()]
                 }));
-                for probe in probes {
-                    for probe_trailer in [0, key::pack(50, 1), key::pack(51, 0), u64::MAX] {
+                for user_key in wanted {
+                    for wanted_trailer in [0, key::pack(50, 1), key::pack(51, 0), u64::MAX] {
                         let expected = users.partition_point(|user| {
-                            user.cmp(&probe).then(probe_trailer.cmp(&trailer)).is_lt()
+                            user.cmp(&user_key).then(wanted_trailer.cmp(&trailer)).is_lt()
                         });
-                        assert_eq!(index.find(&probe, probe_trailer), expected, "{probe:?}");
+                        assert_eq!(index.find(&user_key, wanted_trailer), expected, "{user_key:?}");
                     }
                 }
             }
