@@ -126,6 +126,8 @@ fn wrong_calls_are_told_from_failures() {
         &["size", "--rate", "1"],
         &["size", "--bits", "10", "--rate", "0.1"],
         &["size", "--levels", "8"],
+        &["size", "--memory", "0"],
+        &["size", "--entry-size", "0"],
         &["bench", "--workloads", "fillseq,readfast"],
         &["bench", "--workloads", ""],
         &["bench", "--entries", "0"],

@@ -5,9 +5,7 @@ use std::ops::{Bound, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{
-    OsStringValueParser, PathBufValueParser, RangedU64ValueParser, TypedValueParser,
-};
+use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use maypole::{Compression, Db, DbIterator, Error, FilterPolicy};
 
 use crate::failure::{Result, one_line};
@@ -115,11 +113,11 @@ pub fn count_in<T: TryFrom<u64>>(
 }
 
 /// The most bytes of a value that is made up. Several copies of one are in memory at a time.
-const MOST_VALUE_BYTES: u64 = 64 << 20;
+const MOST_VALUE_BYTES: usize = 64 << 20;
 
 /// Reads the size of made-up values.
-pub fn value_bytes() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(0..=MOST_VALUE_BYTES)
+pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
+    byte_count_in(0..=MOST_VALUE_BYTES)
 }
 
 /// The most bytes of a block cache: more than any machine has, and sums with it stay numbers.
