@@ -148,6 +148,10 @@ fn main() -> ExitCode {
             tell(format_args!("error: {}", failure::one_line(&message)));
             ExitCode::FAILURE
         }
+        Err(Failure::Call(message)) => {
+            tell(format_args!("error: {} (--help says more)", failure::one_line(&message)));
+            ExitCode::from(2)
+        }
     }
 }
 
