@@ -209,10 +209,10 @@ pub struct KeyRange {
     /// Only keys that start with this; \xNN stands for a byte
     #[arg(long, value_name = "P", value_parser = bytes())]
     prefix: Option<Bytes>,
-    /// Only keys at or after this one
+    /// Only keys at or after this one, in the same notation
     #[arg(long, value_name = "A", value_parser = bytes())]
     from: Option<Bytes>,
-    /// Only keys before this one
+    /// Only keys before this one, in the same notation
     #[arg(long, value_name = "B", value_parser = bytes())]
     to: Option<Bytes>,
 }
