@@ -13,7 +13,7 @@
 //! * stored bits a key; ÷ bound: that over `log2(1/ε)` of the predicted rate ε.
 //! * predicted and observed ε: absent keys are asked until 10,000 false positives were seen (1,000
 //!   with `--quick`), or 10^9 keys (10^8).
-//! * build: 24-byte keys are made, hashed and added, and the filter is finished, without the probing
+//! * build: 24-byte keys are made, hashed and added, and the filter is finished, without the asking
 //!   of every key after the build, which is the next column. Fresh keys at every repetition, since a
 //!   repeated set trains the branch predictor; ÷: without making and hashing keys.
 //! * hot: one filter, each query waits for the answer of the one before (latency), half of the keys

@@ -48,6 +48,11 @@ fn a_wrong_policy_is_refused_in_one_line() {
         let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
         assert!(!error.contains('\n') && error.len() > 15, "{text}: {error}");
     }
+    // `bloom:10` reads as `bloom(10)`, and these do not: the message shows how they are written.
+    for text in ["budget:64MiB", "budget", "levels:bloom(10)", "bottommost_none:bloom:10"] {
+        let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
+        assert!(error.contains("budget(SIZE, FAMILY)"), "{text}: {error}");
+    }
 }
 
 fn context(depth: usize, run: usize, run_entries: &[u64], is_last: bool) -> FilterContext {

@@ -42,6 +42,12 @@ impl FromStr for FilterPolicy {
     fn from_str(text: &str) -> Result<FilterPolicy, SpecError> {
         let text = text.trim();
         let unknown = || SpecError(format!("unknown filter policy {text:?}: expected {FORMS}"));
+        // `bloom:10` reads as `bloom(10)`. What is for a whole tree has no such form.
+        let name = text.split(['(', ':']).next().unwrap_or_default();
+        let is_for_tree = matches!(name.trim_end(), "levels" | "bottommost_none" | "budget");
+        if is_for_tree && !text[name.len()..].starts_with('(') {
+            return Err(unknown());
+        }
         let Some((name, rest)) = text.split_once('(') else {
             return text.parse().map(FilterPolicy::uniform);
         };

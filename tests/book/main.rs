@@ -1,7 +1,7 @@
 //! The book in `docs/book`: its text, its figures, its code and its exercises.
 //!
-//! - `text`: links and anchors of all documents, the shape of the chapters, code that says where it
-//!   is from.
+//! - `text`: links, anchors and width of all documents, the shape of the chapters, code that says
+//!   where it is from.
 //! - `printed`: every figure in the text is what `cargo run --example book` prints.
 //! - `examples`: code that is shown in the chapters and stands nowhere else.
 //! - `exercises`: the twelve breaks and their solutions.

@@ -1,4 +1,4 @@
-//! Links, shape and quotations of the documents.
+//! Links, width, shape and quotations of the documents.
 
 use std::fs;
 
@@ -7,10 +7,32 @@ use super::markdown::{Document, chapters, files, links, read, root};
 /// Words of a chapter, code and comments not counted.
 const WORDS: std::ops::RangeInclusive<usize> = 600..=1500;
 
+/// Columns of a line of prose at most, as in the comments of the source.
+const WIDTH: usize = 100;
+
 fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"), ".md");
-    paths.push(root().join("README.md"));
+    paths.extend(["README.md", "CHANGELOG.md"].map(|name| root().join(name)));
     paths.into_iter().map(read).collect()
+}
+
+/// Whether nothing of the line can go to the next one: a row of a table, a link or a picture alone.
+fn is_one_piece(line: &str) -> bool {
+    let line = line.trim();
+    let ends_with_link = |to: &String| line.ends_with(&format!("]({to})"));
+    let is_link =
+        line.starts_with(['[', '!']) && matches!(&links(line)[..], [to] if ends_with_link(to));
+    line.starts_with('|') || is_link
+}
+
+#[test]
+fn prose_is_as_narrow_as_the_source() {
+    for document in documents() {
+        for line in document.prose().into_iter().filter(|line| !is_one_piece(line)) {
+            let columns = line.chars().count();
+            assert!(columns <= WIDTH, "{}: {columns} columns: {line}", document.name());
+        }
+    }
 }
 
 #[test]

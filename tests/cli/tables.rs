@@ -191,9 +191,33 @@ fn entries_of_every_format_are_loaded_from_files_and_from_standard_input() {
     let said = json(&said);
     assert_eq!((&said["entries"], &said["tables"]), (&3.into(), &1.into()), "{said}");
 
-    let error = maypole!("load", dir.path().join("new"), "--key-file", "-", "--tsv").badly(1);
-    assert!(error.contains("no keys") && !dir.path().join("new").exists(), "{error}");
+    // Nothing to read, and a file of another format: no database is made.
+    let new = dir.path().join("new");
+    let error = maypole!("load", &new, "--key-file", "-", "--tsv").badly(1);
+    assert!(error.contains("standard input: no entries") && !new.exists(), "{error}");
+    fs::write(&file, "a key\n").unwrap();
+    let error = maypole!("load", &new, "--key-file", &file, "--tsv").badly(1);
+    assert!(error.contains("line 1: expected a key, a tab") && !new.exists(), "{error}");
     maypole!("load", "db", "--key-file", "-", "--tsv", "--format", "tsv").badly(2);
+}
+
+/// The size of made-up values has no meaning where the file holds the values. It was ignored.
+#[test]
+fn a_size_of_values_is_refused_where_none_are_made_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("file"));
+    fs::write(&file, "k\tv\n").unwrap();
+    for format in ["tsv", "escaped", "binary"] {
+        let call =
+            maypole!("load", &db, "--key-file", &file, "--format", format, "--value-bytes", "5");
+        let error = call.badly(2);
+        assert!(error.contains("--value-bytes") && error.contains("--format keys"), "{error}");
+    }
+    maypole!("load", &db, "--key-file", &file, "--tsv", "--value-bytes", "5").badly(2);
+    assert!(!db.exists());
+    maypole!("load", &db, "--key-file", &file, "--format", "keys", "--value-size", "2K").well();
+    let counted = json(&maypole!("count", &db, "--json").well());
+    assert_eq!((&counted["keys"], &counted["value_bytes"]), (&1.into(), &2048.into()), "{counted}");
 }
 
 /// The family of every filter that `load --filter` wrote.

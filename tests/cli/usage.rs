@@ -126,6 +126,8 @@ fn wrong_calls_are_told_from_failures() {
         &["size", "--rate", "1"],
         &["size", "--bits", "10", "--rate", "0.1"],
         &["size", "--levels", "8"],
+        &["size", "--memory", "0"],
+        &["size", "--entry-bytes", "0"],
         &["bench", "--workloads", "fillseq,readfast"],
         &["bench", "--workloads", ""],
         &["bench", "--entries", "0"],
@@ -190,6 +192,36 @@ fn a_command_without_its_database_fails_and_creates_none() {
         assert!(error.contains("missing"), "{error}");
     }
     assert!(!missing.exists());
+}
+
+/// Every command that takes a database says what is wrong with a file in its place.
+#[test]
+fn a_file_in_the_place_of_a_database_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("keys.txt");
+    fs::write(&file, "a\n").unwrap();
+    for arguments in [
+        &["put", "k", "v"][..],
+        &["get", "k"],
+        &["delete", "k"],
+        &["scan"],
+        &["count"],
+        &["load", "--key-file", "f"],
+        &["ingest", "f.sst"],
+        &["compact"],
+        &["checkpoint", "copy"],
+        &["stats"],
+        &["stats", "--watch"],
+        &["verify"],
+        &["repair"],
+    ] {
+        let mut call = vec![arguments[0].into(), file.clone().into_os_string()];
+        call.extend(arguments[1..].iter().map(Into::into));
+        let error = crate::run(&call).badly(1);
+        assert!(error.contains("keys.txt: is a file"), "{error}");
+        assert!(error.contains("a database is a directory"), "{error}");
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"a\n");
 }
 
 /// A shell that reads the script completes with it; what is told to shells is the whole command line.

@@ -5,12 +5,10 @@ use std::ops::{Bound, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{
-    OsStringValueParser, PathBufValueParser, RangedU64ValueParser, TypedValueParser,
-};
+use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use maypole::{Compression, Db, DbIterator, Error, FilterPolicy};
 
-use crate::failure::{Result, one_line};
+use crate::failure::{Failure, Result, one_line};
 use crate::output::tell;
 use crate::show::text;
 
@@ -115,11 +113,11 @@ pub fn count_in<T: TryFrom<u64>>(
 }
 
 /// The most bytes of a value that is made up. Several copies of one are in memory at a time.
-const MOST_VALUE_BYTES: u64 = 64 << 20;
+const MOST_VALUE_BYTES: usize = 64 << 20;
 
 /// Reads the size of made-up values.
-pub fn value_bytes() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(0..=MOST_VALUE_BYTES)
+pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
+    byte_count_in(0..=MOST_VALUE_BYTES)
 }
 
 /// The most bytes of a block cache: more than any machine has, and sums with it stay numbers.
@@ -146,8 +144,21 @@ pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
+/// Refuses a file in the place of a database.
+pub fn must_be_directory(db: &Path) -> Result {
+    match db.is_file() {
+        false => Ok(()),
+        true => Err(Failure::new(format_args!(
+            "{}: is a file, and a database is a directory; `maypole inspect` and `maypole explain` \
+             take a table file",
+            db.display()
+        ))),
+    }
+}
+
 /// Opens a database that must be there, to write to it.
 pub fn open_existing(path: &Path) -> Result<Db> {
+    must_be_directory(path)?;
     Ok(Db::builder(path).create_if_missing(false).open()?)
 }
 
@@ -169,6 +180,7 @@ impl ReadDb {
     }
 
     pub fn open(&self) -> Result<Db> {
+        must_be_directory(&self.path)?;
         let options = Db::builder(&self.path).create_if_missing(false);
         if self.read_only {
             return Ok(options.open_read_only()?);
@@ -197,10 +209,10 @@ pub struct KeyRange {
     /// Only keys that start with this; \xNN stands for a byte
     #[arg(long, value_name = "P", value_parser = bytes())]
     prefix: Option<Bytes>,
-    /// Only keys at or after this one
+    /// Only keys at or after this one, in the same notation
     #[arg(long, value_name = "A", value_parser = bytes())]
     from: Option<Bytes>,
-    /// Only keys before this one
+    /// Only keys before this one, in the same notation
     #[arg(long, value_name = "B", value_parser = bytes())]
     to: Option<Bytes>,
 }

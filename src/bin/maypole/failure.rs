@@ -13,6 +13,9 @@ pub enum Failure {
     OutputClosed,
     /// What is told to the user: what failed, on which file, what to do.
     Message(String),
+    /// The command was called wrongly, which only all of its options together show. Nothing was
+    /// touched.
+    Call(String),
 }
 
 impl Failure {

@@ -100,11 +100,7 @@ impl Input {
     /// Where the entry that was read last stands: `keys.tsv: line 7`.
     pub fn location(&self) -> impl fmt::Display {
         let what = if self.format == Format::Binary { "entry" } else { "line" };
-        let name = match self.path.to_str() {
-            Some("-") => "standard input".to_string(),
-            _ => one_line(&self.path.display().to_string()),
-        };
-        format!("{name}: {what} {}", self.entries)
+        format!("{}: {what} {}", name(&self.path), self.entries)
     }
 
     /// Reads a line into key and value.
@@ -187,6 +183,14 @@ impl Input {
     }
 }
 
+/// What a file is called in messages.
+pub fn name(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "standard input".to_string(),
+        _ => one_line(&path.display().to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +207,7 @@ mod tests {
                 Ok(None) => break,
                 Ok(Some((key, value))) => entries.push((key.to_vec(), value.to_vec())),
                 Err(Failure::Message(message)) => return Err(message),
-                Err(Failure::OutputClosed) => unreachable!(),
+                Err(Failure::OutputClosed | Failure::Call(_)) => unreachable!(),
             }
         }
         assert_eq!(input.bytes_read, text.len() as u64);

@@ -56,7 +56,8 @@ use output::tell;
 /// `maypole compare` measures what filters of several kinds and sizes would save on your keys, and
 /// what they cost. `maypole size` computes how large they must be. `maypole structures` measures
 /// filters by themselves, beside those of the textbooks. `maypole bench` measures reads and writes
-/// of one database. `maypole explain` shows the way of one lookup. The other commands work on one database or one table file.
+/// of one database. `maypole explain` shows the way of one lookup. The other commands work on one
+/// database or one table file.
 ///
 /// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
 /// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
@@ -147,6 +148,10 @@ fn main() -> ExitCode {
         Err(Failure::Message(message)) => {
             tell(format_args!("error: {}", failure::one_line(&message)));
             ExitCode::FAILURE
+        }
+        Err(Failure::Call(message)) => {
+            tell(format_args!("error: {} (--help says more)", failure::one_line(&message)));
+            ExitCode::from(2)
         }
     }
 }

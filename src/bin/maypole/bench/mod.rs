@@ -19,7 +19,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use maypole::{Compression, Db, FilterPolicy, Stats};
 
@@ -79,26 +78,26 @@ pub struct Bench {
         long,
         value_name = "N",
         default_value_t = 1,
-        value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024)
+        value_parser = args::count_in::<u64>(1..=1024)
     )]
     threads: u64,
     /// Bytes of a key
     #[arg(
         long,
-        value_name = "B",
+        value_name = "BYTES",
         default_value_t = 16,
-        value_parser = RangedU64ValueParser::<usize>::new().range(NUMBER_BYTES as u64..=4096)
+        value_parser = args::byte_count_in(NUMBER_BYTES..=4096)
     )]
     key_bytes: usize,
     /// Bytes of a value
     #[arg(
         long,
-        value_name = "B",
+        value_name = "BYTES",
         default_value_t = 100,
         value_parser = args::value_bytes()
     )]
     value_bytes: usize,
-    /// Block cache
+    /// Block cache, such as 64M
     #[arg(
         long,
         value_name = "BYTES",
@@ -106,7 +105,7 @@ pub struct Bench {
         default_value = "64M"
     )]
     cache: usize,
-    /// Memtable
+    /// Memory for writes before they become a table, such as 64M
     #[arg(
         long,
         value_name = "BYTES",

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use maypole::filter::{Family, FilterReader, FilterSpec, sizing};
 
 use crate::args;
@@ -39,13 +38,19 @@ pub struct Size {
     #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with = "rate")]
     bits: Option<f64>,
     /// Bytes of a key and its value together, for the share of the data
-    #[arg(long, alias = "entry-size", value_name = "B", default_value_t = 128, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 40))]
-    entry_bytes: u64,
+    #[arg(
+        long,
+        alias = "entry-size",
+        value_name = "BYTES",
+        default_value_t = 128,
+        value_parser = args::byte_count_in(1..=1 << 40)
+    )]
+    entry_bytes: usize,
     /// Memory of the machine, such as 16G, for the filters' share of it
-    #[arg(long, value_name = "BYTES", value_parser = args::byte_count)]
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count_in(1..=1 << 60))]
     memory: Option<usize>,
     /// Levels of the tree that hold data
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = RangedU64ValueParser::<u64>::new().range(1..=7))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = args::count_in::<u64>(1..=7))]
     levels: u64,
     /// Print a JSON array, one object a kind of filter
     #[arg(long)]

@@ -22,6 +22,9 @@ const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
 
 /// Measure filter policies on the same keys: memory, accuracy, reads and time saved.
 ///
+///     maypole compare --key-file keys.txt --out report
+///     maypole compare --keys 100k --policies 'none,bloom(10),budget(7/key, burr)'
+///
 /// The keys are loaded once, compaction settles, and at least three levels hold data. For each policy
 /// the database is copied and the filters of its tables are built anew. Then absent keys that lie
 /// inside the tables' key ranges are looked up, and as many present ones. One row a policy tells
@@ -31,8 +34,9 @@ const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
 /// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
-/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. Shells eat parentheses:
-/// bloom:10 reads the same as bloom(10). The word BITS itself stands for each of --bits in turn.
+/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon or
+/// burr. Shells eat parentheses: quote the list, or write bloom:10 for bloom(10). The word BITS
+/// itself stands for each of --bits in turn.
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single
@@ -87,11 +91,11 @@ pub struct Compare {
     /// Hot keys are scattered over all
     #[arg(long, value_name = "S", value_parser = exponent, verbatim_doc_comment)]
     pub zipf: Option<f64>,
-    /// Bytes of each value
+    /// Bytes of each value, which is made up
     #[arg(
         long,
         alias = "value-size",
-        value_name = "B",
+        value_name = "BYTES",
         default_value_t = 100,
         value_parser = args::value_bytes(),
         conflicts_with = "tsv"

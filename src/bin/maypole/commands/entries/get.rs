@@ -28,7 +28,10 @@ impl Get {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let db = self.db.open()?;
         let Some(value) = db.get(&self.key.0)? else {
-            return Err(Failure::new(format_args!("no value for the key {}", escape(&self.key.0))));
+            return Err(Failure::new(format_args!(
+                "no value for the key \"{}\"",
+                escape(&self.key.0)
+            )));
         };
         match self.raw {
             true => out.write_all(&value)?,

@@ -9,19 +9,27 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::failure::{Failure, Result};
-use crate::input::{Format, Input};
+use crate::input::{self, Format, Input};
 use crate::show::text;
 use crate::{args, progress};
 
 /// Bytes of keys and values that are written together.
 pub const BATCH_BYTES: usize = 256 << 10;
 
+/// Bytes of a value when nothing is said.
+const VALUE_BYTES: usize = 100;
+
 /// Put the entries of a file, or of standard input, into a database, in any order.
 ///
-/// Without --format every line is a key, and its value is made up: the bytes of the line without
-/// the line feed; an empty line is the empty key. Of equal keys the last one counts. A missing
-/// database is created. Everything is in tables, and survives a power loss, when the command is
-/// done. A line that cannot be read is a failure; some of those before it may be loaded then.
+/// Without --format every line is a key: its bytes without the line feed. A carriage return belongs
+/// to the key, and an empty line is the empty key. The value of each key is made up then.
+///
+///     maypole load my-numbers --key-file numbers
+///     maypole scan a | maypole load b --key-file - --format escaped
+///
+/// Of equal keys the last one counts. A missing database is created. Everything is in tables, and
+/// survives a power loss, when the command is done. A line that cannot be read is a failure; some of
+/// those before it may be loaded then.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Load {
@@ -36,16 +44,10 @@ pub struct Load {
     /// The same as --format tsv
     #[arg(long, conflicts_with = "format")]
     tsv: bool,
-    /// Bytes of each value that is made up
-    #[arg(
-        long,
-        alias = "value-size",
-        value_name = "B",
-        default_value_t = 100,
-        value_parser = args::value_bytes(),
-        conflicts_with = "tsv"
-    )]
-    value_bytes: usize,
+    /// Bytes of each value that is made up; only with --format keys, as the others hold values
+    /// [default: 100]
+    #[arg(long, alias = "value-size", value_name = "BYTES", value_parser = args::value_bytes(), verbatim_doc_comment)]
+    value_bytes: Option<usize>,
     /// Filters of the tables that this call writes: a policy, as compare takes it. The database
     /// does not keep it: whoever opens it next says which filters its new tables get
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)", verbatim_doc_comment)]
@@ -58,20 +60,40 @@ pub struct Load {
 impl Load {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let format = if self.tsv { Format::Tsv } else { self.format };
+        let makes_values = format == Format::Keys;
+        if self.value_bytes.is_some() && !makes_values {
+            return Err(Failure::Call(
+                "--value-bytes is for values that are made up, and this format holds values: leave it \
+                 out, or take --format keys"
+                    .into(),
+            ));
+        }
+        args::must_be_directory(&self.db)?;
         let mut input = Input::open(&self.key_file, format)?;
         if input.is_at_end()? {
-            return Err(no_keys(&self.key_file));
+            return Err(match makes_values {
+                true => no_keys(&self.key_file),
+                false => Failure::new(format_args!("{}: no entries", input::name(&self.key_file))),
+            });
         }
-        let values = (format == Format::Keys).then(|| Values::new(self.value_bytes));
+        let values = makes_values.then(|| Values::new(self.value_bytes.unwrap_or(VALUE_BYTES)));
+        // Read before the database is made: a file in another format leaves none behind.
+        let mut batch = WriteBatch::new();
+        let mut entries = 0u64;
+        let mut add = |batch: &mut WriteBatch, key: &[u8], value: &[u8]| {
+            batch.put(key, values.as_ref().map_or(value, |values| values.of(entries)));
+            entries += 1;
+        };
+        if let Some((key, value)) = input.next_entry()? {
+            add(&mut batch, key, value);
+        }
         let db = Db::builder(&self.db).filter(self.filter.clone()).open()?;
         let bar = match input.file_bytes {
             Some(bytes) => progress::bar(bytes, "loading"),
             None => progress::spinner("loading"),
         };
-        let (mut batch, mut entries) = (WriteBatch::new(), 0u64);
         while let Some((key, value)) = input.next_entry()? {
-            batch.put(key, values.as_ref().map_or(value, |values| values.of(entries)));
-            entries += 1;
+            add(&mut batch, key, value);
             if batch.size_bytes() >= BATCH_BYTES {
                 bar.set_position(input.bytes_read);
                 db.write(std::mem::take(&mut batch))?;
@@ -104,7 +126,7 @@ impl Load {
 pub fn no_keys(path: &std::path::Path) -> Failure {
     Failure::new(format_args!(
         "{}: no keys: expected one key a line, found nothing",
-        path.display()
+        input::name(path)
     ))
 }
 

@@ -4,11 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 
-use crate::args::{KeyRange, ReadDb};
+use crate::args::{self, KeyRange, ReadDb};
 use crate::failure::Result;
 use crate::show::text::escape;
 
 /// Print entries in the order of their keys, one a line: key, tab, value.
+///
+/// `maypole load --format escaped` reads such lines.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Scan {
@@ -16,8 +18,14 @@ pub struct Scan {
     db: ReadDb,
     #[command(flatten)]
     range: KeyRange,
-    /// At most so many entries
-    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    /// At most so many entries, such as 10 or 1k
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = u64::MAX,
+        hide_default_value = true,
+        value_parser = args::count_in::<u64>(0..=u64::MAX)
+    )]
     limit: u64,
     /// From the last key to the first
     #[arg(long)]
