@@ -1,8 +1,9 @@
 //! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
 //!
-//! A range deletion is a tombstone for all keys from `start` to before `end`; RocksDB's word for its
-//! entry is range tombstone. A snapshot that sees its sequence number sees no older versions of those keys. The ranges of a set may overlap. A
-//! lookup asks for the newest range that covers its key and that its snapshot sees.
+//! A range deletion is a tombstone for all keys from `start` to before `end`; RocksDB's word
+//! for its entry is range tombstone. A snapshot that sees its sequence number sees no older
+//! versions of those keys. The ranges of a set may overlap. A lookup asks for the newest range
+//! that covers its key and that its snapshot sees.
 //!
 //! ```text
 //!   ranges      [a ─────────── m) 9              bounds      a   c   f   m   p
@@ -165,22 +166,22 @@ impl RangeTombstones {
         self.keys.capacity() + numbers * size_of::<u64>() + self.ranges.capacity() * range_bytes
     }
 
-    /// The newest range deletion that covers `user_key` and that `snapshot` sees; 0: none.
-    pub fn covering(&self, user_key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
+    /// The newest range deletion that covers `user_key` and is visible at `sequence`; 0: none.
+    pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         match self.fragments_up_to(user_key).checked_sub(1) {
-            Some(fragment) => self.newest(fragment, snapshot),
+            Some(fragment) => self.newest(fragment, sequence),
             None => 0,
         }
     }
 
-    /// The fragment that holds `user_key`, as `snapshot` sees it.
-    pub fn fragment_at(&self, user_key: &[u8], snapshot: SequenceNumber) -> Fragment<'_> {
+    /// The fragment that holds `user_key`, as it is at `sequence`.
+    pub fn fragment_at(&self, user_key: &[u8], sequence: SequenceNumber) -> Fragment<'_> {
         let behind = self.fragments_up_to(user_key);
         let fragment = behind.checked_sub(1);
         Fragment {
             start: fragment.map(|fragment| self.bound(fragment)),
             end: (behind < self.key_ends.len()).then(|| self.bound(behind)),
-            sequence: fragment.map_or(0, |fragment| self.newest(fragment, snapshot)),
+            sequence: fragment.map_or(0, |fragment| self.newest(fragment, sequence)),
         }
     }
 
@@ -202,15 +203,15 @@ impl RangeTombstones {
             .filter(|(start, end, _)| start < end)
     }
 
-    /// The newest range deletion that covers a fragment and that `snapshot` sees; 0: none.
-    pub fn newest(&self, fragment: usize, snapshot: SequenceNumber) -> SequenceNumber {
+    /// The newest range deletion that covers a fragment and is visible at `sequence`; 0: none.
+    pub fn newest(&self, fragment: usize, sequence: SequenceNumber) -> SequenceNumber {
         if fragment >= self.fragment_count() {
             return 0;
         }
         let (mut node, mut newest) = (self.fragment_count() + fragment, 0);
         while node > 0 {
             let here = &self.sequences[self.nodes[node]..self.nodes[node + 1]];
-            let seen = here.partition_point(|&sequence| sequence > snapshot);
+            let seen = here.partition_point(|&newer| newer > sequence);
             newest = newest.max(here.get(seen).copied().unwrap_or(0));
             node /= 2;
         }
@@ -262,14 +263,14 @@ fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl 
 pub(crate) fn fragment_of_disjoint<'a>(
     sets: &'a [Arc<RangeTombstones>],
     user_key: &[u8],
-    snapshot: SequenceNumber,
+    sequence: SequenceNumber,
 ) -> Fragment<'a> {
     fn start(set: &RangeTombstones) -> Option<&[u8]> {
         set.span().map(|(start, _)| start)
     }
     let behind = sets.partition_point(|set| start(set) <= Some(user_key));
     let mut fragment = match behind.checked_sub(1) {
-        Some(reaching) => sets[reaching].fragment_at(user_key, snapshot),
+        Some(reaching) => sets[reaching].fragment_at(user_key, sequence),
         None => Fragment::EVERYTHING,
     };
     // Behind its last range a set does not know where the next set starts.
@@ -304,8 +305,8 @@ impl RangeTombstoneSets {
     }
 
     /// As [`RangeTombstones::covering`], of all sets.
-    pub fn covering(&self, user_key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
-        self.0.iter().map(|set| set.covering(user_key, snapshot)).max().unwrap_or(0)
+    pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
+        self.0.iter().map(|set| set.covering(user_key, sequence)).max().unwrap_or(0)
     }
 
     pub fn heap_bytes(&self) -> usize {

@@ -98,15 +98,15 @@ impl Version {
     }
 
     /// The fragments around `user_key`: a range of keys, with the newest range deletion that covers
-    /// it and that `snapshot` sees. One for each file of level 0, and one for each other level.
+    /// it and is visible at `sequence`. One for each file of level 0, and one for each other level.
     pub fn range_fragments<'a>(
         &'a self,
         user_key: &[u8],
-        snapshot: SequenceNumber,
+        sequence: SequenceNumber,
     ) -> impl Iterator<Item = Fragment<'a>> {
         let [level_0, deeper @ ..] = &self.range_deletions;
-        let each = level_0.iter().map(move |set| set.fragment_at(user_key, snapshot));
-        each.chain(deeper.iter().map(move |sets| fragment_of_disjoint(sets, user_key, snapshot)))
+        let each = level_0.iter().map(move |set| set.fragment_at(user_key, sequence));
+        each.chain(deeper.iter().map(move |sets| fragment_of_disjoint(sets, user_key, sequence)))
     }
 
     /// The files of each level, for the pure functions that plan compactions.

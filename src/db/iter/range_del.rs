@@ -27,7 +27,7 @@ use crate::version::Version;
 
 pub(crate) struct RangeDelAggregator {
     /// What the cursor sees.
-    snapshot: SequenceNumber,
+    sequence: SequenceNumber,
     /// The range deletions of the memtables.
     memtables: Vec<Arc<RangeTombstones>>,
     version: Arc<Version>,
@@ -49,7 +49,7 @@ impl RangeDelAggregator {
     /// `None` where there are no range deletions, which is nearly always.
     pub fn new(
         read_state: &ReadState,
-        snapshot: SequenceNumber,
+        sequence: SequenceNumber,
     ) -> Option<Box<RangeDelAggregator>> {
         let mut sets = Vec::new();
         for memtable in read_state.memtables().filter(|memtable| memtable.has_ranges()) {
@@ -59,7 +59,7 @@ impl RangeDelAggregator {
             return None;
         }
         Some(Box::new(RangeDelAggregator {
-            snapshot,
+            sequence,
             memtables: sets,
             version: Arc::clone(&read_state.version),
             start: Vec::new(),
@@ -96,8 +96,8 @@ impl RangeDelAggregator {
 
     #[cold]
     fn find(&mut self, user_key: &[u8]) {
-        let memtables = self.memtables.iter().map(|set| set.fragment_at(user_key, self.snapshot));
-        let tables = self.version.range_fragments(user_key, self.snapshot);
+        let memtables = self.memtables.iter().map(|set| set.fragment_at(user_key, self.sequence));
+        let tables = self.version.range_fragments(user_key, self.sequence);
         let common = memtables.chain(tables).fold(Fragment::EVERYTHING, Fragment::meet);
         self.start.clear();
         self.start.extend_from_slice(common.start.unwrap_or_default());

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! That is a system of linear equations over GF(2), one a key and column. It is solved when the
-//! table is written: [`build::banding`] eliminates, [`build::solve`] substitutes back. Barely more slots than keys
+//! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Barely more slots than keys
 //! are needed, so a column costs 1.04 to 1.07 bits a key and halves the false-positive rate; a Bloom
 //! filter pays 1.5 bits for that. An absent key's XOR is a random number.
 //!

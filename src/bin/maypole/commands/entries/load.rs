@@ -46,7 +46,13 @@ pub struct Load {
     tsv: bool,
     /// Bytes of each value that is made up; only with --format keys, as the others hold values
     /// [default: 100]
-    #[arg(long, alias = "value-size", value_name = "BYTES", value_parser = args::value_bytes(), verbatim_doc_comment)]
+    #[arg(
+        long,
+        alias = "value-size",
+        value_name = "BYTES",
+        value_parser = args::value_bytes(),
+        verbatim_doc_comment
+    )]
     value_bytes: Option<usize>,
     /// Filters of the tables that this call writes: a policy, as compare takes it. The database
     /// does not keep it: whoever opens it next says which filters its new tables get
