@@ -10,8 +10,9 @@
 //!                  Arc<Resident<T>> ── owned by a ring of the cache, later by the garbage
 //! ```
 //!
-//! What keeps a value alive while it is used: for a lookup its guard (`sync/reclaim.rs`), for a cursor
-//! an `Arc` (`table/block/pinned.rs`), for a value that a caller keeps its `Slice` (`slice.rs`).
+//! What keeps a value alive while it is used: for a lookup its guard (`sync/reclaim.rs`), for a
+//! cursor an `Arc` (`table/block/pinned.rs`), for a value that a caller keeps its `Slice`
+//! (`slice.rs`).
 //!
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
 //! 1. a slot holds a pointer only while a ring of the cache owns a strong count of the value;
@@ -23,11 +24,10 @@
 //! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
 //! behind.
 //!
-//! Why the cache may write to a slot. A resident knows its slot by address. If a
-//! resident held a count of the array, a value that a user keeps would keep the whole array alive.
-//! The cache follows the address only under
-//! its mutex and while a ring owns the resident. `Slots::drop` takes the residents out of the rings
-//! under that mutex before the array is freed.
+//! Why the cache may write to a slot. A resident knows its slot by address. If a resident held a
+//! count of the array, a value that a user keeps would keep the whole array alive. The cache
+//! follows the address only under its mutex and while a ring owns the resident. `Slots::drop` takes
+//! the residents out of the rings under that mutex before the array is freed.
 
 use std::marker::PhantomData;
 use std::ops::Deref;

@@ -1,9 +1,9 @@
 //! Which compaction is due next: a pure function from what the tree holds to a [`Plan`].
 //!
 //! The level with the highest score goes first ([`super::targets`]). Level 0 goes as a whole. Any
-//! other level gives one file: the one that overlaps least with the next level for its size. It moves
-//! the most data for the bytes rewritten. When no level asks for anything, tiny tables are merged
-//! ([`super::tiny`]).
+//! other level gives one file: the one that overlaps least with the next level for its size. It
+//! moves the most data for the bytes rewritten. When no level asks for anything, tiny tables are
+//! merged ([`super::tiny`]).
 
 use super::damaged::DamagedFiles;
 use super::plan::{Plan, Unavailable, overlapping, plan_files, plan_level_0};

@@ -29,7 +29,7 @@ use crate::memory::{LINE_BYTES, LineBuf};
 /// let block = builder.finish().expect("there are keys");
 /// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
 ///
-/// // Several filters, or several keys: all trips to memory are started before the first one is awaited.
+/// // Several filters, or several keys: all trips to memory start before the first is awaited.
 /// let hashes: Vec<u64> = (990u64..1010).map(|i| hash64(&i.to_le_bytes())).collect();
 /// let queries: Vec<_> = hashes.iter().map(|&hash| filter.prepare(hash)).collect();
 /// let answers: Vec<bool> = queries.into_iter().map(|query| filter.finish(query)).collect();

@@ -1,8 +1,8 @@
 //! How large a filter must be, and which false-positive rate is predicted for it, before it is built.
 //! Gathered for users; the arithmetic is in the `sizing.rs` of each family.
 //!
-//! A Ribbon's rate follows from its layout, so there is no formula for it here: build one and ask its
-//! reader, as `maypole size` does.
+//! A Ribbon's rate follows from its layout, so there is no formula for it here: build one and ask
+//! its reader, as `maypole size` does.
 //!
 //! Where the rate of a filter that is stored is predicted (`FilterReader::predicted_fpr`):
 //!

@@ -1,7 +1,7 @@
 //! [`TreeObserver`]: who watches a lookup on its way through memtables and levels.
 //!
-//! Inside a table a [`TableObserver`] takes over. Its file says why calls go through the observer, and
-//! why the observer of `get` costs nothing.
+//! Inside a table a [`TableObserver`] takes over. Its file says why calls go through the observer,
+//! and why the observer of `get` costs nothing.
 
 use std::sync::Arc;
 

@@ -75,7 +75,7 @@ pub struct RibbonLayer {
 /// # let filter = builder.finish().expect("there are keys").into_reader();
 /// let parts = filter.ribbon().expect("a ribbon");
 ///
-/// let equation = hashes.iter().find_map(|&hash| parts.equation(hash)).expect("a key of some layer");
+/// let equation = hashes.iter().find_map(|&hash| parts.equation(hash)).expect("a key");
 /// assert_eq!(equation.coefficients & 1, 1, "the first coefficient is 1");
 /// assert!(equation.start < parts.layers[equation.layer].starts);
 /// assert!(equation.fingerprint < 1 << parts.columns);

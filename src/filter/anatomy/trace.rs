@@ -27,7 +27,8 @@ use std::ops::Range;
 /// builder.add(hash64(b"apple"));
 /// let block = builder.finish().expect("a key makes a filter");
 /// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
-/// let QueryTrace::Line { bits, .. } = filter.trace(hash64(b"apple")) else { panic!("a Bloom filter") };
+/// let trace = filter.trace(hash64(b"apple"));
+/// let QueryTrace::Line { bits, .. } = trace else { panic!("a Bloom filter") };
 /// assert_eq!(bits.len(), 6);
 /// assert!(bits.iter().all(|bit| bit.agrees()));
 /// # Ok::<(), maypole::filter::SpecError>(())

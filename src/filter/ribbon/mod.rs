@@ -11,17 +11,19 @@
 //! ```
 //!
 //! That is a system of linear equations over GF(2), one a key and column. It is solved when the
-//! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Barely more slots than keys
-//! are needed, so a column costs 1.04 to 1.07 bits a key and halves the false-positive rate; a Bloom
-//! filter pays 1.5 bits for that. An absent key's XOR is a random number.
+//! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Barely
+//! more slots than keys are needed, so a column costs 1.04 to 1.07 bits a key and halves the
+//! false-positive rate; a Bloom filter pays 1.5 bits for that. An absent key's XOR is a random
+//! number.
 //!
 //! Now and then the equations contradict each other: one time in twenty, by the sizes in
 //! [`sizing`]. Then all keys get another seed. The format has 256 of them. If they all fail, a Bloom
 //! filter is made instead.
 //!
-//! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`build`](mod@build); [`plain`], a query step by step; [`query`], the reader; [`kernel`] and
-//! `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea with the
-//! contradictions taken out, and has a textbook version.
+//! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`build`](mod@build);
+//! [`plain`], a query step by step; [`query`], the reader; [`kernel`] and `x86`, the hot loops. The
+//! bumped ribbon ([`burr`](super::burr)) is the same idea with the contradictions taken out, and
+//! has a textbook version.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and

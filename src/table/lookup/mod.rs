@@ -7,8 +7,8 @@
 //!                     get_from_block   block: the entry of the key, or none
 //! ```
 //!
-//! Each step tells an [`observer`] what it did. The observer of `get` does nothing; that of `explain`
-//! writes a [`trace`].
+//! Each step tells an [`observer`] what it did. The observer of `get` does nothing; that of
+//! `explain` writes a [`trace`].
 //!
 //! For many keys at once the steps are taken for all keys, one after the other; see
 //! [`many`]. Filters of prefixes are asked in [`prefix`].

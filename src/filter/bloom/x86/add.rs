@@ -10,10 +10,11 @@
 //!          +----------+    +--------+    +--------+      hit[8 word + byte] = words[word] & bytes[byte]
 //! ```
 //!
-//! A row of `hit` is the set of the probes that hit a byte: the probes of its word, and those of its
-//! byte in the word. So a key is three words of 64 bits ([`Sets`]), made for eight keys at a time, and one
-//! instruction multiplies (GFNI). Its sums are without carry: two probes of the same bit would cancel,
-//! and the key would be lost. So before the product, of all probes of one bit only the first is kept.
+//! A row of `hit` is the set of the probes that hit a byte: the probes of its word, and those of
+//! its byte in the word. So a key is three words of 64 bits ([`Sets`]), made for eight keys at a
+//! time, and one instruction multiplies (GFNI). Its sums are without carry: two probes of the same
+//! bit would cancel, and the key would be lost. So before the product, of all probes of one bit
+//! only the first is kept.
 //!
 //! AVX2: the multiplications take eight keys side by side. Then each key gets the mask of its line, one
 //! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane. That is zero in every lane
