@@ -15,7 +15,7 @@ const FIELDS: [&str; 15] = [
     "build_ns_per_key",
     "query_absent_ns",
     "query_present_ns",
-    "absent_probes",
+    "absent_queries",
     "rate",
     "rate_at_2_times",
     "rate_at_5_times",
