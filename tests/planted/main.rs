@@ -32,11 +32,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What is not copied: documents, builds, and packages of their own.
-const LEFT_OUT: [&str; 4] = ["docs", "fuzz", "peers", "target"];
+/// What is not copied: builds, and packages of their own.
+const LEFT_OUT: [&str; 3] = ["fuzz", "peers", "target"];
 
-/// The files of the copy, relative to the root. Cargo builds nothing while a file is missing that the
-/// manifest names.
+/// The files of the copy, relative to the root. The manifest names examples, tests include documents:
+/// where one of them is missing, nothing is built.
 fn sources() -> Vec<PathBuf> {
     let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(dir) = dirs.pop() {
@@ -115,7 +115,8 @@ impl Copy {
             fs::create_dir_all(to.parent().unwrap()).unwrap();
             fs::copy(root().join(&file), to).unwrap();
         }
-        fs::write(copy.source.join("src/bin/maypole/main.rs"), "fn main() {}\n").unwrap();
+        fs::write(copy.source.join("src/bin/maypole/main.rs"), "//! Empty.\nfn main() {}\n")
+            .unwrap();
         copy
     }
 
