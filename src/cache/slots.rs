@@ -7,18 +7,20 @@
 //! ```text
 //!   Slots.array  [ null | pointer | null | ... ]
 //!                             │
-//!                  Arc<Resident<T>> ── owned by a ring of the cache, later by the garbage
+//!                  Arc<Resident<T>> ── owned by a ring of the cache; after eviction by the
+//!                                        garbage, until no guard can reach it
 //! ```
 //!
 //! What keeps a value alive while it is used: for a lookup its guard (`sync/reclaim.rs`), for a
 //! cursor an `Arc` (`table/block/pinned.rs`), for a value that a caller keeps its `Slice`
-//! (`slice.rs`).
+//! (`slice.rs`). A memtable's values and an iterator's keys are copies.
 //!
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
 //! 1. a slot holds a pointer only while a ring of the cache owns a strong count of the value;
 //! 2. eviction empties the slot and *retires* that count, so it is dropped after the guard;
-//! 3. dropping the `Slots` takes the counts out of the rings and drops them at once. It needs the
-//!    `Slots` to itself, and every borrowed [`Lease`] borrows it.
+//! 3. dropping the `Slots` drops the rings' counts at once, without the garbage: it has `&mut self`,
+//!    so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state alive, and so its
+//!    version, its tables and their `Slots`.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! goes too, with all data blocks that were reached through it: a deleted file leaves nothing

@@ -578,7 +578,7 @@ impl Db {
 
 /// Maintenance. A database does all of it by itself; these calls are for tests, tools and backups.
 impl Db {
-    /// Writes the memtable to a table and waits for it.
+    /// Writes the memtable to a table and waits for it. All that was written before is durable then.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

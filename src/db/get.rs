@@ -4,7 +4,8 @@
 //!   read state ─► memtables, newest first ─► found (value or tombstone): done
 //!              ─► candidates: files of level 0 newest first, then at most one file a level
 //!                   the deepest: prefetch its filter         the largest, so from far away
-//!                   for each: filter says no ─► next         counted: useful
+//!                   for each: range deletion covers the key ─► the last file to ask
+//!                             filter says no ─► next         counted: useful
 //!                             index ─► block ─► entry        found: done; else a false positive
 //! ```
 //!
@@ -14,10 +15,10 @@
 //!
 //! **Why one file a level is enough.** From level 1 on the files of a level share no user key.
 //!
-//! **Range deletions.** A range deletion hides the older entries of its keys in its own source,
-//! where sequence numbers tell, and in all deeper ones. So the search stops at the first source
-//! with a visible range deletion that covers the key. A filter knows nothing of range deletions:
-//! they are asked before it.
+//! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a
+//! smaller sequence number, in deeper sources all. So the search stops at the first source with a
+//! visible range deletion that covers the key. The range of a file includes its range deletions, so
+//! the file is a candidate. A filter knows nothing of range deletions: they are asked before it.
 //!
 //! **Observers.** Each step tells an observer what it did. `get` has one that hears nothing and costs
 //! nothing; `explain` writes down what it hears. So there is one lookup, and it explains itself.

@@ -77,12 +77,16 @@
 //!    `table/filter/info.rs`, its bits in `filter_policy/budget.rs`. A new encoding needs a block
 //!    name in `table/filter/block.rs`. A new kind of [`QueryTrace`] has its arms in the command
 //!    line's `explain/text.rs` and `explain/json.rs`.
-//! 7. **Where the compiler does not ask:** the text, `FORMS` and `FromStr for Family` in `spec.rs`;
+//! 7. **Where the compiler does not ask:** `FilterReader`'s `fill`, `probes`, `line_bytes` and
+//!    `hash_kind` (their last arms take every other family); the text, `FORMS` and `FromStr for
+//!    Family` in `spec.rs`;
 //!    `sizing.rs`; `StoredFilter::find` (`table/filter/block.rs`) and `FilterInfo::of` (`info.rs`),
 //!    else no reader finds the block; `annotate/filter.rs`; `filter/fuzzing.rs`,
 //!    `fuzzing/filters.rs`, the lists in `fuzzing/tests.rs`, and a target in `fuzz/fuzz_targets`; in
-//!    the command line `FAMILIES` and `spec` of `compare/lab.rs`, and `structures/subjects.rs`; and
-//!    the bytes in `docs/format.md`.
+//!    the command line `FAMILIES` and `spec` of `compare/lab.rs`, the colour in
+//!    `compare/results/page/colors.rs`, the default policies and the help in `compare/options.rs`,
+//!    and `structures/subjects.rs`; the lists above and in `sizing.rs`; and the bytes in
+//!    `docs/format.md`.
 
 mod anatomy;
 mod bloom;

@@ -1,18 +1,18 @@
 //! How large a filter must be, and which false-positive rate is predicted for it, before it is built.
-//! Gathered for users; the arithmetic is in the `sizing.rs` of each family.
+//! Gathered for users. The arithmetic is `bloom_fpr` in `bloom/sizing.rs` and `expected` in
+//! `burr/sizing.rs`. A Ribbon's rate follows from its layout, so there is no formula for it here:
+//! build one and ask its reader, as `maypole size` does.
 //!
-//! A Ribbon's rate follows from its layout, so there is no formula for it here: build one and ask
-//! its reader, as `maypole size` does.
-//!
-//! Where the rate of a filter that is stored is predicted (`FilterReader::predicted_fpr`):
+//! Where the rate of a stored filter is predicted (`FilterReader::predicted_fpr`):
 //!
 //! ```text
 //! Bloom                 bloom/query.rs, by the formula in bloom/sizing.rs
 //! Ribbon                ribbon/layout.rs
 //! bumped ribbon         burr/query.rs
 //! legacy Bloom          legacy.rs
-//! a partitioned filter  table/filter/info.rs weighs its parts
-//! what a table states   its property maypole.filter.predicted.fpr, read by table/filter/info.rs
+//! a partitioned filter  `SstReader::filter` in table/sst/reader.rs: its parts, by bytes
+//! what a table states   its property maypole.filter.predicted.fpr, read by table/filter/info.rs.
+//!                       `Db::stats` asks only for it, so a table of RocksDB's has none there
 //! ```
 //!
 //! The figure to measure a filter by is `log2(1/ε)`: no filter with false-positive rate ε can take

@@ -24,8 +24,8 @@
 //! - A record shows e or less. It keeps the bag.
 //! - A record still shows 0. The reader has not passed its barrier before the collector's, so its
 //!   later loads see U.
-//! - A record shows 0 or a later epoch *again*: the reader had pinned before, and has unpinned or
-//!   pinned anew. It stored the new value with release, after its last access. The collector loads
+//! - A record shows 0 or a later epoch because the reader has unpinned since, or pinned anew. It
+//!   stored the new value with release, after its last access. The collector loads
 //!   it with acquire, before the drop.
 //!
 //! Cost of a pin: two plain stores to a line that no other thread writes, and one load of the

@@ -1,5 +1,6 @@
 //! Power loss at random points: each unsynced block and name survives or not, at random. The
-//! database comes back with a prefix of the writes, and the prefix holds every synced write.
+//! database comes back with a prefix of the writes, and the prefix holds every synced and every
+//! flushed write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,6 +74,11 @@ fn lose_power_often(seed: u64, writes: u64, images_per_life: usize) -> u64 {
             number += 1;
             db.write_opt(write(number), durability).unwrap();
             if durability == Durability::Sync {
+                synced = number;
+            }
+            // A flush makes all that was written before it durable.
+            if rng.random_bool(0.005) {
+                db.flush().unwrap();
                 synced = number;
             }
             if rng.random_bool(images_per_life as f64 / writes as f64) {

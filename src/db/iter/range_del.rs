@@ -1,4 +1,4 @@
-//! [`RangeDelAggregator`]: which entries of a cursor range deletions hide.
+//! [`RangeDelAggregator`]: which of a cursor's entries are hidden by range deletions.
 //!
 //! A cursor meets the entries of all sources in one order, so it must know the range deletions of
 //! all of them. An entry is hidden when any source has a range deletion that is newer, covers its
@@ -11,7 +11,8 @@
 //!
 //!   memtable     ───────[■■■■■■■■ 9 ■■■■■■■■)──────────
 //!   level 1      ──[■■■ 5 ■■■)───────[■■■■■ 4 ■■■■■)───
-//!   stretch             |    |       |      |      |         one answer holds up to the next bound
+//!   stretch        |    |    |       |      |      |         one answer holds up to the next bound
+//!                                                           5, 9, 4: sequence numbers
 //! ```
 //!
 //! The answer holds for a stretch of keys: the common part of the fragments of all sources. It is

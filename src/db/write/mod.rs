@@ -11,9 +11,10 @@
 //!                        the others find their batch done when they get the lock
 //! ```
 //!
-//! **A power loss** before step 3, or without it, may take the write: until the next sync of any
-//! write, `persist` or `close`. A killed process loses nothing after step 2. The table of promises
-//! is in `docs/reliability.md`.
+//! **A power loss.** After step 3 the write survives it. Before step 3, or without it, a power loss
+//! may take the write, until a later synced write, `persist`, `flush` or `close` makes it durable.
+//! What comes back is a prefix of the writes, and each batch is there whole or not at all. A killed
+//! process loses nothing after step 2. All promises: `docs/reliability.md`.
 //!
 //! **A record that finds no space** is an error of its callers and of nobody else: the WAL ends
 //! before it, and the next write starts another WAL. Any other failure makes the database

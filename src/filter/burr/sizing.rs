@@ -4,8 +4,9 @@
 //! difference is free slots, thresholds and the trailer. Measured, w = 32, r = 7: 2.2 % at 10 thousand
 //! keys, 1.3 % at 100 thousand, 1.2 % at a million.
 //!
-//! The size may lie between r - 1 and r columns. Then a part p of layer 0 stores r - 1 columns. That
-//! part answers wrongly twice as often, so the rate is `2^-r (1 + p)`. Beside the bound this wastes up
+//! The size may lie between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns. It
+//! answers wrongly twice as often. With p, the part of all queries that is answered there, the rate
+//! is `2^-r (1 + p)`. Beside the bound this wastes up
 //! to 0.086 bits a key, most at p = 0.44. Whole numbers of columns waste none of that.
 
 use super::layout::{Layout, MAX_TAGS};

@@ -67,11 +67,12 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
 
 /// The share of the table's keys that `part` holds. How many keys a partition has is not stored, so
 /// its share is taken to be that of its bytes.
-pub(crate) fn share(part: &FilterReader, filter_bytes: u64) -> f64 {
+pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     (part.bytes().len() as f64 / filter_bytes.max(1) as f64).min(1.0)
 }
 
-/// The false-positive rate to expect of a filter that holds `share` of the table's `keys`.
+/// The false-positive rate to expect of one filter, whole or a partition, that holds this share of
+/// the table's `keys`. The caller sums.
 pub(crate) fn predicted_fpr(filter: &FilterReader, keys: u64, share: f64) -> f64 {
     filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1))
 }

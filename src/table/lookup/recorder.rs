@@ -121,7 +121,7 @@ impl<'a> Recorder<'a> {
     ) {
         let hash = filter_hash(filter, asked);
         let WholeFilter { predicted_fpr, keys, bytes } = self.whole_filter.get();
-        let share = if partition.is_some() { info::share(filter, bytes) } else { 1.0 };
+        let share = if partition.is_some() { info::share_of_keys(filter, bytes) } else { 1.0 };
         let predict = || info::predicted_fpr(filter, keys, share);
         self.current.borrow_mut().filter = Some(FilterTrace {
             family: filter.family(),

@@ -151,7 +151,7 @@ impl SstReader {
         let keys = info::keys(self.properties());
         let bytes: u64 = filters.iter().map(|filter| filter.bytes().len() as u64).sum();
         let fprs = filters.iter().map(|filter| {
-            let share = info::share(filter, bytes);
+            let share = info::share_of_keys(filter, bytes);
             info::predicted_fpr(filter, keys, share) * share
         });
         Ok(Some(FilterInfo {
