@@ -14,14 +14,10 @@ use serde_json::json;
 
 use super::page;
 use super::results::{About, Results};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::output::json_object;
+use crate::show::files::write;
 use crate::show::record::{self, Record};
-
-/// Makes the directory, where it is missing.
-pub fn prepare(dir: &Path) -> Result {
-    fs::create_dir_all(dir).map_err(|error| Failure::of_file(dir, "make this directory", &error))
-}
 
 /// Writes all files.
 pub fn all(results: &Results, dir: &Path) -> Result {
@@ -79,9 +75,4 @@ fn about_json(about: &About) -> String {
         ("clock_ns", &about.clock_ns),
         ("notes", &json!(about.notes)),
     ])
-}
-
-fn write(dir: &Path, name: &str, text: &str) -> Result {
-    let path = dir.join(name);
-    fs::write(&path, text).map_err(|error| Failure::of_file(&path, "write", &error))
 }
