@@ -106,7 +106,7 @@ fn expected_points(json: &Value) -> Vec<(&'static str, usize)> {
 
 /// The plots of a page with the number of their points.
 pub fn points(html: &str) -> Vec<(String, usize)> {
-    between(html, "<svg class=\"plot\"", "</svg>")
+    between(html, "<svg class=\"plot", "</svg>")
         .into_iter()
         .map(|svg| {
             let id = between(svg, "id=\"", "\"")[0].to_string();
@@ -287,9 +287,9 @@ told.textContent = JSON.stringify({
   tip: document.querySelector("#tip").hidden ? "" : document.querySelector("#tip").textContent,
   computed: !input || cost() !== before,
   wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  unseen: [...document.querySelectorAll("svg.plot .dot")].filter((dot) => {
+  unseen: [...document.querySelectorAll("svg.plot .dot, svg.bars text")].filter((dot) => {
     const at = dot.getBoundingClientRect(), plot = dot.ownerSVGElement.getBoundingClientRect();
-    return !(at.width > 1 && at.left >= plot.left && at.right <= plot.right + 1
+    return !(at.width > 0.5 && at.left >= plot.left && at.right <= plot.right + 1
       && at.top >= plot.top && at.bottom <= plot.bottom);
   }).length,
 });

@@ -242,8 +242,8 @@ fn the_page_has_each_claim_with_verdict_figures_and_threshold() {
         assert!(shown.contains(&verdict), "{verdict} in {shown}");
         let measured = page::between(&shown, "class=\"measured\">", "</p>")[0];
         for (name, figure) in claim["figures"].as_object().unwrap() {
-            let rest = measured.split(&format!("{name} ")).nth(1).unwrap();
-            let told: f64 = rest.split(", ").next().unwrap().parse().unwrap();
+            let told = page::between(measured, &format!("<span>{name} <b>"), "</b>")[0];
+            let told: f64 = told.parse().unwrap();
             let figure = figure.as_f64().unwrap();
             assert!((told - figure).abs() <= 0.001 * figure.abs() + 1e-8, "{claim}: {measured}");
         }

@@ -23,8 +23,10 @@ const WIDTH: f64 = 460.0;
 const LINE_HEIGHT: f64 = 23.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 40.0;
-/// Of one character of a name or note, about, in the larger letters of a narrow page.
-const CHARACTER: f64 = 6.7;
+/// Of one character of a name and of a note, at most about, in the larger letters of a narrow page.
+/// Notes are figures, and digits are wide.
+const NAME_CHARACTER: f64 = 7.2;
+const NOTE_CHARACTER: f64 = 7.8;
 /// Half of what is left free between two lines.
 const MARGIN: f64 = 4.0;
 const DOT_RADIUS: f64 = 7.5;
@@ -81,7 +83,7 @@ impl Chart {
     pub fn to_svg(&self) -> String {
         let Some(frame) = self.frame() else { return String::new() };
         let mut svg = format!(
-            "<svg class=\"plot\" id=\"{}\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" \
+            "<svg class=\"plot bars\" id=\"{}\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" \
              aria-label=\"{}\">\n",
             self.id,
             frame.bottom + BOTTOM,
@@ -100,12 +102,12 @@ impl Chart {
         // Bars start at 0. A logarithmic axis passes it over.
         let figures = figures.chain([0.0]);
         let ends = self.x.ends.or_else(|| range(self.x.spread, figures))?;
-        let widest = |text: fn(&Line) -> &str| {
+        let most = |text: fn(&Line) -> &str| {
             let characters = self.lines.iter().map(|line| text(line).chars().count());
-            characters.max().map(|most| most as f64 * CHARACTER)
+            characters.max().map(|most| most as f64)
         };
-        let left = widest(|line| &line.name)? + 6.0;
-        let right = WIDTH - widest(|line| &line.note)? - 14.0;
+        let left = most(|line| &line.name)? * NAME_CHARACTER + 7.0;
+        let right = WIDTH - most(|line| &line.note)? * NOTE_CHARACTER - 10.0;
         let bottom = TOP + self.lines.len() as f64 * LINE_HEIGHT;
         Some(Frame { x: Scale::new(self.x.spread, ends, (left, right)), left, right, bottom })
     }
@@ -175,8 +177,10 @@ fn draw_line(line: &Line, top: f64, frame: &Frame, svg: &mut String) {
                 )
             }
             Shape::Tick => format!(
-                "<path class=\"dot tick\" d=\"M{at:.1} {:.1}v{:.1}\"/><rect class=\"hit\" x=\"{:.1}\" \
-                 y=\"{top:.1}\" width=\"12\" height=\"{LINE_HEIGHT:.1}\"/>",
+                "<rect class=\"dot tick\" x=\"{:.1}\" y=\"{:.1}\" width=\"2\" height=\"{:.1}\"/>\
+                 <rect class=\"hit\" x=\"{:.1}\" y=\"{top:.1}\" width=\"12\" \
+                 height=\"{LINE_HEIGHT:.1}\"/>",
+                at - 1.0,
                 top + 1.0,
                 LINE_HEIGHT - 2.0,
                 at - 6.0

@@ -126,8 +126,8 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
     }
 }
 
-/// Nanoseconds that all of a page is about to take, by what one small filter takes now: a million
-/// keys were measured to take as long as 1,600 such steps each, everything else as long as the rest.
+/// Nanoseconds that all of a page will take, about, by what a key and a query of one small filter take
+/// now. The factors were measured: so many of such steps each key, each probe and the rest take.
 pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     const KEYS: usize = 1 << 16;
     let hashes = Hashes::new(0);

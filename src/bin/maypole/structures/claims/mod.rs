@@ -129,11 +129,10 @@ pub fn command(keys: usize, seed: u64) -> String {
     format!("{HERE} --keys {keys} --seed {seed}")
 }
 
-/// `21 claims: 8 true, 9 half true, 4 false`.
-pub fn tally(claims: &[Claim]) -> String {
+/// How many are true, half true and false.
+pub fn tally(claims: &[Claim]) -> [usize; 3] {
     let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let [holds, half, fails] = [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of);
-    format!("{} claims: {holds} true, {half} half true, {fails} false", claims.len())
+    [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of)
 }
 
 /// The claims for people.
@@ -141,7 +140,8 @@ pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> R
     for claim in claims {
         let Claim { says, verdict, rule, because, .. } = claim;
         writeln!(out, "{verdict:>9}  {says}")?;
-        writeln!(out, "           {}", claim.figures())?;
+        let figures = claim.figures().map(|(name, figure)| format!("{name} {figure}"));
+        writeln!(out, "           {}", figures.collect::<Vec<_>>().join(", "))?;
         writeln!(out, "           Rule: {rule}")?;
         writeln!(out, "           {because}")?;
         if let Some(more) = claim.more() {
@@ -149,20 +149,20 @@ pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> R
         }
         writeln!(out)?;
     }
-    writeln!(out, "{}", tally(claims))?;
+    let [holds, half, fails] = tally(claims);
+    writeln!(out, "{} claims: {holds} true, {half} half true, {fails} false", claims.len())?;
     writeln!(out, "Measured by: {}", command(keys, seed))?;
     writeln!(out, "Note: {}, one thread.", output::machine())?;
     Ok(())
 }
 
 impl Claim {
-    /// Figures with four significant digits: `9.612`.
-    pub fn figures(&self) -> String {
-        let shown = self.figures.iter().map(|(name, figure)| {
+    /// Names, and figures with four significant digits: `9.612`.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.figures.iter().map(|&(name, figure)| {
             let digits = 3 - figure.abs().max(1e-9).log10().floor() as i32;
-            format!("{name} {figure:.*}", digits.clamp(0, 8) as usize)
-        });
-        shown.collect::<Vec<_>>().join(", ")
+            (name, format!("{figure:.*}", digits.clamp(0, 8) as usize))
+        })
     }
 
     /// The command that measures more of it, where there is another one.

@@ -68,9 +68,12 @@ pub fn rates(rows: &[Row]) -> Chart {
         };
         let marks = [dot(1, "1", row.rate()), over(0, 2, "2"), over(1, 5, "5")];
         let note = match row.over[1] {
-            _ if row.false_positives == 0 => "never wrong, static".into(),
-            Over::Rate(rate) => percent(rate),
-            Over::Full(held) => format!("full at {:.2} times", held as f64 / row.keys as f64),
+            _ if row.false_positives == 0 => "never wrong".into(),
+            Over::Rate(rate) => {
+                let from = percent(row.rate());
+                format!("{} to {}", from.trim_end_matches(" %"), percent(rate))
+            }
+            Over::Full(held) => format!("full at {:.2} ×", held as f64 / row.keys as f64),
             Over::Static => "static".into(),
         };
         (marks.into_iter().flatten().collect(), note)

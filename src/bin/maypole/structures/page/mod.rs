@@ -31,7 +31,7 @@ pub fn html(results: &Results) -> String {
     let _ = write!(
         body,
         "<section><h2>Structures</h2>\n<p class=\"soft\">Grey: the textbooks'. In colour: those of \
-         the database. Touch a bar for its figures.</p>\n<div class=\"panels\">\n"
+         the database. Touch a bar or dot for its figures.</p>\n<div class=\"panels\">\n"
     );
     for (chart, about) in panels(rows) {
         let _ = write!(
@@ -52,13 +52,13 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
     [
         (
             charts::memory(rows),
-            "The line across a bar is the bound log2(1/rate), at the rate that was observed. Behind \
-             the bits: how many times the bound. For a structure that is never wrong there is none.",
+            "Line: the bound log2(1/rate) at the observed rate; none for one that is never wrong. \
+             Behind the bits: times the bound.",
         ),
         (
             charts::rates(rows),
             "With once ①, twice ② and five times ⑤ the planned keys. <em>static</em>: built from all \
-             its keys at once. <em>full</em>: it took no more keys.",
+             its keys at once. <em>full</em>: at so many times the keys it took no more.",
         ),
         (
             charts::build(rows),
@@ -76,13 +76,11 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
 /// What came of it in words, and the figures by which one chooses.
 fn glance(rows: &[Row], claims: &[Claim]) -> String {
     let mut html = String::from("<section><h2>At a glance</h2>\n<ul class=\"verdict\">\n");
-    let said = words::lines(rows);
-    let tally = format!("Of what is often said of filters, {}.", claims::tally(claims));
-    for line in said.iter().chain([&tally]) {
-        let _ = writeln!(html, "<li>{}</li>", escape(line));
+    for line in words::lines(rows, claims) {
+        let _ = writeln!(html, "<li>{}</li>", escape(&line));
     }
     html.push_str(
-        "</ul>\n<div class=\"scroll\"><table class=\"glance\"><thead><tr><th>structure</th>\
+        "</ul>\n<div class=\"wide\"><table class=\"glance\"><thead><tr><th>structure</th>\
          <th>deletes</th><th>bits<br>per key</th><th>times<br>the bound</th><th>build<br>ns/key</th>\
          <th>absent<br>ns</th><th>present<br>ns</th><th>rate</th><th>at 2 times<br>the keys</th>\
          <th>at 5 times<br>the keys</th></tr></thead><tbody>\n",
@@ -110,10 +108,9 @@ fn glance(rows: &[Row], claims: &[Claim]) -> String {
 /// The claims with their verdicts.
 fn judged(claims: &[Claim], about: &About) -> String {
     let mut html = format!(
-        "<section><h2>What is often said of filters</h2>\n<p class=\"soft\">{}. Each verdict follows \
-         from the figures by the threshold beside it. All are measured by <code>{}</code>.</p>\n\
+        "<section><h2>What is often said of filters</h2>\n<p class=\"soft\">Each verdict follows \
+         from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
          <div class=\"claims\">\n",
-        claims::tally(claims),
         escape(&claims::command(about.keys, about.seed))
     );
     for claim in claims {
@@ -122,6 +119,9 @@ fn judged(claims: &[Claim], about: &About) -> String {
             Verdict::HalfTrue => "half",
             Verdict::False => "false",
         };
+        let figures = claim
+            .figures()
+            .map(|(name, figure)| format!("<span>{} <b>{figure}</b></span>", escape(name)));
         let more = claim.more().map_or(String::new(), |command| {
             format!("<p class=\"soft\">More of it: <code>{}</code></p>", escape(command))
         });
@@ -132,7 +132,7 @@ fn judged(claims: &[Claim], about: &About) -> String {
              </article>",
             claim.verdict,
             escape(claim.says),
-            escape(&claim.figures()),
+            figures.collect::<String>(),
             escape(claim.because),
             escape(claim.rule),
         );
