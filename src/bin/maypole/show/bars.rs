@@ -98,6 +98,7 @@ impl Chart {
     }
 
     fn frame(&self) -> Option<Frame> {
+        self.lines.iter().find(|line| !line.marks.is_empty())?;
         let figures = self.lines.iter().flat_map(|line| &line.marks).map(|mark| mark.at);
         // Bars start at 0. A logarithmic axis passes it over.
         let figures = figures.chain([0.0]);

@@ -58,7 +58,7 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
         (
             charts::rates(rows),
             "With once ①, twice ② and five times ⑤ the planned keys. <em>static</em>: built from all \
-             its keys at once. <em>full</em>: at so many times the keys it took no more.",
+             its keys at once. <em>full</em>: it took no more.",
         ),
         (
             charts::build(rows),
