@@ -1,4 +1,5 @@
 //! `compare --out`: that page, JSON, CSV and terminal say the same, and what a browser makes of the page.
+//! What it looks at, the page of `structures` is held to as well.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +38,7 @@ fn flat(row: &Value) -> Vec<(String, Value)> {
 }
 
 /// Whether a cell of CSV or of the page says what JSON says. Numbers are read, not compared as text.
-fn same(cell: &str, value: &Value) -> bool {
+pub fn same(cell: &str, value: &Value) -> bool {
     match value {
         Value::Null => cell.is_empty() || cell == "–",
         Value::String(text) => cell == text,
@@ -52,7 +53,7 @@ fn same(cell: &str, value: &Value) -> bool {
 }
 
 /// The lines of a CSV file. No cell of ours holds a line feed.
-fn csv(text: &str) -> Vec<Vec<String>> {
+pub fn csv(text: &str) -> Vec<Vec<String>> {
     let line = |line: &str| {
         let (mut cells, mut quoted) = (vec![String::new()], false);
         for c in line.chars() {
@@ -68,12 +69,12 @@ fn csv(text: &str) -> Vec<Vec<String>> {
 }
 
 /// What stands between two marks, wherever they come.
-fn between<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
+pub fn between<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
     text.split(start).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
 
 /// The texts of the cells of every row of a table.
-fn table(html: &str) -> Vec<Vec<String>> {
+pub fn table(html: &str) -> Vec<Vec<String>> {
     let unescape =
         |text: &str| text.replace("&lt;", "<").replace("&quot;", "\"").replace("&amp;", "&");
     let cell = |cell: &str| unescape(cell.split_once('>').unwrap().1);
@@ -104,12 +105,12 @@ fn expected_points(json: &Value) -> Vec<(&'static str, usize)> {
 }
 
 /// The plots of a page with the number of their points.
-fn points(html: &str) -> Vec<(String, usize)> {
-    between(html, "<svg class=\"plot\"", "</svg>")
+pub fn points(html: &str) -> Vec<(String, usize)> {
+    between(html, "<svg class=\"plot", "</svg>")
         .into_iter()
         .map(|svg| {
             let id = between(svg, "id=\"", "\"")[0].to_string();
-            (id, svg.matches("class=\"dot\"").count())
+            (id, svg.matches("class=\"dot").count())
         })
         .collect()
 }
@@ -120,6 +121,19 @@ fn check_points(html: &str, json: &Value) {
         let found = points.iter().find(|(found, _)| found == id).map_or(0, |(_, count)| *count);
         assert_eq!(found, expected, "{id} in {points:?}");
         assert!(expected > 0 || id == "peak", "{id}");
+    }
+}
+
+/// A page that needs nothing beside itself, and says how it was made.
+pub fn check_alone(html: &str) {
+    assert!(html.len() <= 1 << 20, "{}", html.len());
+    for asks in ["http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
+        assert!(!html.contains(asks), "{asks}");
+    }
+    assert!(!html.contains("NaN") && !html.contains("inf,"), "a figure that is none");
+    assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
+    for said in ["<dt>processor</dt>", "<dt>build</dt>", "<dt>seed</dt>", "<dt>date</dt>"] {
+        assert!(html.contains(said), "{said}");
     }
 }
 
@@ -189,17 +203,8 @@ fn a_page_is_small_and_whole_and_asks_for_nothing() {
     let out = dir.path().join("a <dir> & more");
     make(&out);
     let html = fs::read_to_string(out.join("index.html")).unwrap();
-    assert!(html.len() <= 1 << 20, "{}", html.len());
-    for asks in ["http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
-        assert!(!html.contains(asks), "{asks}");
-    }
-    assert!(!html.contains("NaN") && !html.contains("inf,"), "a figure that is none");
-    assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
-    let command = "a &lt;dir&gt; &amp; more";
-    assert!(html.contains(command), "the exact command is on it");
-    for said in ["<dt>processor</dt>", "<dt>build</dt>", "<dt>seed</dt>", "<dt>date</dt>"] {
-        assert!(html.contains(said), "{said}");
-    }
+    check_alone(&html);
+    assert!(html.contains("a &lt;dir&gt; &amp; more"), "the exact command is on it");
 }
 
 #[test]
@@ -269,47 +274,44 @@ point.dispatchEvent(new MouseEvent("click", { bubbles: true }));
 const told = document.createElement("pre");
 told.id = "told";
 const input = document.querySelector("#calculator input");
-const before = document.querySelector("#cost").textContent;
-input.value = "77";
-input.dispatchEvent(new Event("input", { bubbles: true }));
+const cost = () => document.querySelector("#cost")?.textContent;
+const before = cost();
+if (input) {
+  input.value = "77";
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+}
 const asked = performance.getEntriesByType("resource").map((entry) => entry.name);
 told.textContent = JSON.stringify({
   faults,
   asked: asked.filter((name) => !name.startsWith("data:")),
   tip: document.querySelector("#tip").hidden ? "" : document.querySelector("#tip").textContent,
-  computed: document.querySelector("#cost").textContent !== before,
+  computed: !input || cost() !== before,
   wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  unseen: [...document.querySelectorAll("svg.plot .dot")].filter((dot) => {
+  unseen: [...document.querySelectorAll("svg.plot .dot, svg.bars text")].filter((dot) => {
     const at = dot.getBoundingClientRect(), plot = dot.ownerSVGElement.getBoundingClientRect();
-    return !(at.width > 1 && at.left >= plot.left && at.right <= plot.right + 1
+    return !(at.width > 0.5 && at.left >= plot.left && at.right <= plot.right + 1
       && at.top >= plot.top && at.bottom <= plot.bottom);
   }).length,
 });
 document.body.append(told);
 </script>"##;
 
-#[test]
-#[ignore = "needs Chromium; .ci/long runs it"]
-fn a_browser_shows_every_point_and_asks_the_network_for_nothing() {
+/// Opens the page of a directory in light and dark, wide and narrow, touches it, and has `check` look
+/// at what stands there then. The number of points, or `None` where there is no browser.
+pub fn browse(dir: &Path, check: impl Fn(&str)) -> Option<usize> {
     let found = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    let Some(browser) = BROWSERS.iter().find(found) else {
-        println!("the page in a browser: skipped, there is no Chromium");
-        return;
-    };
-    let dir = tempfile::tempdir().unwrap();
-    make(dir.path());
-    let page = fs::read_to_string(dir.path().join("index.html")).unwrap();
+    let browser = BROWSERS.iter().find(found)?;
+    let page = fs::read_to_string(dir.join("index.html")).unwrap();
     let watched = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
     let watched = watched.replacen("</body>", &format!("{TOUCH}</body>"), 1);
-    let file = dir.path().join("watched.html");
+    let file = dir.join("watched.html");
     fs::write(&file, watched).unwrap();
 
-    let json = json(dir.path());
     let mut shown = 0;
     for (width, scheme) in [(1280, 1), (1280, 0), (390, 1), (390, 0)] {
         let output = Command::new(browser)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
+            .arg(format!("--user-data-dir={}", dir.join("profile").display()))
             .arg(format!("--window-size={width},900"))
             .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
             .arg(format!("file://{}", file.display()))
@@ -324,10 +326,24 @@ fn a_browser_shows_every_point_and_asks_the_network_for_nothing() {
         assert!(told["tip"].as_str().is_some_and(|tip| tip.len() > 5), "{told}");
         assert_eq!(told["computed"], true, "{told}");
         assert_eq!((&told["unseen"], &told["wide"]), (&0.into(), &0.into()), "{width}: {told}");
-        check_points(&html, &json);
+        check(&html);
         shown = points(&html).iter().map(|(_, points)| points).sum();
     }
-    println!("the page in a browser: {shown} points in light and dark, wide and narrow");
+    Some(shown)
+}
+
+#[test]
+#[ignore = "needs Chromium; .ci/long runs it"]
+fn a_browser_shows_every_point_and_asks_the_network_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path());
+    let json = json(dir.path());
+    match browse(dir.path(), |html| check_points(html, &json)) {
+        None => println!("the page in a browser: skipped, there is no Chromium"),
+        Some(shown) => println!(
+            "the page in a browser: {shown} points of compare in light and dark, wide and narrow"
+        ),
+    }
 }
 
 #[test]

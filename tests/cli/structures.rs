@@ -1,13 +1,17 @@
-//! `structures` on a few keys: that its figures hang together, and that verdicts follow from them.
+//! `structures` on a few keys: that its figures hang together, that verdicts follow from
+//! them, and that its page shows both.
+
+use std::fs;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::maypole;
+use crate::{Done, maypole, page};
 
 const FIELDS: [&str; 15] = [
     "structure",
     "deletes",
-    "static",
+    "is_static",
     "planned_keys",
     "bytes",
     "bits_per_key",
@@ -49,7 +53,7 @@ fn help_tells_every_option() {
     let help = maypole!("structures", "--help").well();
     assert!(help.contains("Usage: maypole structures"), "{help}");
     assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
-    for option in ["keys", "rate", "seed", "claims", "json", "csv"] {
+    for option in ["keys", "rate", "seed", "claims", "out", "json", "csv"] {
         assert!(help.contains(&format!("--{option}")), "{option}");
     }
     assert!(maypole!("--help").well().contains("\n  structures "));
@@ -75,7 +79,7 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
         // granularity of a small filter.
         assert!(number(row, "rate") < 0.0215, "{row}");
         let over = ["rate_at_2_times", "rate_at_5_times"].map(|field| row[field].as_f64());
-        match (row["static"].as_bool().unwrap(), row["full_at_keys"].as_u64()) {
+        match (row["is_static"].as_bool().unwrap(), row["full_at_keys"].as_u64()) {
             (true, full) => assert!(over == [None; 2] && full.is_none(), "{row}"),
             (false, Some(full)) => {
                 assert!(over == [None; 2] && (20_000..40_000).contains(&full), "{row}");
@@ -157,6 +161,131 @@ fn claims_are_told_in_words() {
     assert!(text.contains("21 claims: ") && text.contains("More: maypole compare"), "{text}");
 }
 
+/// Makes a page of few keys in a new directory, once for all tests: it takes seconds.
+fn made() -> &'static Made {
+    static MADE: OnceLock<Made> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("a <dir> & more");
+        let call = ["structures", "--keys=1000", "--rate=0.1", &format!("--out={}", out.display())];
+        let done = crate::run(&call);
+        assert!(done.err.starts_with("note: this takes about "), "{}", done.err);
+        let err = done.err.lines().skip(1).collect();
+        let file = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+        let [html, json, csv] = ["index.html", "structures.json", "structures.csv"].map(file);
+        let json = serde_json::from_str(&json).unwrap();
+        Made { terminal: Done { err, ..done }.well(), html, json, csv }
+    })
+}
+
+/// What a run with `--out` left.
+struct Made {
+    terminal: String,
+    html: String,
+    json: Value,
+    csv: String,
+}
+
+/// The marks that each chart must have.
+fn expected_marks(structures: &[Value]) -> Vec<(String, usize)> {
+    let count = |keep: &dyn Fn(&Value) -> bool| structures.iter().filter(|row| keep(row)).count();
+    let with_bound = count(&|row| !row["bits_over_bound"].is_null());
+    let rates = ["rate", "rate_at_2_times", "rate_at_5_times"];
+    let dots = rates.map(|rate| count(&|row| row[rate].as_f64().is_some_and(|rate| rate > 0.0)));
+    let all = structures.len();
+    [("memory", all + with_bound), ("rates", dots.iter().sum()), ("build", all), ("query", 2 * all)]
+        .map(|(id, marks)| (id.to_string(), marks))
+        .to_vec()
+}
+
+#[test]
+fn the_page_shows_what_json_csv_and_terminal_say() {
+    let Made { terminal, html, json, csv } = made();
+    let structures = json["structures"].as_array().unwrap();
+    assert_eq!(structures.len(), NAMES.len());
+    let tables = page::between(html, "<table class=\"figures\">", "</table>");
+    let table = page::table(tables[0]);
+    let csv = page::csv(csv);
+    assert_eq!(csv[0], FIELDS);
+    assert_eq!((tables.len(), table.len(), csv.len()), (1, NAMES.len(), NAMES.len() + 1));
+    for ((row, line), cells) in structures.iter().zip(&csv[1..]).zip(&table) {
+        for (n, field) in FIELDS.into_iter().enumerate() {
+            for cell in [&line[n], &cells[n]] {
+                assert!(page::same(cell, &row[field]), "{field}: {cell} in {row}");
+            }
+        }
+        // What the terminal rounds stands in the page's first table.
+        let name = row["structure"].as_str().unwrap();
+        let shown = terminal.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let glance = page::between(html, "<table class=\"glance\">", "</table>")[0];
+        let glance = page::table(glance);
+        let cells = glance.iter().find(|cells| cells[0] == name).unwrap();
+        let cells = cells[1..].join(" ").replace('–', "-");
+        assert_eq!(cells, shown.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(page::points(html), expected_marks(structures));
+    assert!(terminal.contains("index.html"), "{terminal}");
+}
+
+#[test]
+fn the_page_has_each_claim_with_verdict_figures_and_threshold() {
+    let Made { html, json, .. } = made();
+    let claims = json["claims"].as_array().unwrap();
+    let shown = page::between(html, "<article class=\"claim", "</article>");
+    assert_eq!((claims.len(), shown.len()), (21, 21));
+    for (claim, shown) in claims.iter().zip(shown) {
+        let shown = shown.replace("&quot;", "\"").replace("&gt;", ">").replace("&amp;", "&");
+        for field in ["claim", "rule", "because"] {
+            assert!(shown.contains(claim[field].as_str().unwrap()), "{claim} in {shown}");
+        }
+        let verdict = format!(">{}</p>", claim["verdict"].as_str().unwrap());
+        assert!(shown.contains(&verdict), "{verdict} in {shown}");
+        let measured = page::between(&shown, "class=\"measured\">", "</p>")[0];
+        for (name, figure) in claim["figures"].as_object().unwrap() {
+            let told = page::between(measured, &format!("<span>{name} <b>"), "</b>")[0];
+            let told: f64 = told.parse().unwrap();
+            let figure = figure.as_f64().unwrap();
+            assert!((told - figure).abs() <= 0.001 * figure.abs() + 1e-8, "{claim}: {measured}");
+        }
+        let see = claim["see"].as_str().unwrap();
+        assert!(see == "maypole structures --claims" || shown.contains(see), "{see} in {shown}");
+    }
+    assert!(html.contains("maypole structures --claims --keys 1000 --seed 1"));
+}
+
+#[test]
+fn the_page_is_whole_and_asks_for_nothing() {
+    let Made { html, json, .. } = made();
+    page::check_alone(html);
+    assert!(html.contains("a &lt;dir&gt; &amp; more"), "the exact command is on it");
+    assert!(json["about"]["command"].as_str().unwrap().contains("a <dir> & more"));
+    for (name, value) in [("seed", 1.0), ("keys", 1000.0), ("rate", 0.1)] {
+        assert_eq!(json["about"][name], value, "{name}");
+    }
+}
+
+#[test]
+#[ignore = "needs Chromium; .ci/long runs it"]
+fn a_browser_shows_every_bar_and_asks_the_network_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let Made { html, json, .. } = made();
+    fs::write(dir.path().join("index.html"), html).unwrap();
+    let expected = expected_marks(json["structures"].as_array().unwrap());
+    match page::browse(dir.path(), |html| assert_eq!(page::points(html), expected)) {
+        None => println!("the page in a browser: skipped, there is no Chromium"),
+        Some(shown) => println!(
+            "the page in a browser: {shown} marks of structures in light and dark, wide and narrow"
+        ),
+    }
+}
+
+#[test]
+fn a_page_goes_nowhere_where_there_is_no_directory() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = maypole!("structures", "--keys=1000", "--out", file.path()).badly(1);
+    assert!(error.contains("cannot make this directory"), "{error}");
+}
+
 #[test]
 fn wrong_calls_are_refused() {
     for call in [
@@ -168,6 +297,7 @@ fn wrong_calls_are_refused() {
         &["structures", "--rate", "0.01", "--claims"],
         &["structures", "--csv", "--json"],
         &["structures", "--csv", "--claims"],
+        &["structures", "--out"],
         &["structures", "--seed", "-1"],
     ] {
         crate::run(call).badly(2);

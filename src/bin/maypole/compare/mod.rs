@@ -12,7 +12,6 @@
 //!
 //! rows         from counters to figures
 //! results/     every figure of a run, and where it goes: terminal, words, page, JSON, CSV
-//! about        under what conditions it was made
 //! ```
 //!
 //! What makes the rows comparable: every policy gets a copy of the same tree, with the filters that it
@@ -20,7 +19,6 @@
 //! are the same, too, and go in rounds over all policies, so that whatever else the machine does hits all
 //! of them alike. A sweep gives that up, and says so: its policies come one after the other.
 
-mod about;
 mod keys;
 pub mod lab;
 mod measure;
@@ -39,6 +37,7 @@ use maypole::FilterPolicy;
 use crate::failure::{Failure, Result};
 use crate::scratch::Scratch;
 use crate::show::sheet::Screen;
+use crate::show::{about, files};
 use crate::{clock, output, space};
 use keys::KeySet;
 use measure::Lookups;
@@ -67,7 +66,7 @@ impl Compare {
         let disk_bytes = setup.plan.disk_bytes(&policies, self.sweep);
         space::announce(&parent, disk_bytes, "and removed at the end")?;
         if let Some(dir) = &self.out {
-            save::prepare(dir)?;
+            files::prepare(dir)?;
         }
         let scratch = Scratch::new(&parent, "maypole-compare-")?;
         let mut results = match (&self.out, self.sweep) {

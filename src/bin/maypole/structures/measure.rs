@@ -3,11 +3,12 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use maypole::filter::textbook::mix;
+use maypole::filter::textbook::{BloomFilter, Layout, mix};
 
 use super::subjects::{Filter, Make, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress;
+use crate::show::text::percent;
 
 /// Every time is the best of this many: what else the machine does only adds.
 pub const ROUNDS: usize = 3;
@@ -82,7 +83,21 @@ impl Row {
 
     /// Bits a key over the fewest that this rate can take. `None`: never wrong.
     pub fn over_bound(&self) -> Option<f64> {
-        (self.false_positives > 0).then(|| self.bits_per_key() / -self.rate().log2())
+        self.bound().map(|bound| self.bits_per_key() / bound)
+    }
+
+    /// The fewest bits a key that this rate can take.
+    pub fn bound(&self) -> Option<f64> {
+        (self.false_positives > 0).then(|| -self.rate().log2())
+    }
+
+    /// What became of it with two (0) or five times (1) the planned keys.
+    pub fn over_text(&self, which: usize) -> String {
+        match self.over[which] {
+            Over::Rate(rate) => percent(rate),
+            Over::Full(held) => format!("full at {:.2}", held as f64 / self.keys as f64),
+            Over::Static => "static".into(),
+        }
     }
 }
 
@@ -109,6 +124,21 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
             }
         }
     }
+}
+
+/// Nanoseconds that all of a page will take, about, by what a key and a query of one small filter take
+/// now. The factors were measured: so many of such steps each key, each probe and the rest take.
+pub fn expected_ns(keys: usize, rate: f64) -> f64 {
+    const KEYS: usize = 1 << 16;
+    let hashes = Hashes::new(0);
+    let (present, absent) = (hashes.present(KEYS), hashes.absent(KEYS));
+    let step = || {
+        let mut filter = BloomFilter::for_rate(Layout::Shared, KEYS, 0.01);
+        Filter::add(&mut filter, &present);
+        black_box(filter.count_in_a_chain(&absent));
+    };
+    let best = (0..ROUNDS).map(|_| timed(2 * KEYS, step).0).fold(f64::INFINITY, f64::min);
+    best * (65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64)
 }
 
 /// How many absent keys tell a rate to about a hundredth of it.

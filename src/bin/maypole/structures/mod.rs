@@ -6,6 +6,8 @@
 //! measure    one row a structure: memory, times, rates, also with more keys than planned
 //! report     the rows as a table, JSON or CSV
 //! claims/    what tutorials say of filters, each held against a measurement
+//! save       both in a directory: the page, JSON and CSV
+//! page/      the page
 //! ```
 //!
 //! Keys are random hashes here: hashing costs every structure the same, and `compare` measures
@@ -13,16 +15,22 @@
 
 mod claims;
 mod measure;
+mod page;
 mod report;
+mod save;
 mod subjects;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::failure::Result;
+use crate::show::sheet::Screen;
+use crate::show::{about, files};
 use crate::{args, output, space};
-use measure::Hashes;
+use claims::Claim;
+use measure::{Hashes, Row};
 
 /// Measure textbook filters beside those of the database, or judge what is said of filters.
 ///
@@ -40,6 +48,9 @@ use measure::Hashes;
 ///
 /// With --claims, statements about filters that are often repeated are measured instead. Each gets
 /// a verdict (true, half true, false) by the threshold printed with it, and one sentence.
+///
+/// With --out both become one page to look at and to send, with plots. How long that takes is said
+/// first.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Structures {
@@ -60,6 +71,11 @@ pub struct Structures {
     /// Hold what is often said of filters against measurements, at the rates it is said of
     #[arg(long, conflicts_with = "rate")]
     claims: bool,
+    /// Measure structures and claims, and write both into this directory, which is made: index.html
+    /// (a page that needs no network), structures.json and structures.csv. What is printed stays
+    /// the same, but for a line that says where the page is
+    #[arg(long, value_name = "DIR", verbatim_doc_comment)]
+    out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim
     #[arg(long)]
     json: bool,
@@ -75,20 +91,95 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
+/// Everything that a page shows.
+struct Results {
+    about: About,
+    rows: Vec<Row>,
+    claims: Vec<Claim>,
+}
+
+/// What a reader must know to believe the figures, and to make them again.
+struct About {
+    command: String,
+    date: String,
+    machine: String,
+    build: String,
+    seed: u64,
+    keys: usize,
+    /// The rate that each structure is made for. The claims have their own.
+    rate: f64,
+}
+
 impl Structures {
     pub fn run(self, out: &mut dyn Write) -> Result {
         space::check_memory(Hashes::memory(self.keys))?;
-        if self.claims {
-            return claims::run(self.keys, self.seed, self.json, out);
+        match &self.out {
+            None if self.claims => self.print_claims(&self.claims()?, out),
+            None => self.print_rows(&self.rows()?, out),
+            Some(dir) => {
+                files::prepare(dir)?;
+                output::tell(format_args!("note: this takes about {}", self.expected_time()));
+                let about = self.about();
+                let results = Results { about, rows: self.rows()?, claims: self.claims()? };
+                save::all(&results, dir)?;
+                match self.claims {
+                    true => self.print_claims(&results.claims, out)?,
+                    false => self.print_rows(&results.rows, out)?,
+                }
+                if !self.json && !self.csv {
+                    let page = format!("Page: {}.", dir.join("index.html").display());
+                    writeln!(out, "{}", Screen::stdout().wrap(&page))?;
+                }
+                Ok(())
+            }
         }
-        let rows = measure::rows(&subjects::all(), self.keys, self.rate, self.seed)?;
+    }
+
+    fn rows(&self) -> Result<Vec<Row>> {
+        measure::rows(&subjects::all(), self.keys, self.rate, self.seed)
+    }
+
+    fn claims(&self) -> Result<Vec<Claim>> {
+        claims::measure(self.keys, self.seed)
+    }
+
+    /// `40 seconds`, `3 minutes`.
+    fn expected_time(&self) -> String {
+        let seconds = measure::expected_ns(self.keys, self.rate) / 1e9;
+        match seconds < 100.0 {
+            true => format!("{:.0} seconds", (seconds / 5.0).ceil() * 5.0),
+            false => format!("{:.0} minutes", (seconds / 60.0).ceil()),
+        }
+    }
+
+    fn about(&self) -> About {
+        About {
+            command: about::command(),
+            date: about::date(),
+            machine: output::machine(),
+            build: about::build(),
+            seed: self.seed,
+            keys: self.keys,
+            rate: self.rate,
+        }
+    }
+
+    fn print_claims(&self, claims: &[Claim], out: &mut dyn Write) -> Result {
+        match self.json {
+            true => output::json_array(&claims::objects(claims), out),
+            false => claims::print(claims, self.keys, self.seed, out),
+        }
+    }
+
+    fn print_rows(&self, rows: &[Row], out: &mut dyn Write) -> Result {
         if self.json {
-            return report::json(&rows, out);
+            return output::json_array(&report::objects(rows), out);
         }
         if self.csv {
-            return report::csv(&rows, out);
+            write!(out, "{}", report::csv(rows))?;
+            return Ok(());
         }
-        report::table(&rows, self.keys, self.rate, out)?;
+        report::table(rows, self.keys, self.rate, out)?;
         writeln!(out, "Note: {}, one thread.", output::machine())?;
         Ok(())
     }

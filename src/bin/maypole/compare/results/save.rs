@@ -13,14 +13,10 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{About, Results, page};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::output::json_object;
+use crate::show::files::write;
 use crate::show::record::{self, Record};
-
-/// Makes the directory, where it is missing.
-pub fn prepare(dir: &Path) -> Result {
-    fs::create_dir_all(dir).map_err(|error| Failure::of_file(dir, "make this directory", &error))
-}
 
 /// Writes all files.
 pub fn all(results: &Results, dir: &Path) -> Result {
@@ -78,9 +74,4 @@ fn about_json(about: &About) -> String {
         ("clock_ns", &about.clock_ns),
         ("notes", &json!(about.notes)),
     ])
-}
-
-fn write(dir: &Path, name: &str, text: &str) -> Result {
-    let path = dir.join(name);
-    fs::write(&path, text).map_err(|error| Failure::of_file(&path, "write", &error))
 }

@@ -18,8 +18,7 @@ mod scale;
 use std::fmt::Write;
 
 use crate::show::html::escape;
-pub use scale::Spread;
-use scale::{Scale, range};
+pub use scale::{Scale, Spread, range};
 
 /// Colours that the style sheet defines.
 pub const COLORS: usize = 8;

@@ -31,7 +31,7 @@ use lab::Lab;
 
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub enum Verdict {
     True,
     HalfTrue,
     False,
@@ -70,15 +70,15 @@ impl Verdict {
 }
 
 /// A claim that was measured.
-struct Claim {
+pub struct Claim {
     /// What is said.
-    says: &'static str,
-    verdict: Verdict,
+    pub says: &'static str,
+    pub verdict: Verdict,
     /// How the verdict follows from the figures.
-    rule: &'static str,
+    pub rule: &'static str,
     figures: Vec<(&'static str, f64)>,
     /// One sentence for whoever believed it, or did not.
-    because: &'static str,
+    pub because: &'static str,
     /// The command that measures more of it.
     see: &'static str,
 }
@@ -112,7 +112,7 @@ const MEASUREMENTS: &[Measurement] = &[
 ];
 
 /// Measures all claims with filters of `keys` keys.
-pub fn run(keys: usize, seed: u64, as_json: bool, out: &mut dyn Write) -> Result {
+pub fn measure(keys: usize, seed: u64) -> Result<Vec<Claim>> {
     let lab = Lab::new(keys, seed);
     let bar = progress::bar(MEASUREMENTS.len() as u64, "measuring claims");
     let mut claims = Vec::new();
@@ -121,36 +121,59 @@ pub fn run(keys: usize, seed: u64, as_json: bool, out: &mut dyn Write) -> Result
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if as_json {
-        let objects: Vec<_> = claims.iter().map(object).collect();
-        return output::json_array(&objects, out);
-    }
-    for claim in &claims {
+    Ok(claims)
+}
+
+/// The command that measures the claims again.
+pub fn command(keys: usize, seed: u64) -> String {
+    format!("{HERE} --keys {keys} --seed {seed}")
+}
+
+/// How many are true, half true and false.
+pub fn tally(claims: &[Claim]) -> [usize; 3] {
+    let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
+    [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of)
+}
+
+/// The claims for people.
+pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> Result {
+    for claim in claims {
         let Claim { says, verdict, rule, because, .. } = claim;
         writeln!(out, "{verdict:>9}  {says}")?;
-        writeln!(out, "           {}", figures(claim))?;
+        let figures = claim.figures().map(|(name, figure)| format!("{name} {figure}"));
+        writeln!(out, "           {}", figures.collect::<Vec<_>>().join(", "))?;
         writeln!(out, "           Rule: {rule}")?;
         writeln!(out, "           {because}")?;
-        if claim.see != HERE {
-            writeln!(out, "           More: {}", claim.see)?;
+        if let Some(more) = claim.more() {
+            writeln!(out, "           More: {more}")?;
         }
         writeln!(out)?;
     }
-    let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let [holds, half, fails] = [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of);
+    let [holds, half, fails] = tally(claims);
     writeln!(out, "{} claims: {holds} true, {half} half true, {fails} false", claims.len())?;
-    writeln!(out, "Measured by: {HERE} --keys {keys} --seed {seed}")?;
+    writeln!(out, "Measured by: {}", command(keys, seed))?;
     writeln!(out, "Note: {}, one thread.", output::machine())?;
     Ok(())
 }
 
-/// Figures with four significant digits: `9.612`.
-fn figures(claim: &Claim) -> String {
-    let shown = claim.figures.iter().map(|(name, figure)| {
-        let digits = 3 - figure.abs().max(1e-9).log10().floor() as i32;
-        format!("{name} {figure:.*}", digits.clamp(0, 8) as usize)
-    });
-    shown.collect::<Vec<_>>().join(", ")
+impl Claim {
+    /// Names, and figures with four significant digits: `9.612`.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.figures.iter().map(|&(name, figure)| {
+            let digits = 3 - figure.abs().max(1e-9).log10().floor() as i32;
+            (name, format!("{figure:.*}", digits.clamp(0, 8) as usize))
+        })
+    }
+
+    /// The command that measures more of it, where there is another one.
+    pub fn more(&self) -> Option<&'static str> {
+        (self.see != HERE).then_some(self.see)
+    }
+}
+
+/// One object a claim.
+pub fn objects(claims: &[Claim]) -> Vec<String> {
+    claims.iter().map(object).collect()
 }
 
 fn object(claim: &Claim) -> String {

@@ -1,0 +1,244 @@
+//! Charts with a line for each thing: its name, its figures as bars, ticks or dots, and a note. Knows
+//! nothing of what it draws.
+//!
+//! ```text
+//! bloom       ████████│███         9.62       a bar from 0, a tick across it, a note
+//! cuckoo      ███████████          12.1       two bars of a line stand one above the other
+//! scalable       ①─②──⑤            1.2 %      dots, joined: also where the axis has no 0
+//!             └──┴──┴──┴──
+//!               label (unit)
+//! ```
+//!
+//! Where there are many names this reads better than a [`Plot`](super::plot::Plot): each name stands
+//! on its own line, and the lines of several charts have one order. Colours and the words of a mark
+//! on hover are as in a plot.
+
+use std::fmt::Write;
+
+use crate::show::html::escape;
+use crate::show::plot::{Axis, Scale, range};
+
+/// The drawing's own units, as a plot's.
+const WIDTH: f64 = 460.0;
+const LINE_HEIGHT: f64 = 23.0;
+const TOP: f64 = 6.0;
+const BOTTOM: f64 = 40.0;
+/// Of one character of a name and of a note, at most about, in the larger letters of a narrow page.
+/// Notes are figures, and digits are wide.
+const NAME_CHARACTER: f64 = 7.2;
+const NOTE_CHARACTER: f64 = 7.8;
+/// Half of what is left free between two lines.
+const MARGIN: f64 = 4.0;
+const DOT_RADIUS: f64 = 7.5;
+
+/// A chart.
+pub struct Chart {
+    /// Unique on the page.
+    pub id: &'static str,
+    pub title: &'static str,
+    pub x: Axis,
+    pub lines: Vec<Line>,
+}
+
+/// A named line of marks.
+pub struct Line {
+    pub name: String,
+    /// Below [`COLORS`](super::plot::COLORS).
+    pub color: usize,
+    pub marks: Vec<Mark>,
+    /// What stands at its right end.
+    pub note: String,
+}
+
+/// A figure, and what is said of it on hover.
+pub struct Mark {
+    pub at: f64,
+    pub shape: Shape,
+    pub says: String,
+}
+
+/// How a figure is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// From 0 to the figure.
+    Bar,
+    /// The same, paler.
+    PaleBar,
+    /// Across the whole line.
+    Tick,
+    /// With this text in it.
+    Dot(&'static str),
+}
+
+/// From where to where the marks of a chart reach.
+struct Frame {
+    x: Scale,
+    left: f64,
+    right: f64,
+    bottom: f64,
+}
+
+impl Chart {
+    /// The drawing. Empty when no mark can be shown.
+    pub fn to_svg(&self) -> String {
+        let Some(frame) = self.frame() else { return String::new() };
+        let mut svg = format!(
+            "<svg class=\"plot bars\" id=\"{}\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" \
+             aria-label=\"{}\">\n",
+            self.id,
+            frame.bottom + BOTTOM,
+            escape(self.title)
+        );
+        self.draw_axis(&frame, &mut svg);
+        for (n, line) in self.lines.iter().enumerate() {
+            draw_line(line, TOP + n as f64 * LINE_HEIGHT, &frame, &mut svg);
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    fn frame(&self) -> Option<Frame> {
+        self.lines.iter().find(|line| !line.marks.is_empty())?;
+        let figures = self.lines.iter().flat_map(|line| &line.marks).map(|mark| mark.at);
+        // Bars start at 0. A logarithmic axis passes it over.
+        let figures = figures.chain([0.0]);
+        let ends = self.x.ends.or_else(|| range(self.x.spread, figures))?;
+        let most = |text: fn(&Line) -> &str| {
+            let characters = self.lines.iter().map(|line| text(line).chars().count());
+            characters.max().map(|most| most as f64)
+        };
+        let left = most(|line| &line.name)? * NAME_CHARACTER + 7.0;
+        let right = WIDTH - most(|line| &line.note)? * NOTE_CHARACTER - 10.0;
+        let bottom = TOP + self.lines.len() as f64 * LINE_HEIGHT;
+        Some(Frame { x: Scale::new(self.x.spread, ends, (left, right)), left, right, bottom })
+    }
+
+    fn draw_axis(&self, frame: &Frame, svg: &mut String) {
+        let Frame { x, left, right, bottom } = frame;
+        for tick in x.ticks(5) {
+            let (at, text) = (x.at(tick), escape(&(self.x.tick)(tick)));
+            let _ = writeln!(
+                svg,
+                "<path class=\"grid\" d=\"M{at:.1} {TOP:.1}V{bottom:.1}\"/>\
+                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+                bottom + 15.0
+            );
+        }
+        let _ = writeln!(
+            svg,
+            "<path class=\"axis\" d=\"M{left:.1} {TOP:.1}V{bottom:.1}\"/>\
+             <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            (left + right) / 2.0,
+            bottom + 33.0,
+            escape(&self.x.label)
+        );
+    }
+}
+
+fn draw_line(line: &Line, top: f64, frame: &Frame, svg: &mut String) {
+    let middle = top + LINE_HEIGHT / 2.0;
+    let _ = writeln!(
+        svg,
+        "<g class=\"series c{}\" data-name=\"{name}\">\
+         <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>\
+         <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        line.color,
+        frame.left - 7.0,
+        middle + 4.0,
+        frame.right + 10.0,
+        middle + 4.0,
+        escape(&line.note),
+        name = escape(&line.name),
+    );
+    let dots: Vec<f64> = line
+        .marks
+        .iter()
+        .filter(|mark| matches!(mark.shape, Shape::Dot(_)))
+        .map(|mark| frame.x.at(mark.at))
+        .collect();
+    if let (Some(first), Some(last)) = (dots.first(), dots.last()) {
+        let _ = write!(svg, "<path class=\"curve\" d=\"M{first:.1} {middle:.1}H{last:.1}\"/>");
+    }
+    let is_bar = |mark: &&Mark| matches!(mark.shape, Shape::Bar | Shape::PaleBar);
+    let bar_height = (LINE_HEIGHT - 2.0 * MARGIN) / line.marks.iter().filter(is_bar).count() as f64;
+    let mut bar_top = top + MARGIN;
+    for mark in &line.marks {
+        let (at, left) = (frame.x.at(mark.at), frame.left);
+        let drawn = match mark.shape {
+            Shape::Bar | Shape::PaleBar => {
+                let class = if mark.shape == Shape::Bar { "dot bar" } else { "dot bar pale" };
+                let (y, width) = (bar_top, (at - left).max(0.8));
+                bar_top += bar_height;
+                // The transparent one is there to be hit by a finger.
+                format!(
+                    "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+                     height=\"{bar_height:.1}\"/><rect class=\"hit\" x=\"{left:.1}\" y=\"{y:.1}\" \
+                     width=\"{:.1}\" height=\"{bar_height:.1}\"/>",
+                    frame.right - left
+                )
+            }
+            Shape::Tick => format!(
+                "<rect class=\"dot tick\" x=\"{:.1}\" y=\"{:.1}\" width=\"2\" height=\"{:.1}\"/>\
+                 <rect class=\"hit\" x=\"{:.1}\" y=\"{top:.1}\" width=\"12\" \
+                 height=\"{LINE_HEIGHT:.1}\"/>",
+                at - 1.0,
+                top + 1.0,
+                LINE_HEIGHT - 2.0,
+                at - 6.0
+            ),
+            Shape::Dot(text) => format!(
+                "<circle class=\"dot\" cx=\"{at:.1}\" cy=\"{middle:.1}\" r=\"{DOT_RADIUS}\"/>\
+                 <text class=\"in-dot\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>\
+                 <circle class=\"hit\" cx=\"{at:.1}\" cy=\"{middle:.1}\" r=\"11\"/>",
+                middle + 3.6
+            ),
+        };
+        let says = escape(&mark.says);
+        let _ = write!(svg, "<g class=\"point\">{drawn}<title>{says}</title></g>");
+    }
+    svg.push_str("</g>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::plot::Spread;
+
+    fn mark(at: f64, shape: Shape) -> Mark {
+        Mark { at, shape, says: "says \"so\"".into() }
+    }
+
+    fn chart(spread: Spread, marks: Vec<Mark>) -> Chart {
+        let x = Axis::new("x & y", spread, |f| format!("{f}"));
+        let line = Line { name: "<a>".into(), color: 1, marks, note: "b & c".into() };
+        Chart { id: "p", title: "t", x, lines: vec![line] }
+    }
+
+    #[test]
+    fn each_mark_is_drawn_with_its_words_and_text_is_escaped() {
+        let marks = vec![mark(1.0, Shape::Bar), mark(2.0, Shape::PaleBar), mark(1.5, Shape::Tick)];
+        let svg = chart(Spread::Linear, marks).to_svg();
+        assert_eq!(svg.matches("class=\"dot").count(), 3);
+        assert_eq!(svg.matches("<title>says &quot;so&quot;</title>").count(), 3);
+        assert!(svg.contains("&lt;a&gt;") && svg.contains("b &amp; c") && !svg.contains("<a>"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_figure() {
+        let marks = vec![mark(4.0, Shape::Bar), mark(8.0, Shape::PaleBar)];
+        let svg = chart(Spread::Linear, marks).to_svg();
+        let width = |class: &str| -> f64 {
+            let rest = svg.split(&format!("class=\"{class}\"")).nth(1).unwrap();
+            rest.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+        };
+        assert!((width("dot bar pale") / width("dot bar") - 2.0).abs() < 0.01, "{svg}");
+    }
+
+    #[test]
+    fn a_chart_without_marks_is_empty() {
+        assert_eq!(chart(Spread::Linear, vec![]).to_svg(), "");
+        let zero = vec![mark(0.0, Shape::Dot("1"))];
+        assert_eq!(chart(Spread::Log, zero).to_svg(), "", "a logarithmic axis has no 0");
+    }
+}

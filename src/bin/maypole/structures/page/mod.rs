@@ -1,0 +1,165 @@
+//! The page of the structures and claims: one file to read, to send and to believe.
+//!
+//! ```text
+//! words     what the figures say
+//! charts    a line for each structure: memory, times, rates
+//! ```
+
+mod charts;
+mod words;
+
+use std::fmt::Write;
+
+use super::claims::{self, Claim, Verdict};
+use super::measure::Row;
+use super::report::{self, Figures};
+use super::{About, Results};
+use crate::show::bars::Chart;
+use crate::show::html::{self, escape};
+use crate::show::text::{count, percent};
+
+pub fn html(results: &Results) -> String {
+    let Results { about, rows, claims } = results;
+    let mut body = format!(
+        "<header><h1>Filters of the textbooks, measured</h1>\n<p class=\"soft\">Each planned for {} \
+         keys and a rate of {}, {}</p></header>\n<main>\n",
+        count(about.keys as u64),
+        percent(about.rate),
+        escape(&about.date)
+    );
+    body.push_str(&glance(rows, claims));
+    let _ = write!(
+        body,
+        "<section><h2>Structures</h2>\n<p class=\"soft\">Grey: the textbooks'. In colour: those of \
+         the database. Touch a bar or dot for its figures.</p>\n<div class=\"panels\">\n"
+    );
+    for (chart, about) in panels(rows) {
+        let _ = write!(
+            body,
+            "<figure><figcaption><h3>{}</h3><p>{about}</p></figcaption>\n{}</figure>\n",
+            chart.title,
+            chart.to_svg()
+        );
+    }
+    let _ = write!(body, "</div>\n{}</section>\n", html::figures(&Figures::of(rows)));
+    body.push_str(&judged(claims, about));
+    body.push_str(&how(about, rows));
+    body.push_str("</main>\n");
+    html::page("Maypole: filters of the textbooks, measured", &body, "")
+}
+
+fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
+    [
+        (
+            charts::memory(rows),
+            "Line: the bound log2(1/rate) at the observed rate; none for one that is never wrong. \
+             Behind the bits: times the bound.",
+        ),
+        (
+            charts::rates(rows),
+            "With once ①, twice ② and five times ⑤ the planned keys. <em>static</em>: built from all \
+             its keys at once. <em>full</em>: it took no more.",
+        ),
+        (
+            charts::build(rows),
+            "From key hashes to the finished filter, one thread, the best of three rounds. A bar that \
+             would leave the others no room is cut.",
+        ),
+        (
+            charts::query(rows),
+            "Above: absent keys. Below, paler: present ones. The filter is warm, and each query waits \
+             for the one before.",
+        ),
+    ]
+}
+
+/// What came of it in words, and the figures by which one chooses.
+fn glance(rows: &[Row], claims: &[Claim]) -> String {
+    let mut html = String::from("<section><h2>At a glance</h2>\n<ul class=\"verdict\">\n");
+    for line in words::lines(rows, claims) {
+        let _ = writeln!(html, "<li>{}</li>", escape(&line));
+    }
+    html.push_str(
+        "</ul>\n<div class=\"wide\"><table class=\"glance\"><thead><tr><th>structure</th>\
+         <th>deletes</th><th>bits<br>per key</th><th>times<br>the bound</th><th>build<br>ns/key</th>\
+         <th>absent<br>ns</th><th>present<br>ns</th><th>rate</th><th>at 2 times<br>the keys</th>\
+         <th>at 5 times<br>the keys</th></tr></thead><tbody>\n",
+    );
+    for row in rows {
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{:.2}</td><td>{}</td><td>{:.1}</td><td>{:.1}</td>\
+             <td>{:.1}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(row.name),
+            if row.deletes { "yes" } else { "no" },
+            row.bits_per_key(),
+            row.over_bound().map_or("–".into(), |over| format!("{over:.2}")),
+            row.build_ns,
+            row.absent_ns,
+            row.present_ns,
+            percent(row.rate()),
+            row.over_text(0),
+            row.over_text(1),
+        );
+    }
+    html + "</tbody></table></div>\n</section>\n"
+}
+
+/// The claims with their verdicts.
+fn judged(claims: &[Claim], about: &About) -> String {
+    let mut html = format!(
+        "<section><h2>What is often said of filters</h2>\n<p class=\"soft\">Each verdict follows \
+         from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
+         <div class=\"claims\">\n",
+        escape(&claims::command(about.keys, about.seed))
+    );
+    for claim in claims {
+        let class = match claim.verdict {
+            Verdict::True => "true",
+            Verdict::HalfTrue => "half",
+            Verdict::False => "false",
+        };
+        let figures = claim
+            .figures()
+            .map(|(name, figure)| format!("<span>{} <b>{figure}</b></span>", escape(name)));
+        let more = claim.more().map_or(String::new(), |command| {
+            format!("<p class=\"soft\">More of it: <code>{}</code></p>", escape(command))
+        });
+        let _ = writeln!(
+            html,
+            "<article class=\"claim {class}\"><p class=\"judged\">{}</p><div><h3>{}</h3>\
+             <p class=\"measured\">{}</p><p>{}</p><p class=\"soft\">Threshold: {}.</p>{more}</div>\
+             </article>",
+            claim.verdict,
+            escape(claim.says),
+            figures.collect::<String>(),
+            escape(claim.because),
+            escape(claim.rule),
+        );
+    }
+    html + "</div></section>\n"
+}
+
+/// How to believe the figures and make them again.
+fn how(about: &About, rows: &[Row]) -> String {
+    let mut html = String::from("<section><h2>How it was measured</h2>\n<dl class=\"about\">\n");
+    let mut item = |name: &str, what: &str| {
+        let _ = writeln!(html, "<dt>{name}</dt><dd>{}</dd>", escape(what));
+    };
+    item("processor", &about.machine);
+    item("build", &about.build);
+    item("date", &about.date);
+    item("seed", &about.seed.to_string());
+    item("keys", "random hashes: hashing costs every structure the same");
+    item("times", "nanoseconds by one thread, the best of three rounds in which all take turns");
+    for note in report::notes(rows) {
+        item("note", &note);
+    }
+    let _ = write!(
+        html,
+        "</dl>\n<p class=\"soft\">The exact command:</p>\n<pre>{}</pre>\n",
+        escape(&about.command)
+    );
+    html + "<p class=\"soft\">The same figures stand beside this file: all as structures.json, those \
+            of the structures as structures.csv.</p></section>\n"
+}
