@@ -1,18 +1,23 @@
 //! How large a filter must be, and which false-positive rate is predicted for it, before it is built.
 //! Gathered for users. The arithmetic is `bloom_fpr` in `bloom/sizing.rs` and `expected` in
-//! `burr/sizing.rs`. A Ribbon's rate follows from its layout, so there is no formula for it here:
-//! build one and ask its reader, as `maypole size` does.
+//! `burr/sizing.rs`. A Ribbon's rate follows from its layout (`fit` in `ribbon/sizing.rs`, then
+//! `Layout::predicted_fpr`), so no formula is offered here: build one and ask it, as `maypole size`
+//! does. Legacy Bloom and partitioned filters are only read, never written: nothing predicts them
+//! before.
 //!
-//! Where the rate of a stored filter is predicted (`FilterReader::predicted_fpr`):
+//! Where the rate of a stored filter is predicted, each by its `predicted_fpr`:
 //!
 //! ```text
+//! any family            `FilterReader`, reader.rs, which asks one of the next four
 //! Bloom                 bloom/query.rs, by the formula in bloom/sizing.rs
-//! Ribbon                ribbon/layout.rs
+//! Ribbon                `Layout`, ribbon/layout.rs
 //! bumped ribbon         burr/query.rs
-//! legacy Bloom          legacy.rs
+//! legacy Bloom          legacy.rs: Bloom's formula, and collisions of 32-bit hashes
 //! a partitioned filter  `SstReader::filter` in table/sst/reader.rs: its parts, by bytes
-//! what a table states   its property maypole.filter.predicted.fpr, read by table/filter/info.rs.
-//!                       `Db::stats` asks only for it, so a table of RocksDB's has none there
+//! what a table states   its property maypole.filter.predicted.fpr, set by table/builder.rs and read
+//!                       by table/filter/info.rs. `Db::stats` asks only for it, so a table of
+//!                       RocksDB's has none there
+//! explain               the property, else the asked part's own: table/lookup/recorder.rs
 //! ```
 //!
 //! The figure to measure a filter by is `log2(1/ε)`: no filter with false-positive rate ε can take
