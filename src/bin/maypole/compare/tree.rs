@@ -271,7 +271,8 @@ fn cut(indexes: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
     (0..count).map(move |n| &indexes[indexes.len() * n / count..indexes.len() * (n + 1) / count])
 }
 
-#[cfg(test)]
+// Where a file with two names is known by its inode.
+#[cfg(all(test, unix))]
 mod tests {
     use std::collections::BTreeMap;
     use std::os::unix::fs::MetadataExt;
