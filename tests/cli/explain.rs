@@ -1,7 +1,6 @@
 //! `explain`: the way of one lookup, as text and as JSON.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use maypole::Db;
@@ -289,8 +288,11 @@ fn rocksdbs_tables_are_explained_whatever_their_filter() {
     assert!(report.contains("behind the last of 0 data blocks"), "{report}");
 }
 
+#[cfg(unix)]
 #[test]
 fn it_is_read_only_where_it_must_be() {
+    use std::os::unix::fs::PermissionsExt;
+
     let (_dir, path) = database("bloom(10)");
     let db = Db::open(&path).unwrap();
     let done = maypole!("explain", &path, "key 0100");

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -281,4 +281,40 @@ fn disk_bytes(dir: &Path) -> Vec<(u64, u64)> {
             Err(_) => Vec::new(),
         })
         .collect()
+}
+
+/// An hour of input, and then Ctrl-C: neither half a table nor its directory is left.
+#[test]
+fn a_signal_leaves_nothing_of_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let parent = dir.path().join("not/there");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_maypole"))
+        .args(["write-table", "--out"])
+        .arg(parent.join("t.sst"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Open until the program has ended: at the end of its input it would finish the table.
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"a\t1\n").unwrap();
+    let is_writing = || {
+        let scratch = fs::read_dir(&parent).into_iter().flatten().next()?.ok()?;
+        fs::read_dir(scratch.path()).ok()?.next()
+    };
+    while is_writing().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
+    drop(input);
+    let left: Vec<_> = walk(dir.path());
+    assert!(left.is_empty(), "something was left behind: {left:?}");
+}
+
+/// Everything below a directory.
+fn walk(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| [vec![path.clone()], walk(&path)].concat()).collect()
 }

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target, write_atomic};
 use maypole::{Builder, Db, Error, PublishedStats, Ticker};
@@ -293,7 +293,7 @@ fn a_hundred_that_publish() {
     if std::env::var_os("MAYPOLE_HUNDRED").is_none() {
         return;
     }
-    let threads = || fs::read_dir("/proc/self/task").unwrap().count();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
     let systems: Vec<Arc<dyn Fs>> = (0..100).map(|_| Arc::new(MemFs::new()) as _).collect();
     let databases: Vec<Db> = systems.iter().map(|fs| builder(fs).open().unwrap()).collect();
