@@ -41,6 +41,11 @@ fn root(path: &str) -> PathBuf {
 
 #[test]
 fn every_target_has_its_fuzzer_and_seeds_and_no_seed_breaks_a_promise() {
+    // Cargo puts no package into another: who downloads this one has no fuzzers.
+    if !root("fuzz").exists() && !root(".ci").exists() {
+        println!("skipped: the fuzzers are not in a downloaded package");
+        return;
+    }
     let names: BTreeSet<String> = TARGETS.iter().map(|(name, _)| name.to_string()).collect();
     let files = fs::read_dir(root("fuzz/fuzz_targets")).unwrap();
     let files: BTreeSet<String> = files
