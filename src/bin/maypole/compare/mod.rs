@@ -36,8 +36,9 @@ use maypole::FilterPolicy;
 
 use crate::failure::{Failure, Result};
 use crate::scratch::Scratch;
+use crate::show::about::{self, Origin};
+use crate::show::files;
 use crate::show::sheet::Screen;
-use crate::show::{about, files};
 use crate::{clock, output, space};
 use keys::KeySet;
 use measure::Lookups;
@@ -140,11 +141,7 @@ impl Compare {
             );
         }
         About {
-            command: about::command(),
-            date: about::date(),
-            machine: output::machine(),
-            build: about::build(),
-            seed: self.seed,
+            origin: Origin::now(self.seed),
             keys: setup.keys.present.len() as u64,
             data_bytes: setup.plan.data_bytes as u64,
             workload: setup.keys.queries.about.clone(),
@@ -165,7 +162,7 @@ impl Compare {
         writeln!(out)?;
         let clock = format!(
             "reading the clock took {} ns, taken off every lookup; {}, one thread",
-            about.clock_ns, about.machine
+            about.clock_ns, about.origin.machine
         );
         for note in about.notes.iter().chain([&clock]) {
             writeln!(out, "{}", screen.wrap(&format!("Note: {note}.")))?;

@@ -1,9 +1,70 @@
 //! Under what conditions a run was made.
 
+use std::fmt::{Display, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::json;
+
+use super::html::escape;
+use crate::output::{json_object, machine};
+
+/// What a reader of any run must know to believe its figures, and to make them again.
+#[derive(Debug, Default)]
+pub struct Origin {
+    pub command: String,
+    pub date: String,
+    pub machine: String,
+    pub build: String,
+    pub seed: u64,
+}
+
+impl Origin {
+    /// Of this process, now.
+    pub fn now(seed: u64) -> Origin {
+        Origin { command: command(), date: date(), machine: machine(), build: build(), seed }
+    }
+
+    /// A JSON object, with what else is known of the run behind it.
+    pub fn to_json(&self, more: &[(&str, &dyn Display)]) -> String {
+        let (command, date) = (json!(self.command), json!(self.date));
+        let (machine, build) = (json!(self.machine), json!(self.build));
+        let own: [(&str, &dyn Display); 5] = [
+            ("command", &command),
+            ("date", &date),
+            ("machine", &machine),
+            ("build", &build),
+            ("seed", &self.seed),
+        ];
+        json_object(&[&own, more].concat())
+    }
+
+    /// The last section of a page: how to believe its figures, what else is to be said of them, and
+    /// where else they stand.
+    pub fn to_html(&self, more: &[(&str, &str)], files: &str) -> String {
+        let mut html =
+            String::from("<section><h2>How it was measured</h2>\n<dl class=\"about\">\n");
+        let seed = self.seed.to_string();
+        let own = [
+            ("processor", &*self.machine),
+            ("build", &self.build),
+            ("date", &self.date),
+            ("seed", &seed),
+        ];
+        for (name, what) in own.iter().chain(more) {
+            let _ = writeln!(html, "<dt>{name}</dt><dd>{}</dd>", escape(what));
+        }
+        let _ = write!(
+            html,
+            "</dl>\n<p class=\"soft\">The exact command:</p>\n<pre>{}</pre>\n\
+             <p class=\"soft\">{files}</p></section>\n",
+            escape(&self.command)
+        );
+        html
+    }
+}
+
 /// The command as it can be typed again.
-pub fn command() -> String {
+fn command() -> String {
     let arguments = std::env::args_os().skip(1);
     let quoted = arguments.map(|argument| quote(&argument.to_string_lossy()));
     std::iter::once("maypole".to_string()).chain(quoted).collect::<Vec<_>>().join(" ")
@@ -32,7 +93,7 @@ pub fn build() -> String {
 }
 
 /// Now, by Universal Time.
-pub fn date() -> String {
+fn date() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, minutes) = (since.as_secs() / 86_400, since.as_secs() / 60 % 1440);
     let (year, month, day) = civil(days);

@@ -26,8 +26,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::Result;
+use crate::show::about::Origin;
+use crate::show::files;
 use crate::show::sheet::Screen;
-use crate::show::{about, files};
 use crate::{args, output, space};
 use claims::Claim;
 use measure::{Hashes, Row};
@@ -100,11 +101,7 @@ struct Results {
 
 /// What a reader must know to believe the figures, and to make them again.
 struct About {
-    command: String,
-    date: String,
-    machine: String,
-    build: String,
-    seed: u64,
+    origin: Origin,
     keys: usize,
     /// The rate that each structure is made for. The claims have their own.
     rate: f64,
@@ -153,15 +150,7 @@ impl Structures {
     }
 
     fn about(&self) -> About {
-        About {
-            command: about::command(),
-            date: about::date(),
-            machine: output::machine(),
-            build: about::build(),
-            seed: self.seed,
-            keys: self.keys,
-            rate: self.rate,
-        }
+        About { origin: Origin::now(self.seed), keys: self.keys, rate: self.rate }
     }
 
     fn print_claims(&self, claims: &[Claim], out: &mut dyn Write) -> Result {

@@ -14,6 +14,7 @@ mod verdict;
 use maypole::wilson_interval_95;
 use serde_json::{Value, json};
 
+use crate::show::about::Origin;
 use crate::show::record::{Field, record};
 
 /// All of a run.
@@ -31,11 +32,7 @@ pub struct Results {
 /// What a reader must know to believe the figures, and to make them again.
 #[derive(Default)]
 pub struct About {
-    pub command: String,
-    pub date: String,
-    pub machine: String,
-    pub build: String,
-    pub seed: u64,
+    pub origin: Origin,
     pub keys: u64,
     pub data_bytes: u64,
     /// Which keys are looked up how often.

@@ -14,7 +14,6 @@ use serde_json::json;
 
 use super::{About, Results, page};
 use crate::failure::Result;
-use crate::output::json_object;
 use crate::show::files::write;
 use crate::show::record::{self, Record};
 
@@ -62,12 +61,7 @@ fn list<R: Record>(name: &'static str, rows: &[R]) -> List {
 }
 
 fn about_json(about: &About) -> String {
-    json_object(&[
-        ("command", &json!(about.command)),
-        ("date", &json!(about.date)),
-        ("machine", &json!(about.machine)),
-        ("build", &json!(about.build)),
-        ("seed", &about.seed),
+    about.origin.to_json(&[
         ("keys", &about.keys),
         ("data_bytes", &about.data_bytes),
         ("workload", &json!(about.workload)),

@@ -25,7 +25,7 @@ pub fn html(results: &Results) -> String {
          keys and a rate of {}, {}</p></header>\n<main>\n",
         count(about.keys as u64),
         percent(about.rate),
-        escape(&about.date)
+        escape(&about.origin.date)
     );
     body.push_str(&glance(rows, claims));
     let _ = write!(
@@ -111,7 +111,7 @@ fn judged(claims: &[Claim], about: &About) -> String {
         "<section><h2>What is often said of filters</h2>\n<p class=\"soft\">Each verdict follows \
          from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
          <div class=\"claims\">\n",
-        escape(&claims::command(about.keys, about.seed))
+        escape(&claims::command(about.keys, about.origin.seed))
     );
     for claim in claims {
         let class = match claim.verdict {
@@ -142,24 +142,15 @@ fn judged(claims: &[Claim], about: &About) -> String {
 
 /// How to believe the figures and make them again.
 fn how(about: &About, rows: &[Row]) -> String {
-    let mut html = String::from("<section><h2>How it was measured</h2>\n<dl class=\"about\">\n");
-    let mut item = |name: &str, what: &str| {
-        let _ = writeln!(html, "<dt>{name}</dt><dd>{}</dd>", escape(what));
-    };
-    item("processor", &about.machine);
-    item("build", &about.build);
-    item("date", &about.date);
-    item("seed", &about.seed.to_string());
-    item("keys", "random hashes: hashing costs every structure the same");
-    item("times", "nanoseconds by one thread, the best of three rounds in which all take turns");
-    for note in report::notes(rows) {
-        item("note", &note);
-    }
-    let _ = write!(
-        html,
-        "</dl>\n<p class=\"soft\">The exact command:</p>\n<pre>{}</pre>\n",
-        escape(&about.command)
-    );
-    html + "<p class=\"soft\">The same figures stand beside this file: all as structures.json, those \
-            of the structures as structures.csv.</p></section>\n"
+    let mut more = vec![
+        ("keys", "random hashes: hashing costs every structure the same"),
+        ("times", "nanoseconds by one thread, the best of three rounds in which all take turns"),
+    ];
+    let notes = report::notes(rows);
+    more.extend(notes.iter().map(|note| ("note", &**note)));
+    about.origin.to_html(
+        &more,
+        "The same figures stand beside this file: all as structures.json, those of the structures as \
+         structures.csv.",
+    )
 }

@@ -28,7 +28,7 @@ pub fn html(results: &Results) -> String {
          <main>\n<section><h2>Verdict</h2>\n<ul class=\"verdict\">\n",
         count(about.keys),
         size(about.data_bytes),
-        escape(&about.date)
+        escape(&about.origin.date)
     );
     for line in verdict::lines(policies, about.data_bytes) {
         let _ = writeln!(body, "<li>{}</li>", escape(&line));
@@ -126,23 +126,8 @@ fn glance(policies: &[PolicyRow]) -> String {
 
 /// How to believe the figures and make them again.
 fn how(about: &About) -> String {
-    let mut html = String::from("<section><h2>How it was measured</h2>\n<dl class=\"about\">\n");
-    let mut item = |name: &str, what: &str| {
-        let _ = writeln!(html, "<dt>{name}</dt><dd>{}</dd>", escape(what));
-    };
-    item("processor", &about.machine);
-    item("build", &about.build);
-    item("date", &about.date);
-    item("seed", &about.seed.to_string());
-    item("lookups", &about.workload);
-    item("clock", &format!("{} ns a reading, taken off every lookup", about.clock_ns));
-    for note in &about.notes {
-        item("note", note);
-    }
-    let _ = write!(
-        html,
-        "</dl>\n<p class=\"soft\">The exact command:</p>\n<pre>{}</pre>\n",
-        escape(&about.command)
-    );
-    html + "<p class=\"soft\">The same figures stand beside this file as JSON and CSV.</p></section>\n"
+    let clock = format!("{} ns a reading, taken off every lookup", about.clock_ns);
+    let mut more = vec![("lookups", &*about.workload), ("clock", &clock)];
+    more.extend(about.notes.iter().map(|note| ("note", &**note)));
+    about.origin.to_html(&more, "The same figures stand beside this file as JSON and CSV.")
 }
