@@ -14,10 +14,13 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::prefetch;
 
-/// The kernels of one instruction set. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
+/// The kernels of one instruction set. Where it does not say otherwise, keys are added and many
+/// queries answered by the plain loops. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
 pub trait Kernels: Copy {
     /// Adds `hashes`.
-    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8);
+    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
+        add_portable(lines, hashes, probes);
+    }
 
     /// Whether the first `probes` bits of a key are all set in its line.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
@@ -30,14 +33,14 @@ pub trait Kernels: Copy {
         line_numbers: &[u32],
         answers: &mut [bool],
         probes: u8,
-    );
+    ) {
+        for ((answer, &hash), &number) in answers.iter_mut().zip(hashes).zip(line_numbers) {
+            *answer = self.has_all_bits(&lines[number as usize], bit_seed(hash), probes);
+        }
+    }
 }
 
 impl Kernels for Portable {
-    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        add_portable(lines, hashes, probes);
-    }
-
     /// Unrolled where filters are common.
     #[inline(never)]
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
@@ -56,19 +59,6 @@ impl Kernels for Portable {
                 let x = seed.wrapping_mul(*power);
                 line[(x >> 26) as usize] >> ((x >> 23) & 7) & 1 != 0
             }),
-        }
-    }
-
-    fn finish_many(
-        self,
-        lines: &[Line],
-        hashes: &[KeyHash],
-        line_numbers: &[u32],
-        answers: &mut [bool],
-        probes: u8,
-    ) {
-        for ((answer, &hash), &number) in answers.iter_mut().zip(hashes).zip(line_numbers) {
-            *answer = self.has_all_bits(&lines[number as usize], bit_seed(hash), probes);
         }
     }
 }

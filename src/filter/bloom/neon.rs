@@ -16,11 +16,10 @@
 
 use std::arch::aarch64::*;
 
-use super::kernel::{Kernels, add_portable};
+use super::kernel::Kernels;
 use super::layout::Line;
-use super::probes::{GOLDEN_POWERS, bit_seed};
+use super::probes::GOLDEN_POWERS;
 use crate::filter::cpu::Neon;
-use crate::filter::family::KeyHash;
 
 /// Probes that are looked up together.
 const GROUP: usize = 8;
@@ -36,27 +35,10 @@ const POWERS: [[u32; GROUP]; 4] = {
 };
 
 impl Kernels for Neon {
-    fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        add_portable(lines, hashes, probes);
-    }
-
     #[inline]
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
         // SAFETY: `self` proves NEON.
         unsafe { has_all_bits(line, seed, probes) }
-    }
-
-    fn finish_many(
-        self,
-        lines: &[Line],
-        hashes: &[KeyHash],
-        line_numbers: &[u32],
-        answers: &mut [bool],
-        probes: u8,
-    ) {
-        for ((answer, &hash), &number) in answers.iter_mut().zip(hashes).zip(line_numbers) {
-            *answer = self.has_all_bits(&lines[number as usize], bit_seed(hash), probes);
-        }
     }
 }
 
