@@ -10,6 +10,8 @@
 
 #[path = "../../examples/playground/answers/mod.rs"]
 mod answers;
+#[path = "../browser/mod.rs"]
+mod browser;
 mod examples;
 mod exercises;
 #[path = "../../examples/book/figures/mod.rs"]

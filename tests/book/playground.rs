@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::answers::answer;
+use super::browser;
 use super::figures::FIGURES;
 use super::markdown::{files, root};
 
@@ -206,16 +207,6 @@ fn the_page_is_small_and_whole_and_asks_for_nothing() {
 
 // -- in a browser ----------------------------------------------------------------------------------------
 
-/// Of Debian and others.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-
-/// Goes before everything else: what goes wrong is kept.
-const WATCH: &str = r##"<script>
-var faults = [];
-addEventListener("error", (event) => faults.push(String(event.message || event.target)), true);
-addEventListener("unhandledrejection", (event) => faults.push(String(event.reason)));
-</script>"##;
-
 /// Goes after everything else: puts the requests, touches the pictures as a reader would, and writes
 /// down what came of it.
 const TOUCH: &str = r##"<script>
@@ -271,28 +262,10 @@ fn watched(copy: &Path, filters: &Path, requests: &[String]) -> PathBuf {
     fs::copy(filters, copy.join("filters.js")).unwrap();
     let page = fs::read_to_string(copy.join("index.html")).unwrap();
     let requests = serde_json::to_string(requests).unwrap();
-    let page = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
-    let touch = format!("<script>const REQUESTS = {requests};</script>{TOUCH}</body>");
+    let touch = format!("<script>const REQUESTS = {requests};</script>{TOUCH}");
     let file = copy.join("watched.html");
-    fs::write(&file, page.replacen("</body>", &touch, 1)).unwrap();
+    fs::write(&file, browser::watched(&page, &touch)).unwrap();
     file
-}
-
-fn told(browser: &str, file: &Path, width: u32, scheme: u32) -> Value {
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-        .arg("--virtual-time-budget=60000")
-        .arg(format!("--user-data-dir={}", file.with_file_name("profile").display()))
-        .arg(format!("--window-size={width},900"))
-        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .unwrap();
-    let html = String::from_utf8(output.stdout).unwrap();
-    let told = html.split("<pre id=\"told\">").nth(1).and_then(|rest| rest.split("</pre>").next());
-    let told = told.unwrap_or_else(|| panic!("the script did not end: {html}"));
-    let plain = told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    serde_json::from_str(&plain).unwrap()
 }
 
 /// The filters that the source builds to, where the target is installed.
@@ -311,8 +284,7 @@ fn fresh(directory: &Path) -> Option<PathBuf> {
 #[test]
 #[ignore = "needs Chromium; .ci/long runs it"]
 fn a_browser_computes_what_this_machine_does() {
-    let found = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    let Some(browser) = BROWSERS.iter().find(found) else {
+    let Some(browser) = browser::find() else {
         println!("the playground in a browser: skipped, there is no Chromium");
         return;
     };
@@ -336,9 +308,9 @@ fn a_browser_computes_what_this_machine_does() {
 
     for (i, filters) in filters.iter().enumerate() {
         let file = watched(&dir.path().join(format!("copy{i}")), filters, &requests);
-        let views = [(1280, 1), (1280, 0), (390, 1), (390, 0)];
-        for (width, scheme) in views.into_iter().take(if i == 0 { 4 } else { 1 }) {
-            let told = told(browser, &file, width, scheme);
+        for (width, scheme) in browser::VIEWS.into_iter().take(if i == 0 { 4 } else { 1 }) {
+            let time = ["--virtual-time-budget=60000"];
+            let (_, told) = browser::visit(browser, &file, width, scheme, &time);
             let raw = told["raw"].as_array().unwrap();
             assert_eq!(raw.len(), requests.len());
             for (request, (said, expected)) in requests.iter().zip(raw.iter().zip(&expected)) {

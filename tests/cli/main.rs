@@ -1,6 +1,8 @@
 //! The command line, through the binary: what it prints, what it refuses, how it exits.
 
 mod bench;
+#[path = "../browser/mod.rs"]
+mod browser;
 mod compare;
 mod database;
 mod explain;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::maypole;
+use crate::{browser, maypole};
 
 const LISTS: [&str; 6] = ["policies", "levels", "latency", "throughput", "accuracy", "speed"];
 
@@ -257,16 +257,6 @@ fn a_sweep_that_was_killed_is_taken_up_again() {
     }
 }
 
-/// Of Debian and others.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-
-/// Goes before everything else: what goes wrong is kept.
-const WATCH: &str = r##"<script>
-var faults = [];
-addEventListener("error", (event) => faults.push(String(event.message || event.target)), true);
-addEventListener("unhandledrejection", (event) => faults.push(String(event.reason)));
-</script>"##;
-
 /// Goes after everything else: touches the page as a reader would, and writes down what came of it.
 const TOUCH: &str = r##"<script>
 const point = document.querySelector("svg .point .hit");
@@ -299,28 +289,14 @@ document.body.append(told);
 /// Opens the page of a directory in light and dark, wide and narrow, touches it, and has `check` look
 /// at what stands there then. The number of points, or `None` where there is no browser.
 pub fn browse(dir: &Path, check: impl Fn(&str)) -> Option<usize> {
-    let found = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    let browser = BROWSERS.iter().find(found)?;
+    let browser = browser::find()?;
     let page = fs::read_to_string(dir.join("index.html")).unwrap();
-    let watched = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
-    let watched = watched.replacen("</body>", &format!("{TOUCH}</body>"), 1);
     let file = dir.join("watched.html");
-    fs::write(&file, watched).unwrap();
+    fs::write(&file, browser::watched(&page, TOUCH)).unwrap();
 
     let mut shown = 0;
-    for (width, scheme) in [(1280, 1), (1280, 0), (390, 1), (390, 0)] {
-        let output = Command::new(browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-            .arg(format!("--window-size={width},900"))
-            .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-            .arg(format!("file://{}", file.display()))
-            .output()
-            .unwrap();
-        let html = String::from_utf8(output.stdout).unwrap();
-        let told = between(&html, "<pre id=\"told\">", "</pre>");
-        let told = told.first().unwrap_or_else(|| panic!("the script did not end: {html}"));
-        let told: Value = serde_json::from_str(&told.replace("&amp;", "&")).unwrap();
+    for (width, scheme) in browser::VIEWS {
+        let (html, told) = browser::visit(browser, &file, width, scheme, &[]);
         let nothing = serde_json::json!([]);
         assert_eq!((&told["faults"], &told["asked"]), (&nothing, &nothing), "{told}");
         assert!(told["tip"].as_str().is_some_and(|tip| tip.len() > 5), "{told}");
