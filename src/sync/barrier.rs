@@ -56,11 +56,19 @@ pub(super) fn light(fenced: bool) {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+thread_local! {
+    /// How often this thread called [`heavy`].
+    pub(super) static HEAVY_BARRIERS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// The other side. `false` if the barrier did not happen: then the next loads prove nothing. After
 /// the registration the kernel promises success, but a filter on system calls that is installed
 /// later can break the promise.
 #[must_use]
 pub(super) fn heavy() -> bool {
+    #[cfg(all(test, not(loom)))]
+    HEAVY_BARRIERS.set(HEAVY_BARRIERS.get() + 1);
     if light_needs_fence() {
         fence(Ordering::SeqCst);
         return true;

@@ -15,7 +15,7 @@
 //! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
 //! record holds the epoch at which the thread pinned, or 0 while it holds no guard. [`collect`]
 //! executes the heavy barrier, reads all records and drops the bags whose stamps lie below every
-//! active epoch.
+//! active epoch. If the records show before that that no bag can go, it saves the barrier.
 //!
 //! Why that is enough, for an object unlinked at U and a bag sealed with stamp e:
 //!
@@ -176,7 +176,7 @@ pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
 /// Drops all garbage that no guard can reach, on this thread. Returns how many retired objects
 /// still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
-    let bound = {
+    let (first, bound) = {
         let mut bags = lock(&DOMAIN.garbage);
         if !bags.open.is_empty() {
             // AcqRel: the unlinking of everything in the bag is published by the increment.
@@ -185,14 +185,19 @@ pub(crate) fn collect() -> usize {
             bags.open_bytes = 0;
             bags.sealed.push_back(Bag { stamp, items });
         }
-        match bags.sealed.back() {
-            None => return 0,
-            Some(last) => last.stamp + 1,
+        match (bags.sealed.front(), bags.sealed.back()) {
+            (Some(first), Some(last)) => (first.stamp, last.stamp + 1),
+            _ => return 0,
         }
     };
     // Bags that are sealed from here on have stamps of at least `bound`. This barrier and this scan
     // say nothing about them: they wait for another collection.
-    let oldest_active = if barrier::heavy() { oldest_active(bound) } else { 0 };
+    //
+    // A guard that shows without the barrier keeps its bags, barrier or not. The barrier interrupts
+    // every processor, and while one thread stands still under its guard every miss of the others
+    // may come here.
+    let may_drop = oldest_active(bound) > first && barrier::heavy();
+    let oldest_active = if may_drop { oldest_active(bound) } else { 0 };
     let mut unreachable = Vec::new();
     let waiting = {
         let mut bags = lock(&DOMAIN.garbage);
