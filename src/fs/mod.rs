@@ -8,6 +8,8 @@
 //! RealFs    the operating system
 //! MemFs     memory; on demand it loses power, and with it all or a part of what was not synced
 //! FaultFs   wraps another: fails the n-th call, counts calls, runs a hook before every change
+//!
+//! OverlappedReader   reads many ranges of many files at one time: a ring of the kernel, or threads
 //! ```
 //!
 //! The store relies on these promises and on no others:
@@ -22,8 +24,9 @@
 //!   falsely succeed (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
 //!   2020).
 //!
-//! Absent on purpose: overwriting, truncating, seeking, asynchronous I/O, memory mapping (except
-//! of logs, where it makes `flush` cheap: [`Fs::create_log`]).
+//! Absent on purpose: overwriting, truncating, seeking, memory mapping (except of logs, where it
+//! makes `flush` cheap: [`Fs::create_log`]), asynchronous I/O (a call of [`OverlappedReader`] returns
+//! when all of its reads have ended).
 
 mod descriptors;
 mod fault;
@@ -31,6 +34,7 @@ mod limits;
 #[cfg(target_os = "linux")]
 mod mapped;
 mod mem;
+mod overlapped;
 mod real;
 mod system;
 
@@ -41,10 +45,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-pub use descriptors::DescriptorPool;
+pub use descriptors::{DescriptorPool, HeldDescriptor};
 pub use fault::{Fault, FaultFs, Operation, Target};
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use mem::MemFs;
+pub use overlapped::{OverlappedReader, ReadRequest};
 pub use real::RealFs;
 
 /// A file being written hands on this many bytes at a time, and starts each piece at a multiple of
@@ -252,6 +257,19 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
 
     /// The path that the file was opened with.
     fn path(&self) -> &Path;
+
+    /// The descriptor through which an [`OverlappedReader`] may read the file. The file keeps it
+    /// open until the answer is dropped. `None` if there is none, or if the file cannot be opened
+    /// at the moment: then it is read by [`RandomAccessFile::read_exact_at`].
+    fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
+        None
+    }
+
+    /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many in
+    /// flight. If not, it reads one after the other, in the order of the requests.
+    fn waits_for_device(&self) -> bool {
+        true
+    }
 
     /// For a file of [`Fs::open_pooled`] whose name may soon be gone: it keeps its descriptor from
     /// now on, and no pool counts it. `false` if a quarter of all descriptors that the process may

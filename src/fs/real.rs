@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::descriptors::{DescriptorPool, PooledFile, with_descriptor};
+use super::descriptors::{DescriptorPool, HeldDescriptor, PooledFile, with_descriptor};
 use super::limits::check_file_length;
 #[cfg(target_os = "linux")]
 use super::mapped::{Mapped, is_safe_to_map};
@@ -278,6 +278,10 @@ impl RandomAccessFile for RealRandomAccessFile {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
+        Some(HeldDescriptor::lent(system::borrow(&self.descriptor)))
     }
 
     fn drop_page_cache(&self) -> Result<()> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::held::HeldDescriptor;
 use super::pool::{DescriptorPool, MOST_FILES, Slot};
 use super::word::Pinned;
 use crate::error::{Error, Result};
@@ -98,6 +99,10 @@ impl RandomAccessFile for PooledFile {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
+        self.pin().ok().map(HeldDescriptor::pinned)
     }
 
     fn drop_page_cache(&self) -> Result<()> {

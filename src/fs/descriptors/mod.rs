@@ -6,13 +6,17 @@
 //!     └─ Slot    a Descriptor, open or closed                                     (word.rs)
 //!   DescriptorPool                                                                (pool.rs)
 //!     └─ Ring    the open slots, swept by a clock's hand             at most `capacity`
+//!          └─ Urings   rings of the kernel for overlapped reads      an eighth of them (urings.rs)
+//!   HeldDescriptor   of any file, open until it is dropped                        (held.rs)
 //! ```
 //!
 //! * A read of an open file takes no lock. A read of a closed one opens it again, under a lock of
 //!   that file alone.
 //! * Room is made before a file is opened: the hand takes the first descriptor that was not used
 //!   since the hand passed it and that nobody is using. If all are in use, the pool exceeds its
-//!   capacity by at most the number of reading threads: a read never waits for another read.
+//!   capacity by at most the number of reading threads: a read never waits for another read. A
+//!   thread that reads many files at once keeps to that too: when there is no room it lets its reads
+//!   in flight end before it opens another file.
 //! * A file that is opened again must be the one of the first opening: by device, inode and length,
 //!   on Windows by its times and length.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
@@ -24,7 +28,9 @@
 //! Absent on purpose: waiting for a descriptor; knowing what is in the files.
 
 mod file;
+mod held;
 mod pool;
+mod urings;
 mod word;
 
 use std::io;
@@ -33,8 +39,10 @@ use std::sync::Weak;
 use super::system::EXHAUSTED;
 use crate::sync::lock;
 pub(super) use file::PooledFile;
+pub use held::HeldDescriptor;
 pub use pool::DescriptorPool;
 use pool::POOLS;
+pub(super) use urings::MakeUring;
 
 /// When the system has no descriptor left, each pool closes this many at a time.
 const CLOSED_AT_ONCE: usize = 16;

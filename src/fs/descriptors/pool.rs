@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use super::urings::Urings;
 use super::word::{Descriptor, Pinned};
 use crate::error::Result;
 use crate::fs::limits::open_files_limit;
@@ -34,6 +35,8 @@ pub(super) const MOST_FILES: u64 = 1 << 20;
 pub struct DescriptorPool {
     capacity: AtomicUsize,
     pub(super) ring: Mutex<Ring>,
+    /// Whether the last opening found no room. A hint: see [`DescriptorPool::has_room`].
+    crowded: AtomicBool,
     pub(super) reopened: AtomicU64,
 }
 
@@ -44,6 +47,7 @@ pub(super) struct Ring {
     hand: usize,
     /// Files that are being opened: room was made for them.
     pub(super) opening: usize,
+    pub(super) urings: Urings,
 }
 
 pub(super) struct Slot {
@@ -75,6 +79,7 @@ impl DescriptorPool {
         let pool = Arc::new(DescriptorPool {
             capacity: AtomicUsize::new(capacity),
             ring: Mutex::default(),
+            crowded: AtomicBool::new(false),
             reopened: AtomicU64::new(0),
         });
         let mut pools = lock(&POOLS);
@@ -124,6 +129,20 @@ impl DescriptorPool {
         Ok((pinned, value))
     }
 
+    /// Whether one more file can be opened within the capacity. Where not, a caller that holds
+    /// descriptors gives one up before it takes another.
+    pub(in crate::fs) fn has_room(&self) -> bool {
+        if !self.crowded.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut closed = Vec::new();
+        let mut ring = lock(&self.ring);
+        let has_room = ring.make_room(self.capacity(), &mut closed);
+        self.crowded.store(!has_room, Ordering::Relaxed);
+        drop(ring);
+        has_room
+    }
+
     /// Takes the slot out of the ring, if it is there.
     pub(super) fn forget(&self, slot: &Arc<Slot>) {
         let mut ring = lock(&self.ring);
@@ -134,13 +153,13 @@ impl DescriptorPool {
     }
 
     /// Closes up to `count` descriptors that nobody is using; answers how many.
-    pub(super) fn close_idle(&self, count: usize) -> usize {
+    pub(in crate::fs) fn close_idle(&self, count: usize) -> usize {
         let mut closed = Vec::new();
-        {
-            let mut ring = lock(&self.ring);
-            closed.extend(std::iter::from_fn(|| ring.take_idle()).take(count));
-        }
-        closed.len()
+        let mut ring = lock(&self.ring);
+        let urings = ring.urings.take_idle(count);
+        closed.extend(std::iter::from_fn(|| ring.take_idle()).take(count - urings.len()));
+        drop(ring);
+        urings.len() + closed.len()
     }
 }
 
@@ -154,6 +173,27 @@ impl fmt::Debug for DescriptorPool {
 }
 
 impl Ring {
+    /// How many descriptors count.
+    fn descriptors(&self) -> usize {
+        self.slots.len() + self.opening + self.urings.count()
+    }
+
+    /// Takes out idle descriptors until no more than `capacity` count. `false` if the others are in
+    /// use.
+    pub(super) fn make_room(
+        &mut self,
+        capacity: usize,
+        closed: &mut Vec<system::Descriptor>,
+    ) -> bool {
+        while self.descriptors() > capacity {
+            match self.take_idle() {
+                Some(descriptor) => closed.push(descriptor),
+                None => return false,
+            }
+        }
+        true
+    }
+
     /// Takes out a descriptor that nobody is using, if there is one. The hand goes round twice: the
     /// first time it may only clear the marks of use.
     fn take_idle(&mut self) -> Option<system::Descriptor> {
@@ -193,11 +233,8 @@ impl<'a> Room<'a> {
         {
             let mut ring = lock(&pool.ring);
             ring.opening += 1;
-            while ring.slots.len() + ring.opening > pool.capacity() {
-                match ring.take_idle() {
-                    Some(descriptor) => closed.push(descriptor),
-                    None => break,
-                }
+            if !ring.make_room(pool.capacity(), &mut closed) {
+                pool.crowded.store(true, Ordering::Relaxed);
             }
         }
         // `closed` is dropped here, not under the lock.

@@ -321,6 +321,10 @@ impl RandomAccessFile for MemRandomAccessFile {
     fn path(&self) -> &Path {
         &self.path
     }
+
+    fn waits_for_device(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug)]

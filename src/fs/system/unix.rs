@@ -83,9 +83,16 @@ pub fn open_unnoted(path: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     match open(OFlags::NOATIME | OFlags::NONBLOCK) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-        opened => return opened,
+        opened => return opened.inspect(|file| wait_for_reads(file, OFlags::NOATIME)),
     }
-    open(OFlags::NONBLOCK)
+    open(OFlags::NONBLOCK).inspect(|file| wait_for_reads(file, OFlags::empty()))
+}
+
+/// Takes back the flag that the opening should not wait, and leaves `flags`. `pread` of a regular
+/// file ignores it. `io_uring` does not on all file systems: it answers "try again" instead of
+/// waiting for the device.
+fn wait_for_reads(file: &File, flags: OFlags) {
+    let _ = rustix::fs::fcntl_setfl(file, flags);
 }
 
 /// Makes the names in `dir` durable.

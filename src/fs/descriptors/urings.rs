@@ -1,0 +1,123 @@
+//! The rings of the kernel that a pool's readers share. Each costs a descriptor.
+//!
+//! ```text
+//!   lend ─► an idle ring                                  ─► LentUring ─► still good: idle again
+//!       └─► none is idle: a new one, within the bound               └─► a panic, a failure: closed
+//!       └─► the bound is reached, or the kernel refuses: none
+//! ```
+//!
+//! * A ring serves one call at a time. Nobody waits for one: whoever waits could hold what the
+//!   ring's user needs to go on. The caller reads by threads instead.
+//! * A kernel or a sandbox that refuses a ring is not asked again. A lack of descriptors passes.
+//! * When the pool's last reader is dropped, so are the idle rings.
+
+use std::io;
+
+use super::pool::DescriptorPool;
+use super::{is_exhausted, with_descriptor};
+use crate::fs::overlapped::Uring;
+use crate::sync::lock;
+
+/// Rings of one pool, at most. All together have 2048 reads in flight, more than devices gain from.
+const MOST_URINGS: usize = 32;
+/// Files keep the rest of the pool. A pool that is smaller than this has no ring.
+const DESCRIPTORS_PER_URING: usize = 8;
+
+/// How a ring is made: [`Uring::new`], but for tests.
+pub(in crate::fs) type MakeUring = fn() -> io::Result<Uring>;
+
+#[derive(Default)]
+pub(super) struct Urings {
+    idle: Vec<Uring>,
+    lent: usize,
+    readers: usize,
+    refused: bool,
+}
+
+impl Urings {
+    pub fn count(&self) -> usize {
+        self.idle.len() + self.lent
+    }
+
+    pub fn take_idle(&mut self, count: usize) -> Vec<Uring> {
+        let left = self.idle.len().saturating_sub(count);
+        self.idle.split_off(left)
+    }
+}
+
+/// A ring that is the caller's alone.
+pub(in crate::fs) struct LentUring<'a> {
+    pool: &'a DescriptorPool,
+    uring: Option<Uring>,
+}
+
+impl DescriptorPool {
+    /// One more reader, which may ask for rings.
+    pub(in crate::fs) fn add_reader(&self) {
+        lock(&self.ring).urings.readers += 1;
+    }
+
+    pub(in crate::fs) fn remove_reader(&self) {
+        let mut ring = lock(&self.ring);
+        ring.urings.readers -= 1;
+        let idle = match ring.urings.readers {
+            0 => ring.urings.take_idle(usize::MAX),
+            _ => Vec::new(),
+        };
+        drop(ring);
+        drop(idle);
+    }
+
+    /// A ring that is idle, or a new one that `make` makes. `None` if there is none to be had.
+    pub(in crate::fs) fn lend_uring(&self, make: MakeUring) -> Option<LentUring<'_>> {
+        let mut closed = Vec::new();
+        let mut ring = lock(&self.ring);
+        let uring = ring.urings.idle.pop();
+        let is_new = uring.is_none();
+        let most = MOST_URINGS.min(self.capacity() / DESCRIPTORS_PER_URING);
+        if is_new && (ring.urings.refused || ring.urings.count() >= most) {
+            return None;
+        }
+        ring.urings.lent += 1;
+        if is_new {
+            ring.make_room(self.capacity(), &mut closed);
+        }
+        drop(ring);
+        drop(closed);
+        let mut lent = LentUring { pool: self, uring };
+        if is_new {
+            lent.uring = Some(self.make_uring(make)?);
+        }
+        Some(lent)
+    }
+
+    /// How many rings it has, idle and lent.
+    #[cfg(test)]
+    pub(in crate::fs) fn urings(&self) -> usize {
+        lock(&self.ring).urings.count()
+    }
+
+    #[cold]
+    fn make_uring(&self, make: MakeUring) -> Option<Uring> {
+        let made = with_descriptor(make);
+        if made.as_ref().is_err_and(|error| !is_exhausted(error)) {
+            lock(&self.ring).urings.refused = true;
+        }
+        made.ok()
+    }
+}
+
+impl LentUring<'_> {
+    /// Leaves the ring to `work`, which gives it back if it is still good.
+    pub fn use_for(mut self, work: impl FnOnce(Uring) -> Option<Uring>) {
+        self.uring = self.uring.take().and_then(work);
+    }
+}
+
+impl Drop for LentUring<'_> {
+    fn drop(&mut self) {
+        let mut ring = lock(&self.pool.ring);
+        ring.urings.lent -= 1;
+        ring.urings.idle.extend(self.uring.take());
+    }
+}

@@ -1,0 +1,230 @@
+//! Many reads in flight at one time.
+//!
+//! A device answers 64 reads in little more time than one. A caller that knows what it needs asks
+//! for all of it, and checks and decompresses each range while the others are on their way.
+//!
+//! ```text
+//!                            read_many
+//!                    ┌───────────┴────────────┐
+//!   files with a descriptor             all others, and what the ring could not read
+//!   a ring of the kernel                threads that call read_exact_at     (threads.rs)
+//!   (uring.rs: io_uring, Linux)         memory: one after the other
+//! ```
+//!
+//! * Every request is answered once, by the thread that called, before the call returns.
+//! * Errors are those of `read_exact_at`. The ring knows none of its own: a read that it cannot
+//!   finish (the device's error, the end of the file, a file system that refuses) is made again by
+//!   `read_exact_at`, which says what is wrong.
+//! * The buffers are the ring's while it reads. `read_many` neither returns nor unwinds before.
+//! * No call waits for another call. It gets a ring that nobody uses, or none. The threads never
+//!   call `done`, and the caller reads too: a call ends even if the system refuses every thread.
+//!
+//! Why threads where the ring is absent, and not one read after the other: a device needs many reads
+//! in flight to be quick, whoever makes them.
+//!
+//! Absent on purpose: writes, cancelling, priorities; joining neighbouring ranges (the caller knows
+//! its blocks).
+
+mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_uring.rs"]
+mod uring;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::descriptors::{DescriptorPool, MakeUring};
+use super::{HeldDescriptor, RandomAccessFile};
+use crate::error::Result;
+use threads::Threads;
+pub(super) use uring::Uring;
+
+/// Reads many ranges of many files at one time. An open database owns one. It makes rings and
+/// threads when they are first needed; idle ones cost little, and are gone when it is dropped.
+///
+/// ```
+/// use maypole::fs::{DescriptorPool, Fs, OverlappedReader, ReadRequest, RealFs, write_atomic};
+///
+/// let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("a");
+/// write_atomic(&RealFs, &path, b"some bytes of a file")?;
+/// let pool = DescriptorPool::shared();
+/// let file = RealFs.open_pooled(&path, &pool)?;
+///
+/// let reader = OverlappedReader::new(&pool);
+/// let (mut some, mut of) = ([0; 4], [0; 2]);
+/// let mut requests = [
+///     ReadRequest { file: &file, offset: 0, buffer: &mut some },
+///     ReadRequest { file: &file, offset: 11, buffer: &mut of },
+/// ];
+/// reader.read_many(&mut requests, &mut |n, bytes| {
+///     let expected: &[u8] = if n == 0 { b"some" } else { b"of" };
+///     assert_eq!(bytes.unwrap(), expected);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct OverlappedReader {
+    pool: Arc<DescriptorPool>,
+    /// How a ring is made; `None`: by threads only.
+    make_uring: Option<MakeUring>,
+    threads: Threads,
+}
+
+/// A range of a file, and where its bytes are wanted. [`OverlappedReader`] has an example.
+pub struct ReadRequest<'a> {
+    /// What is read.
+    pub file: &'a Arc<dyn RandomAccessFile>,
+    /// Where the range starts, in bytes.
+    pub offset: u64,
+    /// Filled by the read. It is as long as the range. If the read fails, its bytes are unspecified.
+    pub buffer: &'a mut [u8],
+}
+
+/// Receives the answers: the number of the request, and its bytes.
+pub(super) type Done<'a> = dyn FnMut(usize, Result<&mut [u8]>) + 'a;
+
+/// A request on its way. `'r` is the time of one call.
+struct Part<'r> {
+    number: usize,
+    file: &'r Arc<dyn RandomAccessFile>,
+    offset: u64,
+    buffer: &'r mut [u8],
+}
+
+impl OverlappedReader {
+    /// A reader whose rings count as descriptors of `pool`. Readers of one pool share their rings:
+    /// at most one for each eight descriptors of its capacity, and at most 32.
+    pub fn new(pool: &Arc<DescriptorPool>) -> OverlappedReader {
+        OverlappedReader::with(pool, Some(Uring::new))
+    }
+
+    /// A reader that never asks the kernel for a ring. For sandboxes that end a process which does,
+    /// and to compare with.
+    pub fn by_threads(pool: &Arc<DescriptorPool>) -> OverlappedReader {
+        OverlappedReader::with(pool, None)
+    }
+
+    fn with(pool: &Arc<DescriptorPool>, make_uring: Option<MakeUring>) -> OverlappedReader {
+        pool.add_reader();
+        OverlappedReader { pool: Arc::clone(pool), make_uring, threads: Threads::default() }
+    }
+
+    /// Reads every range, many at one time, in any order. Calls `done` for each when it is there,
+    /// with its index in `requests`. Returns when all have been answered.
+    ///
+    /// `done` gets the error of one request as [`RandomAccessFile::read_exact_at`] returns it, and
+    /// the others as if nothing had happened. Other reads go on while `done` works. If it panics,
+    /// the panic goes on when no read is in flight any more; the other answers are lost.
+    ///
+    /// Any number of threads may call at one time. One request is read as by `read_exact_at`.
+    pub fn read_many(
+        &self,
+        requests: &mut [ReadRequest<'_>],
+        done: &mut dyn FnMut(usize, Result<&mut [u8]>),
+    ) {
+        let overlaps =
+            requests.len() > 1 && requests.iter().any(|request| request.file.waits_for_device());
+        let mut parts = requests.iter_mut().enumerate().map(|(number, request)| Part {
+            number,
+            file: request.file,
+            offset: request.offset,
+            buffer: &mut *request.buffer,
+        });
+        if !overlaps {
+            parts.for_each(|part| part.read(done));
+            return;
+        }
+        let mut unread = Vec::new();
+        if let Some(uring) = self.make_uring.and_then(|make| self.pool.lend_uring(make)) {
+            let (pool, parts) = (&*self.pool, &mut parts);
+            uring.use_for(|uring| {
+                uring.read_all(&mut Pass { pool, parts, unread: &mut unread, done })
+            });
+        }
+        unread.extend(parts);
+        self.threads.read_all(unread, done);
+    }
+}
+
+impl Drop for OverlappedReader {
+    fn drop(&mut self) {
+        self.pool.remove_reader();
+    }
+}
+
+impl fmt::Debug for OverlappedReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OverlappedReader").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReadRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadRequest")
+            .field("file", &self.file.path())
+            .field("offset", &self.offset)
+            .field("bytes", &self.buffer.len())
+            .finish()
+    }
+}
+
+impl Part<'_> {
+    /// Reads by itself.
+    fn read(self, done: &mut Done<'_>) {
+        let result = self.file.read_exact_at(self.offset, self.buffer);
+        done(self.number, result.map(|()| self.buffer));
+    }
+}
+
+/// The requests of one call, as a ring takes them and leaves them.
+struct Pass<'p, 'd, 'r, P> {
+    pool: &'p DescriptorPool,
+    parts: &'p mut P,
+    unread: &'p mut Vec<Part<'r>>,
+    done: &'p mut Done<'d>,
+}
+
+/// Where a ring gets its reads from, and what becomes of them.
+trait Reads<'r> {
+    /// The next read. `None` if there is no other one, or none before others have ended.
+    fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)>;
+
+    /// The ring has filled the buffer, or could not.
+    fn ended(&mut self, part: Part<'r>, is_filled: bool);
+}
+
+impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
+    fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
+        // The call holds descriptors: it must not take more and more beyond the capacity.
+        while !others_in_flight || self.pool.has_room() {
+            let part = self.parts.next()?;
+            match part.descriptor() {
+                Some(descriptor) => return Some((part, descriptor)),
+                None => self.unread.push(part),
+            }
+        }
+        None
+    }
+
+    fn ended(&mut self, part: Part<'r>, is_filled: bool) {
+        match is_filled {
+            true => (self.done)(part.number, Ok(part.buffer)),
+            false => self.unread.push(part),
+        }
+    }
+}
+
+impl<'r> Part<'r> {
+    /// The file's descriptor, if a ring can read the range.
+    fn descriptor(&self) -> Option<HeldDescriptor<'r>> {
+        // The kernel takes the offset −1 for the place where the last read of the descriptor ended.
+        let end = self.offset.checked_add(self.buffer.len() as u64)?;
+        let is_possible = !self.buffer.is_empty() && i64::try_from(end).is_ok();
+        if is_possible { self.file.descriptor() } else { None }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,371 @@
+//! What every way of reading promises: by a ring (where the kernel has one), by threads, in memory.
+//! `read_exact_at`, one read after the other, is the oracle. What a ring adds is in `ring.rs`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::error::Error;
+use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target};
+use crate::sync::lock;
+
+#[cfg(target_os = "linux")]
+#[path = "tests/ring.rs"]
+mod ring;
+
+type File = Arc<dyn RandomAccessFile>;
+
+/// Each way of reading, with its name. Where the kernel has no ring, two of them are one.
+fn readers(pool: &Arc<DescriptorPool>) -> [(&'static str, OverlappedReader); 2] {
+    [("ring", OverlappedReader::new(pool)), ("threads", OverlappedReader::by_threads(pool))]
+}
+
+/// A range and its length.
+type Range = (File, u64, usize);
+
+/// The answers of `reader`, in the order of the requests. Each must come once.
+fn answers(reader: &OverlappedReader, ranges: &[Range]) -> Vec<Result<Vec<u8>>> {
+    let mut buffers: Vec<Vec<u8>> = ranges.iter().map(|range| vec![0xEE; range.2]).collect();
+    let starts: Vec<*const u8> = buffers.iter().map(|buffer| buffer.as_ptr()).collect();
+    let mut found: Vec<Option<Result<Vec<u8>>>> = ranges.iter().map(|_| None).collect();
+    let mut requests: Vec<ReadRequest<'_>> = ranges
+        .iter()
+        .zip(&mut buffers)
+        .map(|((file, offset, _), buffer)| ReadRequest { file, offset: *offset, buffer })
+        .collect();
+    reader.read_many(&mut requests, &mut |n, answer| {
+        assert!(found[n].is_none(), "{n} is answered twice");
+        found[n] = Some(answer.map(|bytes| {
+            assert_eq!(bytes.as_ptr(), starts[n], "the bytes are not in the buffer of {n}");
+            bytes.to_vec()
+        }));
+    });
+    drop(requests);
+    let found: Vec<_> = found.into_iter().map(|answer| answer.expect("answered")).collect();
+    for (n, answer) in found.iter().enumerate() {
+        assert!(answer.as_ref().is_ok_and(|bytes| *bytes == buffers[n]) || answer.is_err());
+    }
+    found
+}
+
+fn one_by_one(ranges: &[Range]) -> Vec<Result<Vec<u8>>> {
+    let read = |(file, offset, bytes): &Range| {
+        let mut buffer = vec![0; *bytes];
+        file.read_exact_at(*offset, &mut buffer).map(|()| buffer)
+    };
+    ranges.iter().map(read).collect()
+}
+
+/// With errors as their texts: they name the file, the operation, and what is wrong.
+fn comparable(answers: Vec<Result<Vec<u8>>>) -> Vec<Result<Vec<u8>, String>> {
+    answers.into_iter().map(|answer| answer.map_err(|error| error.to_string())).collect()
+}
+
+/// `count` files of random bytes and lengths, up to 100 KB.
+fn write_files(fs: &dyn Fs, dir: &Path, count: usize, random: &mut StdRng) -> Vec<PathBuf> {
+    let write = |n: usize| {
+        let path = dir.join(format!("file {n}"));
+        let mut file = fs.create(&path).unwrap();
+        let bytes = random.random_range(0..100_000);
+        file.append(&(0..bytes).map(|_| random.random()).collect::<Vec<u8>>()).unwrap();
+        file.flush().unwrap();
+        path
+    };
+    (0..count).map(write).collect()
+}
+
+/// Ranges in and beyond the files: short and long, overlapping, empty, past the end, at offsets that
+/// no file has.
+fn ranges(files: &[File], count: usize, random: &mut StdRng) -> Vec<Range> {
+    let range = |_| {
+        let file = &files[random.random_range(0..files.len())];
+        let offset = match random.random_range(0..20) {
+            0 => [u64::MAX, u64::MAX - 1, i64::MAX as u64, 1 << 63][random.random_range(0..4)],
+            1 => file.len() + random.random_range(0..5000),
+            2 => file.len(),
+            _ => random.random_range(0..file.len().max(1)),
+        };
+        let bytes = match random.random_range(0..10) {
+            0 => 0,
+            1 => random.random_range(0..70_000),
+            _ => random.random_range(0..5000),
+        };
+        (Arc::clone(file), offset, bytes)
+    };
+    (0..count).map(range).collect()
+}
+
+#[test]
+fn every_way_of_reading_answers_as_one_read_after_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = MemFs::new();
+    let fault: &dyn Fs = &FaultFs::new(Arc::new(RealFs));
+    let mut errors = 0;
+    for seed in 0..40 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        // Of 20 files a pool of 8 closes the most. A pool of 4 has no ring.
+        let pool = DescriptorPool::new([4, 8, 100][seed as usize % 3]);
+        let mut files = Vec::new();
+        for (fs, dir) in [(&memory as &dyn Fs, Path::new("/")), (&RealFs, dir.path())] {
+            let paths = write_files(fs, dir, 20, random);
+            files.extend(paths.iter().map(|path| fs.open_pooled(path, &pool).unwrap()));
+            files.extend(paths.iter().take(3).map(|path| fs.open(path).unwrap()));
+        }
+        files.push(fault.open(&dir.path().join("file 0")).unwrap());
+        // Only files with a descriptor, or of all kinds.
+        let files = if seed % 2 == 0 { &files[23..46] } else { &files };
+        for count in [0, 1, 2, random.random_range(3..64), 64, 65, random.random_range(66..500)] {
+            let ranges = ranges(files, count, random);
+            let expected = comparable(one_by_one(&ranges));
+            errors += expected.iter().filter(|answer| answer.is_err()).count();
+            for (name, reader) in readers(&pool) {
+                let found = comparable(answers(&reader, &ranges));
+                assert!(found == expected, "seed {seed}, {count} ranges by {name}");
+            }
+        }
+    }
+    assert!(errors > 1000, "{errors}");
+}
+
+#[test]
+fn many_threads_read_at_one_time_from_more_files_than_have_descriptors() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(16);
+    let random = &mut StdRng::seed_from_u64(1);
+    let paths = write_files(&RealFs, dir.path(), 50, random);
+    let files: Vec<File> =
+        paths.iter().map(|path| RealFs.open_pooled(path, &pool).unwrap()).collect();
+    for (name, reader) in readers(&pool) {
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (files, reader) = (&files, &reader);
+                scope.spawn(move || {
+                    let random = &mut StdRng::seed_from_u64(thread);
+                    for _ in 0..20 {
+                        let ranges = ranges(files, 100, random);
+                        let expected = comparable(one_by_one(&ranges));
+                        let found = comparable(answers(reader, &ranges));
+                        assert!(found == expected, "by {name}");
+                    }
+                });
+            }
+        });
+    }
+    drop(files);
+    assert_eq!(pool.open_files(), 0);
+}
+
+/// A file that is read when somebody lets it, and knows how many read it at one time.
+#[derive(Debug)]
+struct Gate {
+    path: PathBuf,
+    permits: Mutex<Receiver<()>>,
+    waiting: AtomicUsize,
+}
+
+impl Gate {
+    fn new() -> (Sender<()>, Arc<Gate>) {
+        let (sender, permits) = channel();
+        let permits = Mutex::new(permits);
+        (sender, Arc::new(Gate { path: "gate".into(), permits, waiting: AtomicUsize::new(0) }))
+    }
+}
+
+impl RandomAccessFile for Gate {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        assert!(offset != 13, "meant to panic");
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        lock(&self.permits).recv().unwrap();
+        buffer.fill(offset as u8);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Reads one after the other, these would wait for each other for ever.
+#[test]
+fn threads_read_at_one_time() {
+    #[derive(Debug)]
+    struct Meeting(Barrier, PathBuf);
+    impl RandomAccessFile for Meeting {
+        fn read_exact_at(&self, _: u64, buffer: &mut [u8]) -> Result<()> {
+            self.0.wait();
+            buffer.fill(1);
+            Ok(())
+        }
+        fn len(&self) -> u64 {
+            1
+        }
+        fn path(&self) -> &Path {
+            &self.1
+        }
+    }
+    let file: File = Arc::new(Meeting(Barrier::new(16), "meeting".into()));
+    let pool = DescriptorPool::new(8);
+    for (_, reader) in readers(&pool) {
+        let ranges: Vec<Range> = (0..16).map(|_| (Arc::clone(&file), 0, 1)).collect();
+        assert!(answers(&reader, &ranges).iter().all(|answer| answer.is_ok()));
+    }
+}
+
+#[test]
+fn a_panic_of_done_leaves_the_reader_usable() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(8);
+    let path = &write_files(&RealFs, dir.path(), 1, &mut StdRng::seed_from_u64(9))[0];
+    let file = RealFs.open_pooled(path, &pool).unwrap();
+    let ranges: Vec<Range> = (0..200).map(|n| (Arc::clone(&file), n, 100)).collect();
+    let expected = comparable(one_by_one(&ranges));
+    for (name, reader) in readers(&pool) {
+        for nth in [0, 1, 63, 64, 199] {
+            let mut buffers = vec![[0u8; 100]; 200];
+            let mut requests: Vec<_> = buffers
+                .iter_mut()
+                .enumerate()
+                .map(|(n, buffer)| ReadRequest { file: &file, offset: n as u64, buffer })
+                .collect();
+            let mut answered = 0;
+            let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                reader.read_many(&mut requests, &mut |_, _| {
+                    assert!(answered < nth, "meant to panic");
+                    answered += 1;
+                });
+            }));
+            assert!(panic.is_err() && answered == nth, "{name}");
+            assert!(comparable(answers(&reader, &ranges)) == expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_a_file_reaches_the_caller() {
+    for (_, reader) in readers(&DescriptorPool::new(8)) {
+        let (permit, gate) = Gate::new();
+        // For the three that are read, and for one more that may be.
+        (0..4).for_each(|_| permit.send(()).unwrap());
+        let file: File = gate;
+        let ranges: Vec<Range> =
+            [1, 2, 13, 3].map(|offset| (Arc::clone(&file), offset, 1)).to_vec();
+        let read = || answers(&reader, &ranges);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).is_err());
+    }
+}
+
+#[test]
+fn each_read_is_counted_and_can_be_made_to_fail() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(100);
+    for inner in [Arc::new(RealFs) as Arc<dyn Fs>, Arc::new(MemFs::new())] {
+        let fs = FaultFs::new(Arc::clone(&inner));
+        let in_memory = format!("{inner:?}") != "RealFs";
+        let place = if in_memory { Path::new("/") } else { dir.path() };
+        let paths = write_files(&fs, place, 1, &mut StdRng::seed_from_u64(7));
+        let file = fs.open_pooled(&paths[0], &pool).unwrap();
+        let ranges: Vec<Range> = (0..100).map(|n| (Arc::clone(&file), n, 10)).collect();
+        for (_, reader) in readers(&pool) {
+            let expected = comparable(answers(&reader, &ranges));
+            for nth in [0, 1, 50, 99] {
+                let before = fs.calls(Target::Only(Operation::ReadExactAt));
+                fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
+                let found = comparable(answers(&reader, &ranges));
+                assert_eq!(fs.calls(Target::Only(Operation::ReadExactAt)) - before, 100);
+                for (n, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                    match n as u64 == nth {
+                        true => assert!(found.as_ref().unwrap_err().contains("cannot read: ")),
+                        false => assert_eq!(found, expected),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Databases come and go. Threads of theirs that stayed would add up.
+#[test]
+fn threads_come_when_they_are_needed_and_end_with_the_reader() {
+    let pool = DescriptorPool::new(8);
+    let reader = OverlappedReader::by_threads(&pool);
+    let shared = Arc::downgrade(&reader.threads.0);
+    assert_eq!(reader.threads.count(), 0);
+    let (permit, gate) = Gate::new();
+    let file: File = Arc::<Gate>::clone(&gate);
+    let ranges: Vec<Range> = (0..100).map(|_| (Arc::clone(&file), 0, 1)).collect();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| answers(&reader, &ranges).len());
+        // One of them has the gate, the others wait for it.
+        eventually(|| gate.waiting.load(Ordering::SeqCst) == 17);
+        assert_eq!(reader.threads.count(), 16);
+        (0..100).for_each(|_| permit.send(()).unwrap());
+        assert_eq!(reading.join().unwrap(), 100);
+    });
+    // They wait for the next call, which takes them again.
+    (0..100).for_each(|_| permit.send(()).unwrap());
+    assert_eq!(answers(&reader, &ranges).len(), 100);
+    assert_eq!(reader.threads.count(), 16);
+    drop(reader);
+    assert_eq!(shared.strong_count(), 0, "a thread is left");
+}
+
+#[test]
+fn no_thread_has_a_file_when_the_call_has_returned() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(8);
+    let path = &write_files(&RealFs, dir.path(), 1, &mut StdRng::seed_from_u64(4))[0];
+    for (_, reader) in readers(&pool) {
+        for _ in 0..200 {
+            let file = RealFs.open_pooled(path, &pool).unwrap();
+            let ranges: Vec<Range> = (0..40).map(|n| (Arc::clone(&file), n, 10)).collect();
+            answers(&reader, &ranges);
+            drop(ranges);
+            assert_eq!(Arc::strong_count(&file), 1);
+        }
+    }
+}
+
+#[test]
+fn an_error_names_the_file_and_hides_no_other_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(8);
+    let paths = write_files(&RealFs, dir.path(), 30, &mut StdRng::seed_from_u64(5));
+    let files: Vec<File> =
+        paths.iter().map(|path| RealFs.open_pooled(path, &pool).unwrap()).collect();
+    // Nobody removes a table of an open database; but somebody did, and put another in its place.
+    std::fs::remove_file(&paths[2]).unwrap();
+    std::fs::copy(&paths[4], dir.path().join("new")).unwrap();
+    std::fs::rename(dir.path().join("new"), &paths[3]).unwrap();
+    for (name, reader) in readers(&pool) {
+        let ranges: Vec<Range> = files.iter().map(|file| (Arc::clone(file), 0, 1)).collect();
+        let found = answers(&reader, &ranges);
+        for (n, answer) in found.iter().enumerate() {
+            match (n, answer) {
+                (2, Err(Error::Io { path, operation, .. })) => {
+                    assert_eq!((path, *operation), (&paths[2], "open again"));
+                }
+                (3, Err(Error::Corruption { file, .. })) => assert_eq!(*file, paths[3]),
+                (_, answer) => assert!(answer.is_ok() && n != 2 && n != 3, "{name} {n}"),
+            }
+        }
+    }
+}
+
+/// Waits for what another thread is about to do.
+fn eventually(holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,309 @@
+//! What only a ring of the kernel does. Where the kernel has none, or a sandbox forbids it, these
+//! tests say so and prove nothing; the others of [`super`] run as everywhere.
+
+use std::io::{self, PipeReader, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::thread;
+
+use rustix::io::Errno;
+
+use super::*;
+
+/// Whether this process gets rings.
+fn has_rings() -> bool {
+    let made = Uring::new();
+    if let Err(error) = &made {
+        println!("not tested: no ring: {error}");
+    }
+    made.is_ok()
+}
+
+/// A file of another kind, which the ring is given by its descriptor.
+#[derive(Debug)]
+struct Other(OwnedFd, PathBuf);
+
+impl Other {
+    fn new(descriptor: impl Into<OwnedFd>) -> File {
+        Arc::new(Other(descriptor.into(), "other".into()))
+    }
+}
+
+impl RandomAccessFile for Other {
+    fn read_exact_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        Err(Error::io(&self.1, "read", io::Error::other("not by the ring")))
+    }
+
+    fn len(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn path(&self) -> &Path {
+        &self.1
+    }
+
+    fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
+        let descriptor: BorrowedFd<'_> = self.0.as_fd();
+        Some(HeldDescriptor::lent(descriptor))
+    }
+}
+
+/// A file whose reads end when somebody writes to the other end.
+fn pipe() -> (File, io::PipeWriter) {
+    let (reader, writer): (PipeReader, _) = io::pipe().unwrap();
+    (Other::new(reader), writer)
+}
+
+#[test]
+fn an_answer_of_the_ring_comes_while_other_reads_still_wait() {
+    if !has_rings() {
+        return;
+    }
+    let reader = OverlappedReader::new(&DescriptorPool::new(8));
+    let pipes: Vec<(File, io::PipeWriter)> = (0..64).map(|_| pipe()).collect();
+    let mut buffers = [[0; 1]; 64];
+    let mut requests: Vec<_> = pipes
+        .iter()
+        .zip(&mut buffers)
+        .map(|((file, _), buffer)| ReadRequest { file, offset: 0, buffer })
+        .collect();
+    // Each answer lets the one before it through: all 64 are in flight at one time.
+    (&pipes[63].1).write_all(&[63]).unwrap();
+    let mut order = Vec::new();
+    reader.read_many(&mut requests, &mut |n, answer| {
+        assert_eq!(answer.unwrap(), [n as u8]);
+        order.push(n);
+        if let Some(before) = n.checked_sub(1) {
+            (&pipes[before].1).write_all(&[before as u8]).unwrap();
+        }
+    });
+    assert!(order.into_iter().eq((0..64).rev()));
+}
+
+#[test]
+fn a_short_read_is_continued() {
+    if !has_rings() {
+        return;
+    }
+    let reader = OverlappedReader::new(&DescriptorPool::new(8));
+    let ((slow, mut slow_end), (other, mut other_end)) = (pipe(), pipe());
+    other_end.write_all(b"other").unwrap();
+    slow_end.write_all(b"a b").unwrap();
+    let writing = thread::spawn(move || {
+        for piece in [&b"it "[..], b"at a tim", b"e"] {
+            thread::sleep(Duration::from_millis(20));
+            slow_end.write_all(piece).unwrap();
+        }
+    });
+    let found = answers(&reader, &[(slow, 77, 15), (other, 0, 5)]);
+    assert_eq!(comparable(found), [Ok(b"a bit at a time".to_vec()), Ok(b"other".to_vec())]);
+    writing.join().unwrap();
+}
+
+/// The kernel would write into a buffer that is the caller's again.
+#[test]
+fn a_panic_of_done_waits_for_what_is_in_flight() {
+    if !has_rings() {
+        return;
+    }
+    let pool = DescriptorPool::new(8);
+    let reader = OverlappedReader::new(&pool);
+    let ((slow, mut slow_end), (quick, mut quick_end)) = (pipe(), pipe());
+    quick_end.write_all(b"q").unwrap();
+    let (mut first, mut second) = ([0; 4], [0; 1]);
+    let mut requests = [
+        ReadRequest { file: &slow, offset: 0, buffer: &mut first },
+        ReadRequest { file: &quick, offset: 0, buffer: &mut second },
+    ];
+    let writing = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        // A part, as the rest will never come: the panic does not wait for that.
+        slow_end.write_all(b"sl").unwrap();
+        thread::sleep(Duration::from_millis(50));
+        slow_end
+    });
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        reader.read_many(&mut requests, &mut |n, _| panic!("meant to, at {n}"));
+    }));
+    assert!(panic.is_err());
+    assert_eq!(&first[..2], b"sl", "it went on while the read was in flight");
+    assert_eq!(pool.urings(), 0, "the ring that it left is closed");
+    drop(writing.join().unwrap());
+    assert_eq!(first, *b"sl\0\0");
+}
+
+#[test]
+fn what_the_ring_cannot_read_is_read_without_it() {
+    if !has_rings() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    std::fs::write(&path, b"bytes").unwrap();
+    let pool = DescriptorPool::new(8);
+    let reader = OverlappedReader::new(&pool);
+    let directory = Other::new(std::fs::File::open(dir.path()).unwrap());
+    let for_writing = Other::new(std::fs::OpenOptions::new().write(true).open(&path).unwrap());
+    let file = RealFs.open_pooled(&path, &pool).unwrap();
+    let ranges = [(directory, 0, 5), (file, 0, 5), (for_writing, 0, 5)];
+    let found = comparable(answers(&reader, &ranges));
+    let refused = "other: cannot read: not by the ring".to_string();
+    assert_eq!(found, [Err(refused.clone()), Ok(b"bytes".to_vec()), Err(refused)]);
+    assert_eq!(pool.urings(), 1, "the ring is as good as before");
+}
+
+fn files_of_one_pool(dir: &Path, pool: &Arc<DescriptorPool>, count: usize) -> Vec<File> {
+    let open = |n: usize| {
+        let path = dir.join(n.to_string());
+        std::fs::write(&path, [n as u8; 64]).unwrap();
+        RealFs.open_pooled(&path, pool).unwrap()
+    };
+    (0..count).map(open).collect()
+}
+
+fn whole(files: &[File]) -> Vec<Range> {
+    files.iter().map(|file| (Arc::clone(file), 0, 64)).collect()
+}
+
+/// The refusal for want of descriptors passes: `child_counts_descriptors`.
+#[test]
+fn a_kernel_that_refuses_is_asked_once() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    fn refuse(error: Errno) -> io::Result<Uring> {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        Err(error.into())
+    }
+    let makers: [MakeUring; 3] =
+        [|| refuse(Errno::NOSYS), || refuse(Errno::PERM), || refuse(Errno::NOMEM)];
+    let dir = tempfile::tempdir().unwrap();
+    for make in makers {
+        let pool = DescriptorPool::new(80);
+        let files = files_of_one_pool(dir.path(), &pool, 3);
+        let before = ASKED.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            let reader = OverlappedReader::with(&pool, Some(make));
+            let found = answers(&reader, &whole(&files));
+            assert!(found.iter().zip(0..).all(|(answer, n)| *answer.as_ref().unwrap() == [n; 64]));
+        }
+        assert_eq!(ASKED.load(Ordering::Relaxed) - before, 1);
+        assert_eq!(pool.urings(), 0);
+    }
+}
+
+#[test]
+fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
+    if !has_rings() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(16);
+    let files = files_of_one_pool(dir.path(), &pool, 20);
+    assert_eq!(pool.open_files(), 16);
+    let databases: Vec<_> = (0..1000).map(|_| OverlappedReader::new(&pool)).collect();
+    for reader in &databases {
+        answers(reader, &whole(&files[..3]));
+    }
+    assert_eq!((pool.urings(), pool.open_files()), (1, 15));
+    // A third finds the bound: an eighth of 16.
+    let uses = [(); 2].map(|()| pool.lend_uring(Uring::new).unwrap());
+    assert!(pool.lend_uring(Uring::new).is_none());
+    answers(&databases[0], &whole(&files[..3]));
+    assert_eq!((pool.urings(), pool.open_files()), (2, 14));
+    drop(uses);
+    // A process without descriptors takes back those of idle rings first.
+    assert_eq!((pool.close_idle(1), pool.urings()), (1, 1));
+    drop(databases);
+    assert_eq!((pool.urings(), pool.open_files()), (0, 14));
+    let small = DescriptorPool::new(7);
+    answers(&OverlappedReader::new(&small), &whole(&files[..3]));
+    assert_eq!(small.urings(), 0);
+}
+
+/// Each read in flight holds its file's descriptor. Held without a bound, those of many threads
+/// together would be more than the process may have.
+#[test]
+fn reads_in_flight_keep_to_the_capacity() {
+    if !has_rings() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(8);
+    let files = files_of_one_pool(dir.path(), &pool, 200);
+    let reader = OverlappedReader::new(&pool);
+    let mut buffers = vec![[0; 64]; 200];
+    let mut requests: Vec<_> = files
+        .iter()
+        .zip(&mut buffers)
+        .map(|(file, buffer)| ReadRequest { file, offset: 0, buffer })
+        .collect();
+    let mut answered = 0;
+    reader.read_many(&mut requests, &mut |n, answer| {
+        assert_eq!(answer.unwrap(), [n as u8; 64]);
+        // One more for the reading thread, as ever.
+        assert!(pool.open_files() + pool.urings() <= 9, "{pool:?}");
+        answered += 1;
+    });
+    assert_eq!(answered, 200);
+}
+
+/// The descriptors are those of the whole process, so it is one of its own.
+#[test]
+fn nothing_is_left_in_the_process() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "fs::overlapped::tests::ring::child_counts_descriptors", "--ignored"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+#[ignore = "the other half of another test, which starts it"]
+fn child_counts_descriptors() {
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    if !has_rings() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let before = (descriptors(), threads());
+    let pool = DescriptorPool::new(100);
+    let files = files_of_one_pool(dir.path(), &pool, 70);
+    let readers = readers(&pool);
+    for (_, reader) in &readers {
+        assert!(answers(reader, &whole(&files)).iter().all(|answer| answer.is_ok()));
+    }
+    assert_eq!(descriptors(), before.0 + 70 + 1);
+    // All that the process may have is taken: the next ring cannot be made, the reads go on.
+    drop(readers);
+    let mut taken = Vec::new();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let few = rustix::process::Rlimit { current: Some(descriptors() as u64 + 20), ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        taken.push(file);
+    }
+    let held: Vec<_> = files.iter().map(|file| file.descriptor()).collect();
+    let reader = OverlappedReader::new(&pool);
+    assert!(answers(&reader, &whole(&files)).iter().all(|answer| answer.is_ok()));
+    assert_eq!(pool.urings(), 0, "a ring was made without a descriptor");
+    taken.truncate(taken.len() - 3);
+    assert!(answers(&reader, &whole(&files)).iter().all(|answer| answer.is_ok()));
+    assert_eq!(pool.urings(), 1);
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    drop((reader, held, taken));
+    drop(files);
+    // The thread of a test ends when it likes; ours have ended.
+    assert_eq!((descriptors(), threads()), before);
+}
+
+/// The flag that spares the opening a wait would make the kernel answer "try again".
+#[test]
+fn open_files_wait_for_their_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(8);
+    let file = files_of_one_pool(dir.path(), &pool, 1).remove(0);
+    let held = file.descriptor().unwrap();
+    let flags = rustix::fs::fcntl_getfl(held.descriptor()).unwrap();
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
+}

@@ -1,0 +1,224 @@
+//! Reads by threads: where there is no ring.
+//!
+//! ```text
+//!   caller ─► Batch: jobs ◄── helper threads: read into a buffer of their own, send it
+//!     │         ▲
+//!     └─────────┘  reads too while no answer is there, and calls `done` for all
+//! ```
+//!
+//! The caller reads too, although an answer that comes meanwhile then waits for the end of that read:
+//! where the system has the bytes in memory, it reads most of them before a thread has woken up.
+//!
+//! All of it is safe code: a job owns its buffer and shares its file. The copy into the caller's
+//! buffer costs little beside a read. A job that is done holds its file no more: when `read_all` has
+//! returned, no thread has a file of it.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::{Done, Part};
+use crate::error::Result;
+use crate::fs::RandomAccessFile;
+use crate::sync::lock;
+
+/// Threads of one reader, at most.
+const MOST_THREADS: usize = 16;
+/// How long a thread waits for its next batch.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The threads of one reader. None before they are needed; all have ended when it is dropped.
+#[derive(Default)]
+pub(super) struct Threads(pub(super) Arc<Shared>);
+
+#[derive(Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Signalled for each batch that a thread is to take, and at the end.
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// A batch stands here once for each thread that is to help with it.
+    batches: VecDeque<Arc<Batch>>,
+    /// Also of threads that have ended by themselves.
+    handles: Vec<JoinHandle<()>>,
+    threads: usize,
+    /// Threads that wait for a batch.
+    idle: usize,
+    is_closed: bool,
+}
+
+/// The jobs of one call.
+struct Batch {
+    jobs: Mutex<VecDeque<Job>>,
+    answers: Sender<Answer>,
+}
+
+struct Job {
+    /// Of the part, in the call's list.
+    index: usize,
+    file: Arc<dyn RandomAccessFile>,
+    offset: u64,
+    bytes: usize,
+}
+
+/// A job's index and its bytes, or the panic of the file.
+type Answer = (usize, thread::Result<Result<Vec<u8>>>);
+
+/// Takes the jobs out that nobody has begun, also when `done` panics.
+struct Closing<'a>(&'a Batch);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.jobs).clear();
+    }
+}
+
+impl Threads {
+    /// Reads every part and answers it. The parts in memory come first, in their order.
+    pub fn read_all(&self, parts: Vec<Part<'_>>, done: &mut Done<'_>) {
+        let (mut waiting, in_memory): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .map(Some)
+            .partition(|part| part.as_ref().is_some_and(|part| part.file.waits_for_device()));
+        let (answers, received) = channel();
+        let batch = Arc::new(Batch { jobs: Mutex::new(jobs(&waiting)), answers });
+        let _closing = Closing(&batch);
+        self.help(&batch, waiting.len().saturating_sub(1));
+        in_memory.into_iter().flatten().for_each(|part| part.read(done));
+        for _ in 0..waiting.len() {
+            match next_answer(&batch, &received) {
+                Next::Read(index) => take(&mut waiting, index).read(done),
+                Next::Answer(index, Ok(bytes)) => {
+                    let part = take(&mut waiting, index);
+                    let copied = bytes.map(|bytes| {
+                        part.buffer.copy_from_slice(&bytes);
+                        part.buffer
+                    });
+                    done(part.number, copied);
+                }
+                Next::Answer(_, Err(panic)) => resume_unwind(panic),
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        lock(&self.0.state).threads
+    }
+
+    /// Lets up to `count` threads help with `batch`. Fewer if the system refuses them.
+    fn help(&self, batch: &Arc<Batch>, count: usize) {
+        let mut state = lock(&self.0.state);
+        for _ in 0..count.min(MOST_THREADS) {
+            state.batches.push_back(Arc::clone(batch));
+            if state.batches.len() <= state.idle {
+                self.0.work.notify_one();
+            } else if state.threads < MOST_THREADS {
+                let shared = Arc::clone(&self.0);
+                let thread = thread::Builder::new().name("maypole-read".into());
+                let Ok(handle) = thread.spawn(move || shared.work()) else { break };
+                state.threads += 1;
+                state.handles.retain(|handle| !handle.is_finished());
+                state.handles.push(handle);
+            }
+        }
+    }
+}
+
+fn jobs(parts: &[Option<Part<'_>>]) -> VecDeque<Job> {
+    let job = |(index, part): (usize, &Option<Part<'_>>)| {
+        let part = part.as_ref()?;
+        let file = Arc::clone(part.file);
+        Some(Job { index, file, offset: part.offset, bytes: part.buffer.len() })
+    };
+    parts.iter().enumerate().filter_map(job).collect()
+}
+
+fn take<'r>(parts: &mut [Option<Part<'r>>], index: usize) -> Part<'r> {
+    parts[index].take().expect("a job is taken once")
+}
+
+enum Next {
+    /// Nobody reads this one yet.
+    Read(usize),
+    Answer(usize, thread::Result<Result<Vec<u8>>>),
+}
+
+/// What the caller does next. Answers come first: they are worked on while others read.
+fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Next {
+    if let Ok((index, answer)) = received.try_recv() {
+        return Next::Answer(index, answer);
+    }
+    if let Some(job) = lock(&batch.jobs).pop_front() {
+        return Next::Read(job.index);
+    }
+    let (index, answer) = received.recv().expect("the batch has a sender, and lives");
+    Next::Answer(index, answer)
+}
+
+impl Batch {
+    /// Reads until nothing is left to begin.
+    fn work(&self) {
+        loop {
+            let Some(job) = lock(&self.jobs).pop_front() else { return };
+            let index = job.index;
+            // The caller goes on with the panic.
+            let answer = catch_unwind(AssertUnwindSafe(|| job.read()));
+            // The caller may have ended by a panic.
+            let _ = self.answers.send((index, answer));
+        }
+    }
+}
+
+impl Job {
+    fn read(self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.bytes];
+        self.file.read_exact_at(self.offset, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            while let Some(batch) = state.batches.pop_front() {
+                drop(state);
+                batch.work();
+                state = lock(&self.state);
+            }
+            if state.is_closed {
+                break;
+            }
+            state.idle += 1;
+            let waited = self.work.wait_timeout(state, PATIENCE);
+            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if timeout.timed_out() && state.batches.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.is_closed = true;
+        let handles = std::mem::take(&mut state.handles);
+        drop(state);
+        self.0.work.notify_all();
+        for handle in handles {
+            // A thread of the pool does not panic: it catches what a file does.
+            let _ = handle.join();
+        }
+    }
+}

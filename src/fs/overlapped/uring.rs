@@ -1,0 +1,189 @@
+//! A ring of Linux' `io_uring`: reads go in, the kernel makes them at one time, and answers come out
+//! in any order.
+//!
+//! ```text
+//!   Reads::next ─► place 0 … 63 ─► submission queue ─► the kernel
+//!                  (owns the buffer and the              │
+//!                   held descriptor)                     ▼
+//!   Reads::ended ◄─ place emptied ◄──────────── completion queue
+//!                   └─ a short read: its rest goes in again
+//! ```
+//!
+//! Why the kernel never writes to memory that is not the ring's:
+//!
+//! * A read in flight lies in its place. The place owns the buffer (`&mut [u8]`) and keeps the file's
+//!   descriptor open. Nothing takes it out but its completion, after which the kernel does not write
+//!   to the buffer any more.
+//! * The places are a local variable of [`Uring::read_all`]. No caller can forget them. When they
+//!   are dropped, also by a panic of `ended`, they wait until the kernel has none of their reads.
+//!   If the kernel cannot be waited for, the process ends.
+//! * A read that was put into the submission queue and that the kernel has not taken is in nobody's
+//!   hands when `read_all` ends early. Then the ring is closed: only its next use would submit it.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+use std::{process, thread};
+
+use io_uring::types::Fd;
+use io_uring::{IoUring, opcode};
+use rustix::io::Errno;
+
+use super::{Part, Reads};
+use crate::fs::HeldDescriptor;
+
+/// Reads in flight at one time. More gain nothing on a single device: it is kept full.
+pub(super) const DEPTH: usize = 64;
+/// A longer read is made in pieces, as a short read is: the queue has 32 bits for a length.
+const MOST_BYTES: usize = 1 << 30;
+/// How long the kernel is left alone when it has no memory for another read.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A ring, with no read in flight and none in its queue.
+pub(in crate::fs) struct Uring(IoUring);
+
+impl Uring {
+    /// # Errors
+    /// If the kernel has no such ring, or has one that is too old to read with (before 5.6); if a
+    /// sandbox forbids it; for want of memory or descriptors.
+    pub fn new() -> io::Result<Uring> {
+        // Without an interrupt at each answer: the caller comes to the kernel anyway. Since 5.19.
+        let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
+            Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
+            made => made?,
+        };
+        // This feature came with the operation that reads.
+        match ring.params().is_feature_rw_cur_pos() {
+            true => Ok(Uring(ring)),
+            false => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Reads what `reads` has, until it has no more or the ring fails. Answers the ring if it is
+    /// still good.
+    pub(super) fn read_all<'r>(mut self, reads: &mut impl Reads<'r>) -> Option<Uring> {
+        let mut flight = Flight::new(&mut self.0);
+        loop {
+            while let Some(place) = flight.free.pop() {
+                let Some((part, descriptor)) = reads.next(flight.count() > 1) else {
+                    flight.free.push(place);
+                    break;
+                };
+                flight.places[place] = Some(InFlight { part, descriptor, filled: 0 });
+                flight.submit(place);
+            }
+            if flight.count() == 0 {
+                drop(flight);
+                return Some(self);
+            }
+            if flight.wait().is_err() {
+                // The kernel has none of them.
+                let left = flight.places.iter_mut().filter_map(Option::take);
+                left.for_each(|read| reads.ended(read.part, false));
+                return None;
+            }
+            while let Some((part, is_filled)) = flight.land() {
+                reads.ended(part, is_filled);
+            }
+        }
+    }
+}
+
+struct InFlight<'r> {
+    part: Part<'r>,
+    descriptor: HeldDescriptor<'r>,
+    /// Bytes that are there already.
+    filled: usize,
+}
+
+/// The reads that the ring has.
+struct Flight<'u, 'r> {
+    ring: &'u mut IoUring,
+    places: [Option<InFlight<'r>>; DEPTH],
+    /// Places without a read.
+    free: Vec<usize>,
+}
+
+impl<'u, 'r> Flight<'u, 'r> {
+    fn new(ring: &'u mut IoUring) -> Flight<'u, 'r> {
+        Flight { ring, places: [const { None }; DEPTH], free: (0..DEPTH).rev().collect() }
+    }
+
+    /// Reads that have not ended.
+    fn count(&self) -> usize {
+        DEPTH - self.free.len()
+    }
+
+    /// Those that the kernel has taken.
+    fn at_the_kernel(&mut self) -> usize {
+        self.count() - self.ring.submission().len()
+    }
+
+    /// Puts the read of `place`, or the rest of it, into the submission queue.
+    fn submit(&mut self, place: usize) {
+        let Some(read) = &mut self.places[place] else { return };
+        let rest = &mut read.part.buffer[read.filled..];
+        let bytes = rest.len().min(MOST_BYTES) as u32;
+        let descriptor = Fd(read.descriptor.descriptor().as_raw_fd());
+        let entry = opcode::Read::new(descriptor, rest.as_mut_ptr(), bytes)
+            .offset(read.part.offset + read.filled as u64)
+            .build()
+            .user_data(place as u64);
+        // SAFETY: the entry leads to `bytes` bytes of a buffer that the place owns, and to a
+        // descriptor that it keeps open. The place is emptied by the completion of this entry
+        // (`land`, `drop`), or where the kernel has no entry and the ring is closed (`read_all`).
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.expect("the queue is as long as there are places");
+    }
+
+    /// Submits what is in the queue and waits for an answer, mostly.
+    ///
+    /// # Errors
+    /// The kernel has none of the reads, and takes none.
+    fn wait(&mut self) -> io::Result<()> {
+        let Err(error) = self.ring.submit_and_wait(1) else { return Ok(()) };
+        // A signal; or an answer came meanwhile.
+        if error.kind() == ErrorKind::Interrupted || !self.ring.completion().is_empty() {
+            return Ok(());
+        }
+        if self.at_the_kernel() == 0 {
+            return Err(error);
+        }
+        let full = [Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
+        if error.raw_os_error().is_some_and(|code| full.contains(&code)) {
+            // It works on what it has. The end of this call lets it hand over the answers.
+            thread::sleep(PAUSE);
+            return Ok(());
+        }
+        eprintln!("maypole: io_uring_enter fails while the kernel writes to memory: {error}");
+        process::abort()
+    }
+
+    /// The next read that has ended, and whether its buffer is filled.
+    fn land(&mut self) -> Option<(Part<'r>, bool)> {
+        loop {
+            let answer = self.ring.completion().next()?;
+            let place = answer.user_data() as usize;
+            let Some(read) = &mut self.places[place] else { continue };
+            // Negative: an error.
+            let bytes = usize::try_from(answer.result()).unwrap_or(0);
+            read.filled += bytes;
+            let is_filled = read.filled >= read.part.buffer.len();
+            if bytes > 0 && !is_filled {
+                self.submit(place);
+                continue;
+            }
+            self.free.push(place);
+            let part = self.places[place].take()?.part;
+            return Some((part, is_filled));
+        }
+    }
+}
+
+impl Drop for Flight<'_, '_> {
+    fn drop(&mut self) {
+        while self.at_the_kernel() > 0 && self.wait().is_ok() {
+            while self.land().is_some() {}
+        }
+    }
+}
