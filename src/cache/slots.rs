@@ -136,6 +136,11 @@ impl<T> Lease<'_, T> {
         Lease::<T>::owning(self.to_arc())
     }
 
+    /// Another lease of the value, to keep beyond the guard.
+    pub fn share(&self) -> Lease<'static, T> {
+        Lease::<T>::owning(self.to_arc())
+    }
+
     /// A handle to keep beyond the guard: one increment of the resident's count.
     #[inline]
     pub fn to_arc(&self) -> Arc<Resident<T>> {

@@ -27,7 +27,7 @@ use crate::compaction::{TreeShape, Unavailable};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
-use crate::fs::FileLock;
+use crate::fs::{FileLock, OverlappedReader};
 use crate::memtable::Memtable;
 use crate::stats::Counters;
 use crate::sync::{ArcCell, drain, lock, pin};
@@ -41,6 +41,8 @@ pub(crate) struct Inner {
     /// Unavailable once more by each job that holds this.
     pub(super) holds: Arc<()>,
     pub(super) store: TableStore,
+    /// Reads the blocks that many lookups miss.
+    pub(super) overlapped: OverlappedReader,
     pub(super) policy: FilterPolicy,
     pub(super) shape: TreeShape,
     pub(super) memtable_bytes: usize,

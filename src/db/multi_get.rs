@@ -8,11 +8,19 @@
 //!       filters                                   of one table, for all keys that fall into it
 //!       index, then block, then entry             one step for all keys; trips to memory overlap
 //!       keys found, or deleted by a range, are done
+//!       keys whose block is not in memory         are parked: they ask no other filter yet
+//!     the blocks of all parked keys               read at one time
+//!     entry; not found: a false positive          the key goes on with the next run, and so on
 //! ```
 //!
 //! A trip to memory takes as long as hundreds of instructions. One key waits for each of its trips;
-//! 64 keys wait for all of theirs at once.
+//! 64 keys wait for all of theirs at once. A trip to the device takes as long as hundreds of trips
+//! to memory, and a device answers 64 reads in little more time than one.
+//!
+//! Each key reads what it would read alone, in the same order. Keys that need one block read it
+//! once. No guard is held while the device works: a slow device must not keep garbage alive.
 
+use std::cmp::Ordering::Equal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,20 +28,24 @@ use super::Inner;
 use super::explain::observer::TreeObserver;
 use super::get::{hit_ticker, is_value, range_deletion};
 use super::read_state::ReadState;
+use crate::cache::Lease;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
+use crate::fs::OverlappedReader;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{BlockPosition, LookupKey, Table, TableObserver};
+use crate::table::{
+    AbsentBlock, Block, BlockPosition, Found, LookupKey, Table, TableObserver, read_together,
+};
 use crate::version::{Run, TableFile};
 
-/// Keys that are looked up together: enough to hide every trip to memory, few enough that what they
-/// fetch stays in the processor's second cache.
+/// Keys that are looked up together: enough to hide every trip to memory and to keep a device full,
+/// few enough that what they fetch stays in the processor's second cache.
 const TOGETHER: usize = 64;
 
-/// Value of [`OpenLookup::to`] once answered.
-const ANSWERED: usize = usize::MAX;
+/// Value of [`OpenLookup::to`] once the lookup has left the open ones.
+const GONE: usize = usize::MAX;
 
 impl Inner {
     /// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
@@ -45,36 +57,71 @@ impl Inner {
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
         let guard = pin();
-        let read_state = self.read_state.load(&guard);
+        let read_state = self.read_state.load_held(&guard);
         let sequence = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
         let tickers = self.counters.on_thread(&guard);
         tickers.add(Ticker::NumberMultigetCalls, 1);
         tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
-        let mut order = Vec::new();
-        if keys.len() > TOGETHER {
-            order.extend(0..keys.len());
-            order.sort_unstable_by(|&a: &usize, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
-        }
-        let mut values = vec![None; keys.len()];
-        let mut open = Vec::with_capacity(keys.len().min(TOGETHER));
-        for first in (0..keys.len()).step_by(TOGETHER) {
-            for i in first..keys.len().min(first + TOGETHER) {
-                let to = order.get(i).copied().unwrap_or(i);
-                let key = LookupKey::new(keys[to].as_ref(), sequence);
-                let head = read_state.version.head(key.user_key);
-                open.push(OpenLookup { to, key, head, deleted_at: 0 });
+        let mut lookups = Lookups::new(keys, sequence);
+        while lookups.begin(read_state.get()) {
+            lookups.search(read_state.get(), &guard, tickers)?;
+            if !lookups.parked.is_empty() {
+                let kept = read_state.to_arc();
+                drop(guard);
+                self.go_on_with_reads(&kept, &mut lookups)?;
+                break;
             }
-            find_together(read_state, &mut open, &guard, tickers, &mut values)?;
-            open.clear();
         }
-        Ok(values)
+        Ok(lookups.values)
+    }
+
+    /// From the first key on whose block is not in memory. Guards come and go, so the read state
+    /// is kept by a count.
+    #[cold]
+    fn go_on_with_reads<K: AsRef<[u8]>>(
+        &self,
+        read_state: &ReadState,
+        lookups: &mut Lookups<'_, K>,
+    ) -> Result<()> {
+        loop {
+            while !lookups.parked.is_empty() {
+                let blocks = lookups.read_blocks(read_state, &self.overlapped)?;
+                let guard = pin();
+                let tickers = self.counters.on_thread(&guard);
+                lookups.search_blocks(read_state, &blocks, &guard, tickers)?;
+                lookups.search_runs(read_state, &guard, tickers)?;
+            }
+            let guard = pin();
+            if !lookups.begin(read_state) {
+                return Ok(());
+            }
+            lookups.search(read_state, &guard, self.counters.on_thread(&guard))?;
+        }
     }
 }
 
+/// The lookups of one call.
+struct Lookups<'k, K> {
+    keys: &'k [K],
+    sequence: SequenceNumber,
+    /// Which key comes when; empty: as given.
+    order: Vec<usize>,
+    /// How many keys have begun.
+    begun: usize,
+    values: Vec<Option<Slice>>,
+    /// At most [`TOGETHER`], with those that are parked or come later.
+    open: Vec<OpenLookup<'k>>,
+    /// They wait for a block.
+    parked: Vec<Parked<'k>>,
+    /// Their block did not hold the key. They are open again from this run on.
+    later: Vec<(usize, OpenLookup<'k>)>,
+}
+
 /// A lookup that has no answer yet.
+#[derive(Clone)]
 struct OpenLookup<'k> {
-    /// Index of its answer; [`ANSWERED`] once it has one.
+    /// Index of its answer, or [`GONE`].
     to: usize,
     key: LookupKey<'k>,
     /// The key's [`Version::head`](crate::version::Version::head).
@@ -90,6 +137,32 @@ impl OpenLookup<'_> {
     fn file_in(&self, run: &Run<Arc<TableFile>>) -> Option<usize> {
         run.position_of(self.head?, self.key.user_key)
     }
+
+    /// What the newest entry of the key means: its value, or that it is deleted.
+    fn value_of(&self, found: &Found<'_>) -> Result<Option<Slice>> {
+        let is_visible = is_value(found.kind)? && found.sequence >= self.deleted_at;
+        Ok(is_visible.then(|| found.value_slice()))
+    }
+}
+
+/// A lookup whose block is not in memory.
+struct Parked<'k> {
+    lookup: OpenLookup<'k>,
+    run: usize,
+    /// Index of the file in its run.
+    file: usize,
+    block: AbsentBlock,
+}
+
+impl Parked<'_> {
+    fn table<'s>(&self, read_state: &'s ReadState) -> &'s Table {
+        &read_state.version.runs()[self.run].file(self.file).table
+    }
+
+    fn compare_block(&self, other: &Parked<'_>) -> std::cmp::Ordering {
+        let place = |parked: &Parked<'_>| (parked.run, parked.file, parked.block.number());
+        place(self).cmp(&place(other))
+    }
 }
 
 /// Which file of a run an open lookup asks.
@@ -103,80 +176,184 @@ struct Question {
 struct TableSearch<'g> {
     /// Index of the open lookup.
     lookup: usize,
+    /// Index of the file in its run.
+    file: usize,
     table: &'g Table,
     /// Where the key can be, when the table's index is in memory.
     position: Option<BlockPosition<'g>>,
 }
 
-/// Looks up to [`TOGETHER`] keys up. Those that nobody knows stay in `open`.
-fn find_together(
-    read_state: &ReadState,
-    open: &mut Vec<OpenLookup<'_>>,
-    guard: &Guard,
-    tickers: ThreadTickers<'_>,
-    values: &mut [Option<Slice>],
-) -> Result<()> {
-    if read_state.has_entries_in_memory() {
-        let mut failed = Ok(());
-        open.retain(|lookup| {
-            match ().call_find_in_memtables(read_state, &lookup.key, guard, tickers) {
-                Ok(Some(entry)) => {
-                    values[lookup.to] = entry.map(Slice::copy_from);
-                    false
-                }
-                Ok(None) => true,
-                Err(error) => {
-                    failed = Err(error);
-                    false
-                }
-            }
-        });
-        failed?;
-    }
-    tickers.add(Ticker::MemtableMiss, open.len() as u64);
-    let mut searches: Vec<TableSearch<'_>> = Vec::new();
-    for run in read_state.version.runs() {
-        if read_state.version.has_range_deletions {
-            for lookup in &mut *open {
-                lookup.deleted_at = lookup
-                    .file_in(run)
-                    .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
-            }
+impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
+    fn new(keys: &'k [K], sequence: SequenceNumber) -> Self {
+        let mut order = Vec::new();
+        if keys.len() > TOGETHER {
+            order.extend(0..keys.len());
+            order.sort_unstable_by(|&a: &usize, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
         }
-        ask_filters(run, open, guard, tickers, &mut searches);
-        for TableSearch { lookup, table, position } in &mut searches {
-            *position = table.find_block(&open[*lookup].key, guard, tickers);
-            position.iter().for_each(BlockPosition::prefetch_slot);
-        }
-        for position in searches.iter().flat_map(|search| &search.position) {
-            position.prefetch_block();
-        }
-        for TableSearch { lookup, position, .. } in &mut searches {
-            if let Some(position) = position {
-                position.find_entry(&open[*lookup].key, guard);
-            }
-        }
-        let mut found_any = false;
-        for TableSearch { lookup, table, position } in searches.drain(..) {
-            let OpenLookup { to, key, deleted_at, .. } = &mut open[lookup];
-            let found = match position {
-                Some(position) => table.get_from_block(position, key, guard, tickers, ())?,
-                None => ().call_get_after_filter(table, key, guard, tickers)?,
-            };
-            if let Some(found) = found {
-                tickers.add(hit_ticker(run.level), 1);
-                if is_value(found.kind)? && found.sequence >= *deleted_at {
-                    values[*to] = Some(found.value_slice());
-                }
-                *to = ANSWERED;
-                found_any = true;
-            }
-        }
-        if found_any || read_state.version.has_range_deletions {
-            open.retain(|lookup| lookup.to != ANSWERED && lookup.deleted_at == 0);
+        let (values, open) = (vec![None; keys.len()], Vec::with_capacity(keys.len().min(TOGETHER)));
+        Lookups {
+            keys,
+            sequence,
+            order,
+            begun: 0,
+            values,
+            open,
+            parked: Vec::new(),
+            later: Vec::new(),
         }
     }
-    Ok(())
+
+    /// Opens the lookups of the next keys. `false`: there are none.
+    fn begin(&mut self, read_state: &ReadState) -> bool {
+        self.open.clear();
+        let end = self.keys.len().min(self.begun + TOGETHER);
+        for i in self.begun..end {
+            let to = self.order.get(i).copied().unwrap_or(i);
+            let key = LookupKey::new(self.keys[to].as_ref(), self.sequence);
+            let head = read_state.version.head(key.user_key);
+            self.open.push(OpenLookup { to, key, head, deleted_at: 0 });
+        }
+        self.begun = end;
+        !self.open.is_empty()
+    }
+
+    /// Searches memtables and tables. Afterwards the lookups without an answer are those that
+    /// nobody knows, in `open`, and those that wait for a block, in `parked`.
+    fn search(
+        &mut self,
+        read_state: &ReadState,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<()> {
+        if read_state.has_entries_in_memory() {
+            let mut failed = Ok(());
+            self.open.retain(|lookup| {
+                match ().call_find_in_memtables(read_state, &lookup.key, guard, tickers) {
+                    Ok(Some(entry)) => {
+                        self.values[lookup.to] = entry.map(Slice::copy_from);
+                        false
+                    }
+                    Ok(None) => true,
+                    Err(error) => {
+                        failed = Err(error);
+                        false
+                    }
+                }
+            });
+            failed?;
+        }
+        tickers.add(Ticker::MemtableMiss, self.open.len() as u64);
+        self.search_runs(read_state, guard, tickers)
+    }
+
+    /// Searches the tables, for each lookup from its next run on.
+    fn search_runs(
+        &mut self,
+        read_state: &ReadState,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<()> {
+        let has_range_deletions = read_state.version.has_range_deletions;
+        let mut searches: Vec<TableSearch<'_>> = Vec::new();
+        for (number, run) in read_state.version.runs().iter().enumerate() {
+            if !self.later.is_empty() {
+                let now = self.later.extract_if(.., |(next_run, _)| *next_run == number);
+                self.open.extend(now.map(|(_, lookup)| lookup));
+            }
+            if has_range_deletions {
+                for lookup in &mut self.open {
+                    lookup.deleted_at = lookup
+                        .file_in(run)
+                        .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
+                }
+            }
+            ask_filters(run, &self.open, guard, tickers, &mut searches);
+            for TableSearch { lookup, table, position, .. } in &mut searches {
+                *position = table.find_block(&self.open[*lookup].key, guard, tickers);
+                position.iter().for_each(BlockPosition::prefetch_slot);
+            }
+            for position in searches.iter().flat_map(|search| &search.position) {
+                position.prefetch_block();
+            }
+            for TableSearch { lookup, position, .. } in &mut searches {
+                if let Some(position) = position {
+                    position.find_entry(&self.open[*lookup].key, guard, tickers);
+                }
+            }
+            let mut any_gone = false;
+            for TableSearch { lookup, file, table, position } in searches.drain(..) {
+                let lookup = &mut self.open[lookup];
+                let absent = position.as_ref().and_then(|it| it.absent_block(table, guard));
+                if let Some(block) = absent {
+                    let waiting = lookup.clone();
+                    self.parked.push(Parked { lookup: waiting, run: number, file, block });
+                    (lookup.to, any_gone) = (GONE, true);
+                    continue;
+                }
+                let found = match position {
+                    Some(position) => {
+                        table.get_from_block(position, &lookup.key, guard, tickers, ())?
+                    }
+                    None => ().call_get_after_filter(table, &lookup.key, guard, tickers)?,
+                };
+                if let Some(found) = found {
+                    tickers.add(hit_ticker(run.level), 1);
+                    self.values[lookup.to] = lookup.value_of(&found)?;
+                    (lookup.to, any_gone) = (GONE, true);
+                }
+            }
+            if any_gone || has_range_deletions {
+                self.open.retain(|lookup| lookup.to != GONE && lookup.deleted_at == 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the blocks of all parked lookups. Sorts these by block, and answers their blocks in
+    /// this order, each once.
+    fn read_blocks(
+        &mut self,
+        read_state: &ReadState,
+        reader: &OverlappedReader,
+    ) -> Result<Vec<Lease<'static, Block>>> {
+        self.parked.sort_unstable_by(Parked::compare_block);
+        let of_one_block = self.parked.chunk_by(|a, b| a.compare_block(b) == Equal);
+        let wanted: Vec<_> =
+            of_one_block.map(|of_one| (of_one[0].table(read_state), &of_one[0].block)).collect();
+        read_together(&wanted, reader)
+    }
+
+    /// Searches the blocks that were read. Lookups that are not answered come later.
+    fn search_blocks(
+        &mut self,
+        read_state: &ReadState,
+        blocks: &[Lease<'static, Block>],
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<()> {
+        // What the runs before left open is in no table.
+        self.open.clear();
+        let mut blocks = blocks.iter();
+        for of_one_block in self.parked.chunk_by(|a, b| a.compare_block(b) == Equal) {
+            let Some(block) = blocks.next() else { break };
+            // The first one has missed the cache, the others would find the block there.
+            tickers.add(Ticker::BlockCacheDataHit, of_one_block.len() as u64 - 1);
+            for parked in of_one_block {
+                let (table, lookup) = (parked.table(read_state), &parked.lookup);
+                let position = parked.block.position(block, &lookup.key);
+                let found = table.get_from_block(position, &lookup.key, guard, tickers, ())?;
+                if let Some(found) = found {
+                    let level = read_state.version.runs()[parked.run].level;
+                    tickers.add(hit_ticker(level), 1);
+                    self.values[lookup.to] = lookup.value_of(&found)?;
+                } else if lookup.deleted_at == 0 {
+                    self.later.push((parked.run + 1, lookup.clone()));
+                }
+            }
+        }
+        self.parked.clear();
+        Ok(())
+    }
 }
 
 /// Asks the filters of a run, each for all its keys together. Adds the tables to search to
@@ -196,7 +373,7 @@ fn ask_filters<'g>(
         let answers = &mut answers[..keys.len()];
         table.filter_says_maybe_together(keys, answers, guard, tickers);
         for (&lookup, _) in lookups.iter().zip(answers).filter(|(_, maybe)| **maybe) {
-            searches.push(TableSearch { lookup, table, position: None });
+            searches.push(TableSearch { lookup, file, table, position: None });
         }
     };
     if run.len() == 1 {

@@ -37,14 +37,14 @@ impl<T: Send + Sync> ArcCell<T> {
     }
 
     /// The current value, to keep beyond the guard.
-    pub fn load_arc(&self, _guard: &Guard) -> Arc<T> {
-        let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: as in `load`, the strong count is above 0 while the guard is held; the count that
-        // is added here belongs to the new `Arc`.
-        unsafe {
-            Arc::increment_strong_count(pointer);
-            Arc::from_raw(pointer)
-        }
+    pub fn load_arc(&self, guard: &Guard) -> Arc<T> {
+        self.load_held(guard).to_arc()
+    }
+
+    /// The current value, for as long as the guard is held or longer.
+    #[inline]
+    pub fn load_held<'g>(&'g self, guard: &'g Guard) -> Held<'g, T> {
+        Held { value: self.load(guard) }
     }
 
     /// Replaces the value and retires the old one. Does not drop it here, so the caller may hold a
@@ -55,6 +55,31 @@ impl<T: Send + Sync> ArcCell<T> {
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap took its count out of the
         // cell, so nobody else takes it.
         retire(unsafe { Arc::from_raw(old) }, 0, usize::MAX);
+    }
+}
+
+/// A value that an [`ArcCell`] had when it was loaded.
+pub(crate) struct Held<'g, T: Send + Sync + 'static> {
+    /// From a cell, under a guard that is held for `'g`.
+    value: &'g T,
+}
+
+impl<'g, T: Send + Sync> Held<'g, T> {
+    /// The value, under the guard.
+    #[inline]
+    pub fn get(&self) -> &'g T {
+        self.value
+    }
+
+    /// The value, to keep beyond the guard.
+    pub fn to_arc(&self) -> Arc<T> {
+        // SAFETY: the reference comes from `ArcCell::load`, so from `Arc::into_raw`, and the strong
+        // count is above 0 while the guard is held; the count that is added here belongs to the new
+        // `Arc`.
+        unsafe {
+            Arc::increment_strong_count(self.value);
+            Arc::from_raw(self.value)
+        }
     }
 }
 

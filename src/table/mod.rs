@@ -38,6 +38,7 @@ mod table;
 mod tests;
 mod verify;
 
+pub(crate) use block::Block;
 pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::{ScanOptions, TableCursor};
@@ -45,7 +46,7 @@ pub(crate) use format::properties::names as property_names;
 pub(crate) use lookup::key::LookupKey;
 pub(crate) use lookup::observer::TableObserver;
 pub(crate) use lookup::recorder::Recorder;
-pub(crate) use lookup::{BlockPosition, Found};
+pub(crate) use lookup::{AbsentBlock, BlockPosition, Found, read_together};
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};
 pub(crate) use table::{Table, TableContext};

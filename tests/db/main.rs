@@ -27,6 +27,7 @@ mod copy_filters;
 mod crash;
 mod descriptors;
 mod destroy;
+mod device;
 mod durability;
 mod edges;
 mod explain;

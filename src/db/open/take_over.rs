@@ -35,7 +35,7 @@ use crate::db::{Frozen, Inner, Progress, TreeState};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs;
-use crate::fs::{FileLock, Fs};
+use crate::fs::{FileLock, Fs, OverlappedReader};
 use crate::memtable::Memtable;
 use crate::sync::{ArcCell, lock};
 use crate::version::{Manifest, TableStore, Version, names};
@@ -145,6 +145,7 @@ fn assemble(
     Inner {
         this: OnceLock::new(),
         holds: Arc::default(),
+        overlapped: OverlappedReader::new(&store.descriptors),
         policy: options.filter,
         shape: options.shape,
         memtable_bytes: options.memtable_bytes,

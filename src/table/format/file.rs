@@ -94,6 +94,10 @@ impl BlockFile {
         &*self.file
     }
 
+    pub fn shared_file(&self) -> &Arc<dyn RandomAccessFile> {
+        &self.file
+    }
+
     /// The counters of the database.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -141,6 +145,16 @@ impl BlockFile {
 
     /// A block as it is stored, **not** checked.
     pub fn read_stored(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<StoredBlock> {
+        let mut buffer = buffer(self.stored_bytes(handle)?);
+        self.read_bytes(handle.offset, &mut buffer)?;
+        Ok(StoredBlock { buffer, handle })
+    }
+
+    /// How long the buffer for a stored block is.
+    ///
+    /// # Errors
+    /// If the block is not in the file, or there is no memory for it.
+    pub fn stored_bytes(&self, handle: BlockHandle) -> Result<usize> {
         if !handle.fits(self.limit()) {
             let damage = Damage::new(
                 0,
@@ -151,9 +165,7 @@ impl BlockFile {
         }
         // `fits` bounds this by the length of the file and by 2^32.
         self.afford(handle.bytes as usize)?;
-        let mut buffer = buffer(handle.bytes as usize + BLOCK_TRAILER_BYTES);
-        self.read_bytes(handle.offset, &mut buffer)?;
-        Ok(StoredBlock { buffer, handle })
+        Ok(handle.bytes as usize + BLOCK_TRAILER_BYTES)
     }
 
     /// An error if there is no memory for a large block. Rust aborts when an allocation fails, and
@@ -182,8 +194,13 @@ impl BlockFile {
                 return Ok(());
             }
         }
-        count_read(&self.counters, &self.file_counters, buffer.len());
+        self.count_read(buffer.len());
         self.file.read_exact_at(offset, buffer)
+    }
+
+    /// Counts a read that the caller makes.
+    pub fn count_read(&self, bytes: usize) {
+        count_read(&self.counters, &self.file_counters, bytes);
     }
 
     /// The payload of a checked block of data.
@@ -240,6 +257,12 @@ fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
 }
 
 impl StoredBlock {
+    /// A block whose bytes, with the trailer, fill `buffer`.
+    pub fn new(buffer: LineBuf, handle: BlockHandle) -> StoredBlock {
+        debug_assert_eq!(buffer.len() as u64, handle.bytes + BLOCK_TRAILER_BYTES as u64);
+        StoredBlock { buffer, handle }
+    }
+
     /// A block whose bytes, with the trailer, are part of a longer read.
     pub fn copy_from(
         payload_and_trailer: &[u8],

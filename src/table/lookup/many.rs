@@ -11,6 +11,8 @@
 //!    BlockPosition::prefetch_block     then what a search of the block reads first
 //!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries
+//!    or find_absent_block              the block is not in memory: it is read with others
+//!       get_from_read_block
 //! ```
 //!
 //! A single lookup uses the first step too, for the deepest of its tables. The processor looks far
@@ -100,10 +102,16 @@ impl<'g> BlockPosition<'g> {
 
     /// After that: finds out which entry the search will read, and starts to fetch it.
     #[inline]
-    pub fn find_entry(&mut self, key: &LookupKey<'_>, guard: &'g Guard) {
+    pub fn find_entry(
+        &mut self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+    ) {
         if self.block < self.index.blocks.len()
             && let Some(block) = self.index.blocks.get(self.block, guard)
         {
+            tickers.add(Ticker::BlockCacheDataHit, 1);
             let start = block.search_start(key.user_key);
             block.prefetch_entry(start);
             self.known = Some((block, start));

@@ -23,6 +23,7 @@ mod many;
 pub(crate) mod observer;
 pub(crate) mod prefix;
 pub(crate) mod recorder;
+mod together;
 pub(crate) mod trace;
 
 use crate::cache::Lease;
@@ -34,6 +35,7 @@ use crate::sync::Guard;
 pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
+pub(crate) use self::together::{AbsentBlock, read_together};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::{FilterAnswer, TableFilter};
@@ -118,10 +120,7 @@ impl Table {
             return Ok(None);
         }
         let (mut block, mut start) = match known {
-            Some(known) => {
-                tickers.add(Ticker::BlockCacheDataHit, 1);
-                known
-            }
+            Some(known) => known,
             None => self.open_block(index, i, key, guard, tickers)?,
         };
         let file = self.file_counters().on_thread(guard);

@@ -1,0 +1,289 @@
+//! Many lookups whose blocks are not in memory: they read at one time, and never more than one by
+//! one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use maypole::fs::{
+    Fault, FaultFs, FileLock, Fs, MemFs, Operation, RandomAccessFile, Target, WritableFile,
+};
+use maypole::{BlockCache, Db, Error, Slice, Ticker};
+
+const KEYS: u64 = 6_000;
+
+fn key(n: u64) -> String {
+    format!("user{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn open(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
+    Db::builder("db")
+        .fs(Arc::clone(fs))
+        .block_cache(Arc::clone(cache))
+        // Often wrong, so that many lookups need a second block and a third.
+        .filter("bloom(2)")
+        .memtable_bytes(256 << 10)
+        .table_bytes(64 << 10)
+        .open()
+        .unwrap()
+}
+
+/// A tree of a deep level, three files of level 0 with newer values and tombstones, and range
+/// deletions. Nothing of it is in memory.
+fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
+    let db = open(fs, cache);
+    for n in 0..KEYS {
+        db.put(key(n), [b'v'; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_range(..).unwrap();
+    for file in 0..3 {
+        for n in (file..KEYS).step_by(5) {
+            match file {
+                1 => db.delete(key(n)).unwrap(),
+                _ => db.put(key(n), format!("{file} {n}")).unwrap(),
+            }
+        }
+        if file == 2 {
+            db.delete_range(key(17), format!("{}\u{7f}", key(17))).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    open(fs, cache)
+}
+
+/// Present, deleted and absent keys in no order, some of them twice.
+fn questions() -> Vec<String> {
+    let keys: Vec<String> = (0..3_000).map(|i| key(i * 7919 % (2 * KEYS))).collect();
+    [&keys[..], &keys[..100], &[String::new()]].concat()
+}
+
+#[test]
+fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not() {
+    let counted = |together: bool| {
+        let memory: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let fs = Arc::new(FaultFs::new(memory));
+        let cache = BlockCache::new(64 << 20);
+        let db = tree(&(Arc::clone(&fs) as Arc<dyn Fs>), &cache);
+        let (keys, before) = (questions(), db.stats().tickers);
+        let reads = || fs.calls(Target::Only(Operation::ReadExactAt));
+        let reads_before = reads();
+        let values: Vec<Option<Slice>> = match together {
+            true => keys.chunks(200).flat_map(|keys| db.multi_get(keys).unwrap()).collect(),
+            false => keys.iter().map(|key| db.get(key).unwrap()).collect(),
+        };
+        let since = &db.stats().tickers - &before;
+        let tickers = [
+            Ticker::BloomUseful,
+            Ticker::BloomFullPositive,
+            Ticker::BloomFullTruePositive,
+            Ticker::DataBlocksExamined,
+            Ticker::BlockCacheDataHit,
+            Ticker::BlockCacheDataMiss,
+            Ticker::BlockCacheDataAdd,
+            Ticker::MemtableMiss,
+            Ticker::GetHitL0,
+            Ticker::GetHitL1,
+            Ticker::GetHitL2AndUp,
+        ];
+        (values, tickers.map(|ticker| since.get(ticker)), reads() - reads_before)
+    };
+    let (one_by_one, together) = (counted(false), counted(true));
+    assert_eq!(together.0, one_by_one.0);
+    assert_eq!(together.1, one_by_one.1);
+    assert!(together.1[5] > 150, "{:?}: most blocks were missed", together.1);
+    // Neighbours are read at one time.
+    assert!(together.2 < one_by_one.2, "{} reads, one by one {}", together.2, one_by_one.2);
+}
+
+#[test]
+fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
+    for cache_bytes in [0, 30_000, 1 << 20] {
+        let dir = tempfile::tempdir().unwrap();
+        let fs: Arc<dyn Fs> = Arc::new(maypole::fs::RealFs);
+        let path = dir.path().join("db");
+        let make = |cache_bytes| {
+            Db::builder(&path).fs(Arc::clone(&fs)).block_cache_bytes(cache_bytes).filter("bloom(2)")
+        };
+        let db = make(1 << 20).memtable_bytes(256 << 10).table_bytes(64 << 10).open().unwrap();
+        for n in 0..KEYS {
+            db.put(key(n), format!("value {n}")).unwrap();
+        }
+        db.close().unwrap();
+        let db = make(cache_bytes).open().unwrap();
+        let keys = questions();
+        let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
+        assert_eq!(db.multi_get(&keys).unwrap(), single, "{cache_bytes} bytes of cache");
+        assert_eq!(db.snapshot().multi_get(&keys).unwrap(), single);
+    }
+}
+
+#[test]
+fn an_error_of_one_read_is_the_answer_and_the_next_call_reads_again() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    let db = tree(&(Arc::clone(&fs) as Arc<dyn Fs>), &BlockCache::new(64 << 20));
+    let keys: Vec<String> = (0..60).map(|n| key(n * 97)).collect();
+    let mut failures = 0;
+    for nth in 0.. {
+        fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
+        let before = fs.faults();
+        let found = db.multi_get(&keys);
+        let failed = fs.faults() > before;
+        fs.heal();
+        match found {
+            Err(Error::Io { path, .. }) => assert!(path.to_string_lossy().ends_with(".sst")),
+            Err(other) => panic!("{other}"),
+            // The loading of a filter failed: it answers "maybe".
+            Ok(_) if failed => {}
+            Ok(_) => break,
+        }
+        failures += 1;
+    }
+    assert!(failures > 0);
+    let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
+    assert_eq!(db.multi_get(&keys).unwrap(), single);
+}
+
+#[test]
+fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    // Small enough that blocks leave while others ask for them.
+    let db = tree(&fs, &BlockCache::new(200_000));
+    let keys: Vec<String> = (0..64).map(|n| key(n * 83)).collect();
+    let expected: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
+    thread::scope(|scope| {
+        for backwards in [false, true, false, true] {
+            let (db, keys, expected) = (&db, &keys, &expected);
+            scope.spawn(move || {
+                let order: Vec<usize> =
+                    if backwards { (0..64).rev().collect() } else { (0..64).collect() };
+                for _ in 0..40 {
+                    let asked: Vec<&String> = order.iter().map(|&i| &keys[i]).collect();
+                    let found = db.multi_get(&asked).unwrap();
+                    assert!(order.iter().zip(found).all(|(&i, found)| found == expected[i]));
+                }
+            });
+        }
+    });
+}
+
+/// A file system on which a read may wait for as long as the test wants.
+#[derive(Debug, Clone)]
+struct SlowFs {
+    inner: MemFs,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    /// So many reads will wait.
+    stops: AtomicUsize,
+    /// So many do.
+    waiting: AtomicUsize,
+    is_open: AtomicBool,
+}
+
+#[derive(Debug)]
+struct SlowFile {
+    inner: Arc<dyn RandomAccessFile>,
+    gate: Arc<Gate>,
+}
+
+impl RandomAccessFile for SlowFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> maypole::Result<()> {
+        let take = |stops: usize| stops.checked_sub(1);
+        if self.gate.stops.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+            self.gate.waiting.fetch_add(1, Ordering::SeqCst);
+            while !self.gate.is_open.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.inner.read_exact_at(offset, buffer)
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+}
+
+impl Fs for SlowFs {
+    fn open(&self, path: &Path) -> maypole::Result<Arc<dyn RandomAccessFile>> {
+        let gate = Arc::clone(&self.gate);
+        Ok(Arc::new(SlowFile { inner: self.inner.open(path)?, gate }))
+    }
+
+    fn create(&self, path: &Path) -> maypole::Result<Box<dyn WritableFile>> {
+        self.inner.create(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> maypole::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> maypole::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> maypole::Result<()> {
+        self.inner.hard_link(existing, new)
+    }
+
+    fn exists(&self, path: &Path) -> maypole::Result<bool> {
+        self.inner.exists(path)
+    }
+
+    fn list(&self, dir: &Path) -> maypole::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> maypole::Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> maypole::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> maypole::Result<Box<dyn FileLock>> {
+        self.inner.lock(path)
+    }
+}
+
+/// A device stood still for seconds, and the cache of the whole process with it: what a lookup that
+/// waits holds back cannot be freed, and then nothing new was kept.
+#[test]
+fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
+    let gate = Arc::new(Gate::default());
+    let fs: Arc<dyn Fs> = Arc::new(SlowFs { inner: MemFs::new(), gate: Arc::clone(&gate) });
+    let db = tree(&fs, &BlockCache::new(200_000));
+    // Filters and indexes are in memory, the blocks of the next keys are not.
+    (0..500).for_each(|n| drop(db.get(key(KEYS - 1 - n)).unwrap()));
+    let keys: Vec<String> = (0..64).map(|n| key(n * 60)).collect();
+    thread::scope(|scope| {
+        gate.stops.store(1, Ordering::SeqCst);
+        let stopped = scope.spawn(|| db.multi_get(&keys).unwrap());
+        while gate.waiting.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let misses = || db.stats().tickers.get(Ticker::BlockCacheDataMiss);
+        let mut kept = 0;
+        for n in 0..1_000 {
+            db.get(key(n * 5)).unwrap();
+            let before = misses();
+            db.get(key(n * 5)).unwrap();
+            kept += usize::from(misses() == before);
+        }
+        assert!(!stopped.is_finished(), "the device stands still");
+        gate.is_open.store(true, Ordering::SeqCst);
+        assert!(kept > 900, "{kept} of 1,000 blocks were kept");
+        let found = stopped.join().unwrap();
+        assert!(found.iter().all(Option::is_some));
+    });
+}
