@@ -187,6 +187,7 @@ struct Pass<'p, 'd, 'r, P> {
 }
 
 /// Where a ring gets its reads from, and what becomes of them.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 trait Reads<'r> {
     /// The next read. `None` if there is no other one, or none before others have ended.
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)>;
