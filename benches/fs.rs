@@ -1,5 +1,6 @@
 //! What the seam to the operating system costs: appends to a log, reads of a file that has its
-//! descriptor and of one that has lost it, many reads at one time. `TMPDIR` chooses the file system:
+//! descriptor and of one that has lost it, many reads at one time. `TMPDIR` chooses the file
+//! system:
 //!
 //! ```text
 //! TMPDIR=/mnt/xfs cargo bench --bench fs
@@ -8,8 +9,9 @@
 //! What the device can do, as a yardstick for `many/device`:
 //!
 //! ```text
-//! fio --name=r --directory=/mnt/xfs --size=4g --direct=1 --rw=randread --bs=4k --ioengine=io_uring \
-//!     --iodepth=64 --iodepth_batch_submit=64 --iodepth_batch_complete_min=64 --runtime=10
+//! fio --name=r --directory=/mnt/xfs --size=4g --direct=1 --rw=randread --bs=4k \
+//!     --ioengine=io_uring --iodepth=64 --iodepth_batch_submit=64 \
+//!     --iodepth_batch_complete_min=64 --runtime=10
 //! ```
 
 use std::hint::black_box;
