@@ -1,19 +1,40 @@
 //! What the seam to the operating system costs: appends to a log, reads of a file that has its
-//! descriptor and of one that has lost it. `TMPDIR` chooses the file system:
+//! descriptor and of one that has lost it, many reads at one time. `TMPDIR` chooses the file
+//! system:
 //!
 //! ```text
 //! TMPDIR=/mnt/xfs cargo bench --bench fs
 //! ```
+//!
+//! What the device can do, as a yardstick for `many/device`:
+//!
+//! ```text
+//! fio --name=r --directory=/mnt/xfs --size=4g --direct=1 --rw=randread --bs=4k \
+//!     --ioengine=io_uring --iodepth=64 --iodepth_batch_submit=64 \
+//!     --iodepth_batch_complete_min=64 --runtime=10
+//! ```
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use maypole::fs::{DescriptorPool, Fs, RealFs, WritableFile};
+use maypole::fs::{
+    DescriptorPool, Fs, OverlappedReader, RandomAccessFile, ReadRequest, RealFs, WritableFile,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 const RECORD: [u8; 150] = [7; 150];
 /// A log is as long as one that belongs to a memtable.
 const LOG_BYTES: u64 = 16 << 20;
 const FILE_BYTES: usize = 16 << 20;
+/// Blocks of a batch, and of the file that they are read from.
+const BATCH: usize = 64;
+const BLOCK_BYTES: usize = 4096;
+const LARGE_FILE_BYTES: u64 = 4 << 30;
+/// As much of it is in memory for the batches that need no device.
+const WARM_BYTES: u64 = 1 << 30;
 
 /// `log`: what [`Fs::create_log`] makes of the file system. `plain`: a `write` a record.
 fn appends(criterion: &mut Criterion) {
@@ -67,5 +88,68 @@ fn reads(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, appends, reads);
+fn large_file(dir: &std::path::Path, pool: &Arc<DescriptorPool>) -> Arc<dyn RandomAccessFile> {
+    let path = dir.join("large");
+    let mut file = RealFs.create(&path).unwrap();
+    let piece: Vec<u8> = (0..1 << 20).map(|n: u32| (n ^ (n >> 9)) as u8).collect();
+    while file.len() < LARGE_FILE_BYTES {
+        file.append(&piece).unwrap();
+    }
+    // Only synced pages can be forgotten.
+    file.sync().unwrap();
+    RealFs.open_pooled(&path, pool).unwrap()
+}
+
+/// Batches of 64 random blocks, by each way of reading: the time of a batch. `device`: the system
+/// has none of them in memory. `memory`: it has all.
+fn many(criterion: &mut Criterion) {
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(100);
+    let file = large_file(dir.path(), &pool);
+    let readers = [
+        ("ring", Some(OverlappedReader::new(&pool))),
+        ("threads", Some(OverlappedReader::by_threads(&pool))),
+        ("one_by_one", None),
+    ];
+    let random = &mut StdRng::seed_from_u64(1);
+    for (place, bytes) in [("device", LARGE_FILE_BYTES), ("memory", WARM_BYTES)] {
+        let mut group = criterion.benchmark_group(format!("many/{place}"));
+        group.throughput(Throughput::Elements(BATCH as u64));
+        group.sample_size(20).measurement_time(Duration::from_secs(4));
+        if place == "memory" {
+            let mut piece = vec![0; 1 << 20];
+            (0..bytes >> 20).for_each(|n| file.read_exact_at(n << 20, &mut piece).unwrap());
+        }
+        for (name, reader) in &readers {
+            let mut buffers = vec![[0; BLOCK_BYTES]; BATCH];
+            let mut batch = || {
+                if place == "device" {
+                    file.drop_page_cache().unwrap();
+                }
+                let blocks = bytes / BLOCK_BYTES as u64;
+                let mut offset = || random.random_range(0..blocks) * BLOCK_BYTES as u64;
+                let mut requests: Vec<_> = buffers
+                    .iter_mut()
+                    .map(|buffer| ReadRequest { file: &file, offset: offset(), buffer })
+                    .collect();
+                let start = Instant::now();
+                match reader {
+                    Some(reader) => reader.read_many(&mut requests, &mut |_, bytes| {
+                        black_box(bytes.unwrap());
+                    }),
+                    None => requests.iter_mut().for_each(|request| {
+                        request.file.read_exact_at(request.offset, request.buffer).unwrap();
+                    }),
+                }
+                start.elapsed()
+            };
+            group.bench_function(*name, |bencher| {
+                bencher.iter_custom(|iterations| (0..iterations).map(|_| batch()).sum());
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, appends, reads, many);
 criterion_main!(benches);

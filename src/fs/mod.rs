@@ -25,8 +25,8 @@
 //!   2020).
 //!
 //! Absent on purpose: overwriting, truncating, seeking, memory mapping (except of logs, where it
-//! makes `flush` cheap: [`Fs::create_log`]), asynchronous I/O (a call of [`OverlappedReader`] returns
-//! when all of its reads have ended).
+//! makes `flush` cheap: [`Fs::create_log`]), asynchronous I/O (a call of [`OverlappedReader`]
+//! returns when all of its reads have ended).
 
 mod descriptors;
 mod fault;

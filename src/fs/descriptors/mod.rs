@@ -15,8 +15,8 @@
 //! * Room is made before a file is opened: the hand takes the first descriptor that was not used
 //!   since the hand passed it and that nobody is using. If all are in use, the pool exceeds its
 //!   capacity by at most the number of reading threads: a read never waits for another read. A
-//!   thread that reads many files at once keeps to that too: when there is no room it lets its reads
-//!   in flight end before it opens another file.
+//!   thread that reads many files at once keeps to that too: when there is no room it lets its
+//!   reads in flight end before it opens another file.
 //! * A file that is opened again must be the one of the first opening: by device, inode and length,
 //!   on Windows by its times and length.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with

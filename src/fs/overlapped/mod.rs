@@ -19,8 +19,8 @@
 //! * No call waits for another call. It gets a ring that nobody uses, or none. The threads never
 //!   call `done`, and the caller reads too: a call ends even if the system refuses every thread.
 //!
-//! Why threads where the ring is absent, and not one read after the other: a device needs many reads
-//! in flight to be quick, whoever makes them.
+//! Why threads where the ring is absent, and not one read after the other: a device needs many
+//! reads in flight to be quick, whoever makes them.
 //!
 //! Absent on purpose: writes, cancelling, priorities; joining neighbouring ranges (the caller knows
 //! its blocks).
@@ -78,7 +78,8 @@ pub struct ReadRequest<'a> {
     pub file: &'a Arc<dyn RandomAccessFile>,
     /// Where the range starts, in bytes.
     pub offset: u64,
-    /// Filled by the read. It is as long as the range. If the read fails, its bytes are unspecified.
+    /// Filled by the read. It is as long as the range. After a failed read its bytes are
+    /// unspecified.
     pub buffer: &'a mut [u8],
 }
 
@@ -187,6 +188,7 @@ struct Pass<'p, 'd, 'r, P> {
 }
 
 /// Where a ring gets its reads from, and what becomes of them.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 trait Reads<'r> {
     /// The next read. `None` if there is no other one, or none before others have ended.
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)>;

@@ -80,8 +80,8 @@ fn write_files(fs: &dyn Fs, dir: &Path, count: usize, random: &mut StdRng) -> Ve
     (0..count).map(write).collect()
 }
 
-/// Ranges in and beyond the files: short and long, overlapping, empty, past the end, at offsets that
-/// no file has.
+/// Ranges in and beyond the files: short and long, overlapping, empty, past the end, at offsets
+/// that no file has.
 fn ranges(files: &[File], count: usize, random: &mut StdRng) -> Vec<Range> {
     let range = |_| {
         let file = &files[random.random_range(0..files.len())];

@@ -6,12 +6,13 @@
 //!     └─────────┘  reads too while no answer is there, and calls `done` for all
 //! ```
 //!
-//! The caller reads too, although an answer that comes meanwhile then waits for the end of that read:
-//! where the system has the bytes in memory, it reads most of them before a thread has woken up.
+//! The caller reads too, although an answer that comes meanwhile then waits for the end of that
+//! read: where the system has the bytes in memory, it reads most of them before a thread has woken
+//! up.
 //!
 //! All of it is safe code: a job owns its buffer and shares its file. The copy into the caller's
-//! buffer costs little beside a read. A job that is done holds its file no more: when `read_all` has
-//! returned, no thread has a file of it.
+//! buffer costs little beside a read. A job that is done holds its file no more: when `read_all`
+//! has returned, no thread has a file of it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -82,6 +83,11 @@ impl Drop for Closing<'_> {
 impl Threads {
     /// Reads every part and answers it. The parts in memory come first, in their order.
     pub fn read_all(&self, parts: Vec<Part<'_>>, done: &mut Done<'_>) {
+        // Mostly there are none: a ring has read them.
+        if parts.len() < 2 {
+            parts.into_iter().for_each(|part| part.read(done));
+            return;
+        }
         let (mut waiting, in_memory): (Vec<_>, Vec<_>) = parts
             .into_iter()
             .map(Some)

@@ -1,5 +1,5 @@
-//! A ring of Linux' `io_uring`: reads go in, the kernel makes them at one time, and answers come out
-//! in any order.
+//! A ring of Linux' `io_uring`: reads go in, the kernel makes them at one time, and answers come
+//! out in any order.
 //!
 //! ```text
 //!   Reads::next ─► place 0 … 63 ─► submission queue ─► the kernel
@@ -11,9 +11,9 @@
 //!
 //! Why the kernel never writes to memory that is not the ring's:
 //!
-//! * A read in flight lies in its place. The place owns the buffer (`&mut [u8]`) and keeps the file's
-//!   descriptor open. Nothing takes it out but its completion, after which the kernel does not write
-//!   to the buffer any more.
+//! * A read in flight lies in its place. The place owns the buffer (`&mut [u8]`) and keeps the
+//!   file's descriptor open. Nothing takes it out but its completion, after which the kernel does
+//!   not write to the buffer any more.
 //! * The places are a local variable of [`Uring::read_all`]. No caller can forget them. When they
 //!   are dropped, also by a panic of `ended`, they wait until the kernel has none of their reads.
 //!   If the kernel cannot be waited for, the process ends.

@@ -24,10 +24,8 @@ fn has_rings() -> bool {
 #[derive(Debug)]
 struct Other(OwnedFd, PathBuf);
 
-impl Other {
-    fn new(descriptor: impl Into<OwnedFd>) -> File {
-        Arc::new(Other(descriptor.into(), "other".into()))
-    }
+fn other(descriptor: impl Into<OwnedFd>) -> File {
+    Arc::new(Other(descriptor.into(), "other".into()))
 }
 
 impl RandomAccessFile for Other {
@@ -52,7 +50,7 @@ impl RandomAccessFile for Other {
 /// A file whose reads end when somebody writes to the other end.
 fn pipe() -> (File, io::PipeWriter) {
     let (reader, writer): (PipeReader, _) = io::pipe().unwrap();
-    (Other::new(reader), writer)
+    (other(reader), writer)
 }
 
 #[test]
@@ -87,8 +85,8 @@ fn a_short_read_is_continued() {
         return;
     }
     let reader = OverlappedReader::new(&DescriptorPool::new(8));
-    let ((slow, mut slow_end), (other, mut other_end)) = (pipe(), pipe());
-    other_end.write_all(b"other").unwrap();
+    let ((slow, mut slow_end), (quick, mut quick_end)) = (pipe(), pipe());
+    quick_end.write_all(b"quick").unwrap();
     slow_end.write_all(b"a b").unwrap();
     let writing = thread::spawn(move || {
         for piece in [&b"it "[..], b"at a tim", b"e"] {
@@ -96,8 +94,8 @@ fn a_short_read_is_continued() {
             slow_end.write_all(piece).unwrap();
         }
     });
-    let found = answers(&reader, &[(slow, 77, 15), (other, 0, 5)]);
-    assert_eq!(comparable(found), [Ok(b"a bit at a time".to_vec()), Ok(b"other".to_vec())]);
+    let found = answers(&reader, &[(slow, 77, 15), (quick, 0, 5)]);
+    assert_eq!(comparable(found), [Ok(b"a bit at a time".to_vec()), Ok(b"quick".to_vec())]);
     writing.join().unwrap();
 }
 
@@ -143,8 +141,8 @@ fn what_the_ring_cannot_read_is_read_without_it() {
     std::fs::write(&path, b"bytes").unwrap();
     let pool = DescriptorPool::new(8);
     let reader = OverlappedReader::new(&pool);
-    let directory = Other::new(std::fs::File::open(dir.path()).unwrap());
-    let for_writing = Other::new(std::fs::OpenOptions::new().write(true).open(&path).unwrap());
+    let directory = other(std::fs::File::open(dir.path()).unwrap());
+    let for_writing = other(std::fs::OpenOptions::new().write(true).open(&path).unwrap());
     let file = RealFs.open_pooled(&path, &pool).unwrap();
     let ranges = [(directory, 0, 5), (file, 0, 5), (for_writing, 0, 5)];
     let found = comparable(answers(&reader, &ranges));
