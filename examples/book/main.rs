@@ -27,7 +27,9 @@ fn main() -> std::io::Result<()> {
         names => {
             let is_figure = |asked: &&String| FIGURES.iter().any(|(name, _)| asked == name);
             if let Some(unknown) = names.iter().find(|name| *name != "all" && !is_figure(name)) {
-                return Err(std::io::Error::other(format!("no figure {unknown}: call me without a name")));
+                return Err(std::io::Error::other(format!(
+                    "no figure {unknown}: call me without a name"
+                )));
             }
             for (name, figure) in FIGURES {
                 if names.iter().any(|asked| asked == name || asked == "all") {
