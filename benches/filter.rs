@@ -1,8 +1,8 @@
 //! Filters side by side: Maypole's families and three crates that a Rust program might use instead.
 //!
-//! ```text
-//! cargo bench --bench filter                     everything (a few minutes)
-//! cargo bench --bench filter -- hot/10000        one group
+//! ```sh
+//! cargo bench --bench filter                    # everything (a few minutes)
+//! cargo bench --bench filter -- hot/10000       # one group
 //! ```
 //!
 //! The groups:

@@ -1,7 +1,8 @@
 //! What a memtable costs: inserts in random and in ascending order, lookups, walks.
 //!
-//! ```text
-//! cargo bench --bench memtable              a filter, such as "100000", picks some
+//! ```sh
+//! cargo bench --bench memtable                  # everything
+//! cargo bench --bench memtable -- /100000       # what has this in its name
 //! ```
 //!
 //! Entries have 20 + 100 bytes; 100,000 of them are the default memtable of 16 MiB. "text" keys

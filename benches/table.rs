@@ -1,8 +1,8 @@
 //! What building a table costs, whole and by its parts, in bytes of keys and values a second.
 //!
-//! ```text
-//! cargo bench --bench table                     everything (a minute)
-//! cargo bench --bench table -- compress         one group
+//! ```sh
+//! cargo bench --bench table                     # everything (a minute)
+//! cargo bench --bench table -- compress         # one group
 //! ```
 //!
 //! | group | work |

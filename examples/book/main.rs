@@ -1,10 +1,10 @@
 //! Prints the figures of the book in `docs/book`.
 //!
-//! ```text
-//! cargo run --example book               the names of all figures
-//! cargo run --example book -- NAME …     these figures
-//! cargo run --example book -- all        all of them
-//! cargo run --example book -- plots DIR  the plots, as SVG files in DIR
+//! ```sh
+//! cargo run --example book                  # the names of all figures
+//! cargo run --example book -- hand lines    # these figures
+//! cargo run --example book -- all           # all of them
+//! cargo run --example book -- plots plots   # the plots, as SVG files in the directory "plots"
 //! ```
 //!
 //! Everything is counted, nothing is timed, and the keys are always the same: a figure never
@@ -19,11 +19,18 @@ fn main() -> std::io::Result<()> {
     match &arguments[..] {
         [] => FIGURES.iter().for_each(|(name, _)| println!("{name}")),
         [plots, directory] if plots == "plots" => {
+            std::fs::create_dir_all(directory)?;
             for (name, svg) in plots::all() {
                 std::fs::write(std::path::Path::new(directory).join(name), svg)?;
             }
         }
         names => {
+            let is_figure = |asked: &&String| FIGURES.iter().any(|(name, _)| asked == name);
+            if let Some(unknown) = names.iter().find(|name| *name != "all" && !is_figure(name)) {
+                return Err(std::io::Error::other(format!(
+                    "no figure {unknown}: call me without a name"
+                )));
+            }
             for (name, figure) in FIGURES {
                 if names.iter().any(|asked| asked == name || asked == "all") {
                     println!("# {name}\n{}", figure());

@@ -4,6 +4,7 @@
 //!   where it is from.
 //! - `printed`: every figure in the text is what `cargo run --example book` prints.
 //! - `examples`: code that is shown in the chapters and stands nowhere else.
+//! - `commands`: the commands in all documents are ones that the program and cargo take.
 //! - `exercises`: the twelve breaks and their solutions.
 //! - `playground`: the page with the filters as WebAssembly.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.
@@ -12,6 +13,7 @@
 mod answers;
 #[path = "../browser/mod.rs"]
 mod browser;
+mod commands;
 mod examples;
 mod exercises;
 #[path = "../../examples/book/figures/mod.rs"]

@@ -25,11 +25,14 @@ pub fn read(path: PathBuf) -> Document {
     Document { path, text }
 }
 
-/// The files below `directory` whose names end with `ending`.
+/// The files below `directory` whose names end with `ending`, but for what cargo has built there.
 pub fn files(directory: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
+        if path.ends_with("target") {
+            continue;
+        }
         if path.is_dir() {
             found.extend(files(&path, ending));
         } else if path.to_string_lossy().ends_with(ending) {

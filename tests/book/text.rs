@@ -10,7 +10,7 @@ const WORDS: std::ops::RangeInclusive<usize> = 600..=1500;
 /// Columns of a line of prose at most, as in the comments of the source.
 const WIDTH: usize = 100;
 
-fn documents() -> Vec<Document> {
+pub fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"), ".md");
     paths.extend(["README.md", "CHANGELOG.md"].map(|name| root().join(name)));
     paths.into_iter().map(read).collect()

@@ -127,7 +127,7 @@ fn absent_keys_may_come_from_a_file() {
     fs::write(&absent, "a\nb\nc\ne\nz\ne\n").unwrap();
     let done = maypole!("compare", "--key-file", &file, "--absent-file", &absent, "--json");
     assert_eq!(done.code, 0, "{}", done.err);
-    assert!(done.err.contains("left out 1 keys that are present and 2 outside"), "{}", done.err);
+    assert!(done.err.contains("left out 1 present key and 2 keys outside"), "{}", done.err);
     assert!(rows(&done.out).iter().all(|row| row["keys"] == 4 && row["absent_gets"] == 2));
 
     fs::write(&absent, "a\nb\n").unwrap();

@@ -174,7 +174,7 @@ fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
     assert_eq!(maypole!("count", &db).well(), "1000\n");
     // Nothing to do, and what lies outside the range stays as it is.
     let said = maypole!("compact", &db, "--from", "x").well();
-    assert!(said.starts_with("before: 1 tables, 1,000 entries"), "{said}");
+    assert!(said.starts_with("before: 1 table, 1,000 entries"), "{said}");
     assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
 }
 
@@ -324,7 +324,7 @@ fn a_repair_says_what_it_found_and_what_it_could_not_bring_back() {
     fs::write(&file, (10_000..12_000).map(|i| format!("{i}\n")).collect::<String>()).unwrap();
     maypole!("load", &db, "--key-file", &file).well();
     let report = maypole!("repair", &db).well();
-    assert!(report.starts_with("sound: 1 tables, 2000 entries"), "{report}");
+    assert!(report.starts_with("sound: 1 table, 2000 entries"), "{report}");
 
     fs::remove_file(db.join("CURRENT")).unwrap();
     maypole!("verify", &db).badly(1);

@@ -29,7 +29,7 @@ fn sorted_lines_become_a_table_and_the_table_becomes_part_of_a_database() {
 
     maypole!("put", &db, "pear", "old").well();
     let said = maypole!("ingest", &db, &table).well();
-    assert!(said.starts_with("1 tables, 3 entries, "), "{said}");
+    assert!(said.starts_with("1 table, 3 entries, "), "{said}");
     let expected = "apple\tred\npear\tgreen\\x09and ripe\nplum\t\n";
     assert_eq!(maypole!("scan", &db).well(), expected, "newer than what was there");
 

@@ -3,8 +3,8 @@
 //!
 //! ```sh
 //! cargo test --release --test db soak -- --ignored --nocapture       # ten minutes
-//! MAYPOLE_SOAK_SECONDS=60 cargo test --release …                     # as long as you like
-//! MAYPOLE_SOAK_READERS=8 MAYPOLE_SOAK_WRITERS=2 cargo test --release …
+//! MAYPOLE_SOAK_SECONDS=60 cargo test --release --test db soak -- --ignored --nocapture
+//! MAYPOLE_SOAK_READERS=8 MAYPOLE_SOAK_WRITERS=2 cargo test --release --test db soak -- --ignored --nocapture
 //! ```
 //!
 //! How a reader knows what is right: a key's versions count up from 0 (never written), every eighth

@@ -24,7 +24,8 @@
 //!
 //! ```sh
 //! cargo test --release --test power_loss -- --ignored --nocapture                 # a minute
-//! MAYPOLE_POWER_LOSS_IMAGES=1000 MAYPOLE_POWER_LOSS_SEED=7 cargo test --release … # an hour
+//! MAYPOLE_POWER_LOSS_IMAGES=1000 MAYPOLE_POWER_LOSS_SEED=7 \
+//!     cargo test --release --test power_loss -- --ignored --nocapture             # an hour
 //! ```
 //!
 //! All of it happens in namespaces of its own and on image files without a name: whatever ends the

@@ -98,11 +98,19 @@ impl fmt::Display for Loss {
     }
 }
 
+impl RepairReport {
+    /// Tables and entries in words.
+    fn holds(&self) -> String {
+        let tables = if self.tables == 1 { "table" } else { "tables" };
+        let entries = if self.entries == 1 { "entry" } else { "entries" };
+        format!("{} {tables}, {} {entries}", self.tables, self.entries)
+    }
+}
+
 impl fmt::Display for RepairReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.changed {
-            let (tables, entries) = (self.tables, self.entries);
-            return writeln!(f, "sound: {tables} tables, {entries} entries; nothing was changed");
+            return writeln!(f, "sound: {}; nothing was changed", self.holds());
         }
         self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
         match self.losses.as_slice() {
@@ -121,7 +129,7 @@ impl fmt::Display for RepairReport {
                 "deleted keys may be there again: no MANIFEST tells which tables had left the tree"
             )?;
         }
-        writeln!(f, "the database has {} tables, {} entries", self.tables, self.entries)?;
+        writeln!(f, "the database has {}", self.holds())?;
         self.moved.iter().try_for_each(|path| writeln!(f, "moved to {}", path.display()))
     }
 }

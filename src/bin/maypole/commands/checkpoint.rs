@@ -8,7 +8,7 @@ use clap::Args;
 use crate::args;
 use crate::failure::Result;
 use crate::output::json_object;
-use crate::show::text::size;
+use crate::show::text::{counted, size};
 
 /// Make a copy of a database in a new directory.
 ///
@@ -37,7 +37,7 @@ impl Checkpoint {
         let fields: [(&str, &dyn std::fmt::Display); 2] = [("tables", &tables), ("bytes", &bytes)];
         match self.json {
             true => writeln!(out, "{}", json_object(&fields))?,
-            false => writeln!(out, "{tables} tables, {}", size(bytes))?,
+            false => writeln!(out, "{}, {}", counted(tables as u64, "table"), size(bytes))?,
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::args::{self, KeyRange};
 use crate::failure::Result;
 use crate::output::json_object;
 use crate::progress;
-use crate::show::text::{count, size};
+use crate::show::text::{counted, size};
 
 /// Rewrite the tables of a database into its last level: without old versions and deletions.
 ///
@@ -82,9 +82,9 @@ impl Compact {
         for (when, holds) in [("before", before), ("after ", after)] {
             writeln!(
                 out,
-                "{when}: {} tables, {} entries, {}, filters {}",
-                holds.tables,
-                count(holds.entries),
+                "{when}: {}, {}, {}, filters {}",
+                counted(holds.tables as u64, "table"),
+                counted(holds.entries, "entry"),
                 size(holds.bytes),
                 size(holds.filter_bytes)
             )?;

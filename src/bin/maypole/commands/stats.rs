@@ -22,6 +22,9 @@ use crate::output::{json_list, json_object};
 /// Where none are published, the command opens the database, prints its tree, and says so. The other
 /// formats and --watch have nothing to print then.
 ///
+/// So there are two JSON objects. --format json is what the file has: counters, by level. --json is what
+/// the database itself has: every table, and no counters, for those are not in it.
+///
 /// The four figures: hit rate (questions that a filter answered with no), observed false-positive
 /// rate beside the predicted one, reads saved, filters as a share of block cache and memtables.
 /// Warnings say when to act.
@@ -42,7 +45,7 @@ pub struct Stats {
         verbatim_doc_comment
     )]
     watch: Option<Duration>,
-    /// json: the counters as one object. prometheus: its text format, one series a counter.
+    /// json: the published counters as one object. prometheus: its text format, one series a counter.
     /// tablestats: the lines of Cassandra's nodetool
     #[arg(
         long,

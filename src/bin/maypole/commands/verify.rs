@@ -10,7 +10,7 @@ use crate::args::ReadDb;
 use crate::failure::{Failure, Result};
 use crate::output::json_object;
 use crate::progress;
-use crate::show::text::size;
+use crate::show::text::{counted, size};
 
 /// Read every table of a database whole: checksums, key order, and every key asked of its filter.
 ///
@@ -39,9 +39,9 @@ impl Verify {
         }
         if report.filter_misses > 0 {
             return Err(Failure::new(format_args!(
-                "{}: filters deny {} keys that are there",
+                "{}: filters deny {} that are there",
                 self.db.path().display(),
-                report.filter_misses
+                counted(report.filter_misses, "key")
             )));
         }
         Ok(db.close()?)

@@ -4,7 +4,7 @@
 //! is taken up again. It goes when all is done.
 //!
 //! ```text
-//! DIR/sweep.state   {"settings": "…"}                      what the figures depend on
+//! DIR/sweep.state   {"columns": "…", "settings": "…"}      the names of the figures, what they depend on
 //!                   {"row": {…}, "levels": […], …}         one line a policy, when it is done
 //! ```
 
@@ -195,11 +195,15 @@ impl State {
             Err(error) => return Err(failed("read", error)),
         };
         let mut lines = text.lines();
-        let head = json!({ "settings": settings }).to_string();
-        if lines.next().is_some_and(|first| first != head) {
+        let head = json!({ "columns": columns(), "settings": settings }).to_string();
+        if let Some(first) = lines.next().filter(|first| *first != head) {
+            let before: Value = serde_json::from_str(first).unwrap_or_default();
+            let of_whom = match before["columns"] == columns() {
+                true => "a sweep with other settings",
+                false => "a sweep of another version of maypole",
+            };
             return Err(Failure::new(format_args!(
-                "{}: belongs to a sweep with other settings: finish that one, take another directory, or \
-                 remove the file",
+                "{}: belongs to {of_whom}: finish that one, take another directory, or remove the file",
                 path.display()
             )));
         }
@@ -233,6 +237,13 @@ pub fn finish(state: &Path) -> Result {
 /// Where the state of a sweep is.
 pub fn state_file(dir: &Path) -> PathBuf {
     dir.join("sweep.state")
+}
+
+/// The names of all figures. A missing one may mean "undefined", so another version's are not taken.
+fn columns() -> String {
+    let columns =
+        [PolicyRow::COLUMNS, LevelRow::COLUMNS, LatencyRow::COLUMNS, ThroughputRow::COLUMNS];
+    columns.concat().join(" ")
 }
 
 impl Unit {
@@ -326,6 +337,17 @@ mod tests {
 
         let Failure::Message(message) = State::open(&path, "b").err().unwrap() else { panic!() };
         assert!(message.contains("other settings"), "{message}");
+        // A version in which a figure had another name, and one that named none.
+        let written = fs::read_to_string(&path).unwrap();
+        let (_, rest) = written.split_once(",\"settings\"").unwrap();
+        for old in [written.replacen("cold", "chilled", 1), format!("{{\"settings\"{rest}")] {
+            fs::write(&path, &old).unwrap();
+            let Failure::Message(message) = State::open(&path, "a").err().unwrap() else {
+                panic!()
+            };
+            assert!(message.contains("another version"), "{message}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), old, "it was touched");
+        }
         finish(&path).unwrap();
         assert!(State::open(&path, "b").unwrap().units.is_empty());
     }

@@ -18,7 +18,7 @@ use maypole::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace}
 
 use crate::failure::Result;
 use crate::show::sheet::{Paint, Screen};
-use crate::show::text::{count, escape, percent, size};
+use crate::show::text::{count, counted, escape, percent, size};
 
 /// Where the text of a line begins.
 const LABEL: usize = 11;
@@ -88,10 +88,7 @@ impl Page<'_> {
             (None, Some(_)) => "a range deletion covers the key".into(),
             (None, None) => "not there".into(),
         };
-        let entries = match entries {
-            1 => "1 entry".to_string(),
-            entries => format!("{} entries", count(entries as u64)),
-        };
+        let entries = counted(entries as u64, "entry");
         let text = format!("{entries}, {}: {found}", size(bytes as u64));
         self.line("memtable", &text, &time(nanos))
     }
@@ -277,8 +274,7 @@ impl Page<'_> {
         let spared = without.tables - cost.tables;
         let text = match spared {
             0 => "filters spared nothing".to_string(),
-            1 => "filters spared 1 table".to_string(),
-            tables => format!("filters spared {tables} tables"),
+            tables => format!("filters spared {}", counted(tables, "table")),
         };
         let paint = if spared > 0 { Paint::Green } else { Paint::None };
         let text = self.screen.paint(paint, &text);
@@ -311,13 +307,8 @@ impl Page<'_> {
 
 fn searched(cost: LookupCost) -> String {
     let LookupCost { tables, blocks, block_bytes, .. } = cost;
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
-    format!(
-        "{tables} table{} searched, {blocks} data block{}, {}",
-        plural(tables),
-        plural(blocks),
-        size(block_bytes)
-    )
+    let (tables, blocks) = (counted(tables, "table"), counted(blocks, "data block"));
+    format!("{tables} searched, {blocks}, {}", size(block_bytes))
 }
 
 fn entry(found: &FoundTrace) -> String {

@@ -8,7 +8,7 @@ use super::figures::{Figures, warnings};
 use super::{HOW, Source};
 use crate::failure::Result;
 use crate::show::sheet::{Cell, Screen, Sheet};
-use crate::show::text::{count, percent, size};
+use crate::show::text::{count, counted, percent, size};
 
 /// Of what is published.
 pub fn published(
@@ -169,15 +169,16 @@ struct Memory<'a> {
 
 impl Memory<'_> {
     fn print(&self, out: &mut dyn Write) -> Result {
-        let (bytes, entries) = (size(self.memtable_bytes), count(self.memtable_entries));
-        writeln!(out, "  memtables     {bytes:>10}   {entries} entries")?;
+        let (bytes, entries) = (size(self.memtable_bytes), counted(self.memtable_entries, "entry"));
+        writeln!(out, "  memtables     {bytes:>10}   {entries}")?;
         let used = self.cache.iter().map(|(_, usage)| usage.bytes as u64).sum();
         let (used, capacity) = (size(used), size(self.capacity_bytes));
         writeln!(out, "  block cache   {used:>10}   of {capacity}")?;
         for (kind, usage) in self.cache {
             let kind = format!("{kind:?}").to_lowercase();
-            let (bytes, entries) = (size(usage.bytes as u64), count(usage.entries as u64));
-            writeln!(out, "    {kind:<11} {bytes:>10}   {entries} entries")?;
+            let (bytes, entries) =
+                (size(usage.bytes as u64), counted(usage.entries as u64, "entry"));
+            writeln!(out, "    {kind:<11} {bytes:>10}   {entries}")?;
         }
         Ok(())
     }

@@ -83,6 +83,17 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// So many of a thing, named in the singular: `1 table`, `1,886 entries`.
+pub fn counted(number: u64, thing: &str) -> String {
+    // Entries, but keys.
+    let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with('e'));
+    match (number, stem) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{} {stem}ies", count(number)),
+        (_, None) => format!("{} {thing}s", count(number)),
+    }
+}
+
 /// A rate as a percentage with three significant digits: `0.958 %`.
 pub fn percent(rate: f64) -> String {
     let percent = rate * 100.0;
@@ -124,6 +135,9 @@ mod tests {
     fn numbers_are_short() {
         assert_eq!([size(999), size(1_250_000), size(52 << 30)], ["999 B", "1.19 MiB", "52.0 GiB"]);
         assert_eq!([count(7), count(1886), count(1_000_000)], ["7", "1,886", "1,000,000"]);
+        assert_eq!(counted(1, "table") + ", " + &counted(0, "table"), "1 table, 0 tables");
+        assert_eq!(counted(2, "key"), "2 keys");
+        assert_eq!(counted(1, "entry") + ", " + &counted(1886, "entry"), "1 entry, 1,886 entries");
         assert_eq!(
             [percent(0.0), percent(0.000826), percent(0.00958), percent(0.0929), percent(1.0)],
             ["0.0000 %", "0.0826 %", "0.958 %", "9.29 %", "100 %"]

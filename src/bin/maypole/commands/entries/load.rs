@@ -113,7 +113,7 @@ impl Load {
         db.close()?;
         spinner.finish_and_clear();
         match self.json {
-            false => writeln!(out, "{} entries loaded", text::count(entries))?,
+            false => writeln!(out, "{} loaded", text::counted(entries, "entry"))?,
             true => {
                 let bytes: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
                 let (tables, filters) = (stats.files.len(), stats.filter_bytes());

@@ -8,7 +8,7 @@ use maypole::Db;
 use maypole::table::SstReader;
 
 use crate::failure::Result;
-use crate::show::text::{count, size};
+use crate::show::text::{counted, size};
 use crate::{args, progress};
 
 /// Take table files into a database, as one write that is newer than all before.
@@ -52,8 +52,9 @@ impl Ingest {
                 "{{\"tables\": {tables}, \"entries\": {entries}, \"bytes\": {bytes}}}"
             )?,
             false => {
-                let (entries, bytes) = (count(entries), size(bytes));
-                writeln!(out, "{tables} tables, {entries} entries, {bytes} taken in")?;
+                let (tables, entries) =
+                    (counted(tables as u64, "table"), counted(entries, "entry"));
+                writeln!(out, "{tables}, {entries}, {} taken in", size(bytes))?;
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use crate::output::{json_list, json_object};
 use crate::picture;
 use crate::progress;
 use crate::show::sheet::Screen;
-use crate::show::text::{count, escape, percent, size};
+use crate::show::text::{counted, escape, percent, size};
 
 /// Print what a table file is made of: footer, metaindex, properties, range deletions, filter.
 ///
@@ -129,8 +129,9 @@ impl Inspect {
         match check.filter_misses {
             0 => Ok(()),
             misses => Err(Failure::new(format_args!(
-                "{}: the filter denies {misses} keys that are there",
-                self.file.display()
+                "{}: the filter denies {} that are there",
+                self.file.display(),
+                counted(misses, "key")
             ))),
         }
     }
@@ -139,10 +140,10 @@ impl Inspect {
 fn checked(check: &TableCheck, out: &mut dyn Write) -> Result {
     writeln!(
         out,
-        "\nChecked: {} data blocks, {} entries, {} range deletions: checksums and key order are right",
-        count(check.data_blocks),
-        count(check.entries),
-        count(check.range_deletions)
+        "\nChecked: {}, {}, {}: checksums and key order are right",
+        counted(check.data_blocks, "data block"),
+        counted(check.entries, "entry"),
+        counted(check.range_deletions, "range deletion")
     )?;
     writeln!(out, "filter misses: {}", check.filter_misses)?;
     Ok(())

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::input::{Format, Input};
 use crate::scratch::Scratch;
 use crate::show::record::{self, record};
-use crate::show::text::{count, escape, percent, size};
+use crate::show::text::{counted, escape, percent, size};
 use crate::{args, progress};
 
 /// Build a table file of sorted entries, for `maypole ingest` or RocksDB's IngestExternalFile.
@@ -136,9 +136,9 @@ impl WriteTable {
         }
         writeln!(
             out,
-            "{}: {} entries, {}, from {} to {}",
+            "{}: {}, {}, from {} to {}",
             written.file,
-            count(written.entries),
+            counted(written.entries, "entry"),
             size(written.bytes),
             written.smallest,
             written.largest

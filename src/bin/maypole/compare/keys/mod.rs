@@ -21,7 +21,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
-use crate::show::text::{count, percent};
+use crate::show::text::{count, counted, percent};
 use crate::space;
 use file::{Entry, distinct_entries};
 use zipf::Zipf;
@@ -329,10 +329,10 @@ fn absent_within<'a>(
     let present = within.len() - absent.len();
     if outside + present > 0 {
         notes.push(format!(
-            "{}: left out {} keys that are present and {} outside the range of those",
+            "{}: left out {} and {} outside the range of the present ones",
             file.display(),
-            count(present as u64),
-            count(outside as u64)
+            counted(present as u64, "present key"),
+            counted(outside as u64, "key")
         ));
     }
     if absent.is_empty() {

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use super::super::{LevelRow, Results};
 use super::colors::Colors;
 use crate::show::html::{escape, figures};
-use crate::show::text::{count, percent, size};
+use crate::show::text::{counted, percent, size};
 
 /// Units of a drawing's width.
 const WIDTH: f64 = 600.0;
@@ -64,8 +64,7 @@ fn drawn(level: &LevelRow, color: usize, most: f64) -> String {
             "<rect class=\"filter\" x=\"0\" y=\"9\" width=\"{filters:.1}\" height=\"5\"/>"
         );
     }
-    let files =
-        if level.files == 1 { "1 file".into() } else { format!("{} files", count(level.files)) };
+    let files = counted(level.files, "file");
     let rate = |rate: Option<f64>| rate.map_or("–".into(), percent);
     let filters = match level.filter_bytes {
         0 => "no filters".to_string(),
