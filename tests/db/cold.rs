@@ -5,7 +5,7 @@ use std::sync::Arc;
 use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{BlockCache, BlockKind, Builder, Compression, Db, Error, FilterPolicy, Ticker};
 
-const KEYS: u64 = 24_000;
+const KEYS: u64 = 48_000;
 
 /// Keys in no order of their numbers. Absent ones lie between the present ones.
 fn key(n: u64) -> [u8; 9] {
@@ -25,9 +25,9 @@ fn options(fs: &Arc<dyn Fs>) -> Builder {
         .fs(Arc::clone(fs))
         .filter("bloom(10)")
         .compression(Compression::None)
-        .memtable_bytes(64 << 10)
-        .table_bytes(32 << 10)
-        .level_base_bytes(64 << 10)
+        .memtable_bytes(32 << 10)
+        .table_bytes(16 << 10)
+        .level_base_bytes(16 << 10)
         .compaction_threads(1)
 }
 
@@ -36,10 +36,15 @@ fn grown(fs: &Arc<dyn Fs>) {
     let db = options(fs).open().unwrap();
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 60]).unwrap());
     db.wait_for_compaction().unwrap();
-    (0..300).for_each(|n| db.put(key(80 * n), [0xaa; 60]).unwrap());
-    db.flush().unwrap();
-    let filled = db.stats().levels.iter().filter(|level| level.files > 0).count();
-    assert!(filled >= 4, "{filled} levels");
+    let filled = |db: &Db| db.stats().levels.iter().filter(|level| level.files > 0).count();
+    // Until a file of level 0 stands above three levels.
+    let grown = (0..40).any(|round| {
+        (0..200).for_each(|n| db.put(key(240 * n + round), [0xaa; 60]).unwrap());
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        filled(&db) >= 4
+    });
+    assert!(grown, "{} levels", filled(&db));
     db.close().unwrap();
 }
 
@@ -57,20 +62,22 @@ fn a_cold_get_reads_one_block_and_an_absent_key_none_but_for_false_positives() {
     let tables = db.stats().files.len();
     assert_eq!((report.tables, report.left_out), (tables, 0));
     assert!(report.loaded_bytes > KEYS, "{report:?}");
+    let levels = db.stats().levels.iter().filter(|level| level.files > 0).count();
+    assert!(levels >= 4, "{levels} levels");
     let reads = || calls.calls(Target::Only(Operation::ReadExactAt));
     let false_positives = || {
         let tickers = db.stats().tickers;
         tickers.get(Ticker::BloomFullPositive) - tickers.get(Ticker::BloomFullTruePositive)
     };
     let (reads_before, false_before) = (reads(), false_positives());
-    for n in 0..KEYS {
+    for n in (0..KEYS).step_by(40) {
         let (reads_before, false_before) = (reads(), false_positives());
         assert_eq!(db.get(absent(n)).unwrap(), None);
         let (reads, wrong) = (reads() - reads_before, false_positives() - false_before);
         assert!(reads <= wrong, "{reads} reads for {wrong} false positives, absent key {n}");
     }
     let (reads_of_absent, wrong) = (reads() - reads_before, false_positives() - false_before);
-    assert!(reads_of_absent <= wrong && wrong < KEYS / 10, "{reads_of_absent} {wrong}");
+    assert!(reads_of_absent <= wrong && wrong < KEYS / 400, "{reads_of_absent} {wrong}");
     // So far apart in the order of keys that few of them share a block.
     let (mut sum, mut sum_wrong) = (0, 0);
     for n in (0..KEYS).step_by(101) {
@@ -88,20 +95,15 @@ fn a_cold_get_reads_one_block_and_an_absent_key_none_but_for_false_positives() {
 #[test]
 fn opening_a_database_takes_one_read_a_table() {
     let (calls, fs) = counting();
-    let reads = || calls.calls(Target::Only(Operation::ReadExactAt));
-    let opening = || {
-        let before = reads();
-        drop(options(&fs).open_read_only().unwrap());
-        reads() - before
-    };
-    options(&fs).open().unwrap().close().unwrap();
-    let of_no_table = opening();
     grown(&fs);
-    let of_all = opening();
+    let before = calls.calls(Target::Only(Operation::ReadExactAt));
     let db = options(&fs).open_read_only().unwrap();
+    let reads = calls.calls(Target::Only(Operation::ReadExactAt)) - before;
     let tables = db.stats().files.len() as u64;
     assert!(tables > 20, "{tables}");
-    assert_eq!(of_all - of_no_table, tables);
+    assert_eq!(db.stats().tickers.get(Ticker::FileReads), tables);
+    // CURRENT, the MANIFEST and a WAL are read as well.
+    assert!((tables..tables + 6).contains(&reads), "{reads} reads for {tables} tables");
 }
 
 /// Filters written anew have another end of the file; the new MANIFEST says which.
