@@ -85,7 +85,7 @@ fn build(dir: &Path, options: &Options) -> Answer<()> {
         return Ok(());
     }
     // An odd step without a divisor of the number of entries reaches every number once.
-    let step = (options.entries / 3 | 1..).find(|step| gcd(*step, options.entries) == 1);
+    let step = ((options.entries / 3) | 1..).find(|step| gcd(*step, options.entries) == 1);
     let step = step.ok_or("no step")?;
     for i in 0..options.entries {
         let n = (i * step) % options.entries;
