@@ -79,7 +79,7 @@ pub use db::{
     BatchOperation, Builder, DamagedTable, Db, DbCursor, DbIterator, DestroyReport, Durability,
     FileStats, FileTrace, KeyBounds, LevelStats, LevelTrace, LookupCost, LookupOutcome,
     LookupTrace, Loss, MemtableTrace, PublishedStats, RepairReport, Snapshot, Stats, VerifyReport,
-    WriteBatch, WriteStall, WriteStallCause,
+    WarmUpReport, WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;
 #[cfg(not(target_family = "wasm"))]

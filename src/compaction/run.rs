@@ -30,9 +30,8 @@ use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::version::{
-    COMPACTION_SCAN, LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version,
-};
+use crate::table::ScanOptions;
+use crate::version::{LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version};
 
 /// What a compaction needs to know beside its plan.
 pub(crate) struct Job<'a> {
@@ -70,7 +69,7 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let failed = AtomicBool::new(false);
     let run_part = |range: KeyRange| {
         let mut outputs = Outputs::new(job, plan, &deleted, range.lower);
-        let sources = sources(plan, &inputs, &output_inputs);
+        let sources = sources(plan, &inputs, &output_inputs, range, ranges.len());
         let merged = merge(job, plan, sources, range, &failed, &mut outputs);
         let merged = merged.and_then(|()| outputs.finish(range.upper));
         if merged.is_err() {
@@ -140,16 +139,19 @@ fn sources(
     plan: &Plan,
     inputs: &[Arc<TableFile>],
     output_inputs: &[Arc<TableFile>],
+    range: KeyRange,
+    parts: usize,
 ) -> Vec<LevelCursor> {
-    let options = COMPACTION_SCAN;
     // Files of level 0 overlap, so each is a source of its own.
-    let mut sources: Vec<LevelCursor> = if plan.level == 0 {
-        inputs.iter().map(|file| LevelCursor::new(vec![Arc::clone(file)], options)).collect()
-    } else {
-        vec![LevelCursor::new(inputs.to_vec(), options)]
+    let mut runs: Vec<Vec<Arc<TableFile>>> = match plan.level {
+        0 => inputs.iter().map(|file| vec![Arc::clone(file)]).collect(),
+        _ => vec![inputs.to_vec()],
     };
-    sources.push(LevelCursor::new(output_inputs.to_vec(), options));
-    sources
+    runs.push(output_inputs.to_vec());
+    let bounds = (range.lower.map(Arc::from), range.upper.map(Arc::from));
+    // A compaction needs each block once: it leaves the cache to lookups.
+    let options = ScanOptions::for_runs(runs.len() * parts, false, bounds);
+    runs.into_iter().map(|files| LevelCursor::new(files, options.clone())).collect()
 }
 
 fn merge(

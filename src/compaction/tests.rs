@@ -21,10 +21,8 @@ use crate::fs::{DescriptorPool, Fault, FaultFs, Fs, MemFs, Operation, Target};
 use crate::range_tombstones::RangeTombstone;
 use crate::stats::Counters;
 use crate::table::format::identity::Creator;
-use crate::table::{Compression, TableContext, TableOptions};
-use crate::version::{
-    COMPACTION_SCAN, FileMeta, LevelCursor, TableFile, TableStore, Version, VersionEdit, names,
-};
+use crate::table::{Compression, ScanOptions, TableContext, TableOptions};
+use crate::version::{FileMeta, LevelCursor, TableFile, TableStore, Version, VersionEdit, names};
 
 const DIR: &str = "/db";
 
@@ -132,7 +130,8 @@ fn compact(store: &TableStore, version: &Version, parts: usize) -> Result<Outcom
 }
 
 fn entries(tables: &[Arc<TableFile>]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut cursor = LevelCursor::new(tables.to_vec(), COMPACTION_SCAN);
+    let mut cursor =
+        LevelCursor::new(tables.to_vec(), ScanOptions::for_runs(1, false, (None, None)));
     cursor.seek_to_first().unwrap();
     let mut entries = Vec::new();
     while cursor.valid() {

@@ -11,7 +11,7 @@ use super::iter::bounds::{Bounds, KeyBounds};
 use super::read_state::ReadPoint;
 use super::{
     Builder, DbCursor, DbIterator, DestroyReport, Durability, Inner, LookupTrace, PublishedStats,
-    RepairReport, Snapshot, Stats, VerifyReport, WriteBatch, background, open,
+    RepairReport, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, background, open,
 };
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
@@ -645,6 +645,31 @@ impl Db {
     #[doc(alias = "tablestats")]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// Loads the filter and the index of every table, as far as the block cache has room for them:
+    /// shallow levels first. So the first lookups after opening find them in memory, and read one
+    /// block for a present key, and none for an absent one except at false positives.
+    ///
+    /// It takes two reads a table. Data blocks that are in the cache make room where they must. A
+    /// program may run it in a thread of its own while it serves lookups already. [`Db::close`] ends
+    /// it, with [`Error::Closed`](crate::Error::Closed).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// # db.flush()?;
+    /// let report = db.warm_up()?;
+    /// assert_eq!((report.tables, report.left_out), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db`]. The first index that cannot be read ends it; what was loaded stays.
+    pub fn warm_up(&self) -> Result<WarmUpReport> {
+        self.inner.warm_up()
     }
 
     /// Reads every table whole. Checks checksums, key order, and that no filter denies a key of its

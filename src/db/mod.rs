@@ -43,7 +43,7 @@ pub use options::Builder;
 pub use repair::{Loss, RepairReport};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
-pub use whole::{DestroyReport, VerifyReport};
+pub use whole::{DestroyReport, VerifyReport, WarmUpReport};
 pub use write::Durability;
 pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::write_stall::{WriteStall, WriteStallCause};

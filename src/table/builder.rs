@@ -41,6 +41,7 @@ use super::format::limits::most_metadata_bytes;
 use super::index::builder::IndexBuilder;
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
+use super::table::{tail_bytes, tail_start};
 
 /// RocksDB ends a block that is this full, in percent, if the next entry would exceed its size.
 const EARLY_CUT_PERCENT: usize = 90;
@@ -90,6 +91,7 @@ impl TableBuilder {
             ranges: RangeBlockBuilder::new(),
             summary: TableSummary {
                 file_bytes: 0,
+                tail_bytes: 0,
                 entries: 0,
                 deletions: 0,
                 range_deletions: 0,
@@ -232,10 +234,13 @@ impl TableBuilder {
             handle.encode(&mut value);
             block.add(name.as_bytes(), &value);
         }
+        let blocks: Vec<_> = metaindex.into_iter().collect();
         let metaindex = self.write_stored(block.finish(), Compression::None)?;
         self.file.append(&Footer::encode_plain(metaindex, index))?;
         self.file.sync()?;
         self.summary.file_bytes = self.file.len();
+        self.summary.tail_bytes =
+            tail_bytes(self.summary.file_bytes, tail_start(&blocks, metaindex));
         Ok(self.summary)
     }
 

@@ -3,7 +3,7 @@
 //! It keeps the index and one data block alive for itself. So it needs no guard between its calls,
 //! and a file that is deleted meanwhile stays readable.
 
-mod read_ahead;
+pub(crate) mod read_ahead;
 
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ use super::table::{Table, TableIndex};
 const FIRST_LOOK_BYTES: usize = 512;
 const MOST_LOOK_BYTES: usize = 2 << 10;
 
-use read_ahead::ReadAhead;
-pub(crate) use read_ahead::ScanOptions;
+use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 
 /// See [`Cursor`] for its contract.
 pub(crate) struct TableCursor {
@@ -37,6 +36,8 @@ pub(crate) struct TableCursor {
     i: usize,
     block: Option<BlockCursor<BlockPin>>,
     ahead: ReadAhead,
+    /// How the scan came from the file before, until the first block is read.
+    entered: Option<Direction>,
     look: LookAhead,
     /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and what the block says
     /// of the user key.
@@ -65,9 +66,17 @@ impl TableCursor {
             i: 0,
             block: None,
             ahead: ReadAhead::default(),
+            entered: None,
             look: LookAhead::default(),
             sought: None,
         }
+    }
+
+    /// A cursor in the next table of a scan that has walked off the end of this one: its reads go on
+    /// at their size, in the same buffer.
+    pub fn into_next(mut self, table: Arc<Table>) -> TableCursor {
+        let entered = self.ahead.enter_next_file();
+        TableCursor { ahead: self.ahead, entered, ..TableCursor::new(table, self.options) }
     }
 
     /// Takes the index out of the cursor while `run` changes the rest of it.
@@ -88,7 +97,13 @@ impl TableCursor {
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
         let last = self.block.take();
-        let pinned = self.pin_block(index, i)?;
+        let direction = match &last {
+            None => self.entered.take(),
+            Some(_) if i == self.i + 1 => Some(Direction::Forward),
+            Some(_) if i + 1 == self.i => Some(Direction::Backward),
+            Some(_) => None,
+        };
+        let pinned = self.pin_block(index, i, direction)?;
         self.i = i;
         self.block = Some(match last {
             Some(mut cursor) => {
@@ -100,18 +115,29 @@ impl TableCursor {
         Ok(())
     }
 
-    fn pin_block(&mut self, index: &TableIndex, i: usize) -> Result<BlockPin> {
+    fn pin_block(
+        &mut self,
+        index: &TableIndex,
+        i: usize,
+        direction: Option<Direction>,
+    ) -> Result<BlockPin> {
         if let Some(lease) = self.table.resident_block(index, i, &pin()) {
             return Ok(BlockPin::Cached(lease.to_arc()));
         }
-        let (table, options, follows) = (Arc::clone(&self.table), self.options, i == self.i + 1);
-        if options.fill_cache {
+        let (table, fill_cache) = (&*self.table, self.options.fill_cache);
+        let source = ScanSource {
+            file: table.block_file(),
+            index: &index.index,
+            options: &self.options,
+            is_resident: |i| fill_cache && index.blocks.get(i, &pin()).is_some(),
+        };
+        if fill_cache {
             let lease = table.load_block(index, i, || {
-                self.ahead.fetch(&table, options, index, i, follows, |len| table.buffer(len))
+                self.ahead.fetch(&source, i, direction, |len| table.buffer(len))
             })?;
             Ok(BlockPin::Cached(lease.to_arc()))
         } else {
-            let stored = self.ahead.fetch(&table, options, index, i, follows, LineBuf::zeroed)?;
+            let stored = self.ahead.fetch(&source, i, direction, LineBuf::zeroed)?;
             let block = table.decode_block(index, i, stored, LineBuf::zeroed)?;
             Ok(BlockPin::Private(Arc::new(block)))
         }

@@ -37,11 +37,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod warm_up;
 
 pub(crate) use block::Block;
 pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;
-pub(crate) use cursor::{ScanOptions, TableCursor};
+pub(crate) use cursor::TableCursor;
+pub(crate) use cursor::read_ahead::ScanOptions;
 pub(crate) use format::properties::names as property_names;
 pub(crate) use lookup::key::LookupKey;
 pub(crate) use lookup::observer::TableObserver;

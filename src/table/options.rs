@@ -72,6 +72,8 @@ pub(crate) enum Dialect {
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_bytes: u64,
+    /// Bytes at its end that opening the table reads; 0 if they are more than one read takes.
+    pub(crate) tail_bytes: u64,
     /// Entries of all kinds, range deletions included.
     pub entries: u64,
     /// Entries that are tombstones, range deletions included.

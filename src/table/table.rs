@@ -50,6 +50,23 @@ pub(crate) struct TableContext {
 /// the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1450;
 
+/// Where the first of the blocks lies that opening reads.
+pub(super) fn tail_start<N: AsRef<str>>(
+    metaindex: &[(N, BlockHandle)],
+    metaindex_handle: BlockHandle,
+) -> u64 {
+    let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
+    let read = metaindex.iter().filter(|(name, _)| is_read(name.as_ref()));
+    let offsets = read.map(|(_, handle)| handle.offset);
+    offsets.fold(metaindex_handle.offset, u64::min)
+}
+
+/// Bytes of a file from `start` on; 0 if opening does not read so many at once.
+pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
+    let bytes = file_bytes.saturating_sub(start);
+    if bytes <= MOST_TAIL_BYTES { bytes } else { 0 }
+}
+
 /// An open table. Shared between threads.
 pub(crate) struct Table {
     file: BlockFile,
@@ -60,7 +77,7 @@ pub(crate) struct Table {
     pub(crate) stored_filter: Option<StoredFilter>,
     /// The filter, where it can be asked for prefixes.
     prefix_filter: Option<PrefixFilter>,
-    index_handle: BlockHandle,
+    pub(super) index_handle: BlockHandle,
     index_form: IndexForm,
     global_sequence: Option<SequenceNumber>,
     ranges: Option<Arc<RangeTombstones>>,
@@ -90,7 +107,9 @@ impl Table {
         let mut file = BlockFile::open(file, counters, context.tail_bytes)?;
         file.counters().add(Ticker::FileOpens, 1);
         let footer = *file.footer();
+        file.extend_tail(footer.metaindex.offset)?;
         let metaindex = read_metaindex(&file, footer.metaindex)?;
+        file.extend_tail(tail_start(&metaindex, footer.metaindex))?;
         let handle_of = |wanted: &str| {
             metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
         };
@@ -155,12 +174,8 @@ impl Table {
 
     /// Bytes at the end of the file that opening reads; 0 if they are more than is read at once.
     pub fn tail_bytes(&self) -> u64 {
-        let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
-        let read =
-            self.metaindex.iter().filter(|(name, _)| is_read(name)).map(|&(_, handle)| handle);
-        let first = read.chain([self.footer().metaindex]).map(|handle| handle.offset).min();
-        let bytes = first.map_or(0, |first| self.file.file().len().saturating_sub(first));
-        if bytes <= MOST_TAIL_BYTES { bytes } else { 0 }
+        let start = tail_start(&self.metaindex, self.footer().metaindex);
+        tail_bytes(self.file.file().len(), start)
     }
 
     pub fn file_counters(&self) -> &FileCounters {

@@ -6,6 +6,7 @@ use crate::memory::LineBuf;
 
 use super::block::Block;
 use super::block::cursor::BlockCursor;
+use super::cursor::read_ahead::WholeScan;
 use super::filter::block::TableFilter;
 use super::format::properties::names;
 use super::index::Index;
@@ -62,9 +63,10 @@ impl Table {
         }
         let mut check = TableCheck::default();
         let mut last_key = Vec::new();
+        let mut blocks = WholeScan::new(self.block_file(), &index);
         for i in 0..index.len() {
             let handle = index.handle(i);
-            let block = self.block_file().read_data_block(handle)?;
+            let block = self.block_file().decode(blocks.read_stored(i)?)?;
             self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut check)
                 .map_err(|damage| self.block_file().damaged(damage, handle))?;
             check.data_blocks += 1;

@@ -13,11 +13,6 @@ use crate::error::Result;
 use crate::slice::Slice;
 use crate::table::{ScanOptions, TableCursor};
 
-/// How a compaction reads. It needs each block once, so it reads many at a time and leaves the
-/// cache to lookups.
-pub(crate) const COMPACTION_SCAN: ScanOptions =
-    ScanOptions { fill_cache: false, read_ahead_bytes: 256 << 10 };
-
 pub(crate) struct LevelCursor<F = Vec<Arc<TableFile>>> {
     /// Disjoint, in key order.
     files: F,
@@ -48,7 +43,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         let Some(file) = self.files.get(index) else { return Ok(()) };
         let mut cursor = match reused {
             Some((_, cursor)) => cursor,
-            None => TableCursor::new(Arc::clone(&file.table), self.options),
+            None => TableCursor::new(Arc::clone(&file.table), self.options.clone()),
         };
         position(&mut cursor)?;
         self.open = Some((index, cursor));
@@ -62,23 +57,31 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
 
     /// Walks to the next file that has an entry.
     fn skip_forward(&mut self) -> Result<()> {
-        while let Some((index, cursor)) = &self.open
-            && !cursor.valid()
-        {
-            self.enter(index + 1, TableCursor::seek_to_first)?;
+        while let Some((index, cursor)) = self.open.take_if(|(_, cursor)| !cursor.valid()) {
+            self.walk_into(Some(index + 1), cursor, TableCursor::seek_to_first)?;
         }
         Ok(())
     }
 
     fn skip_backward(&mut self) -> Result<()> {
-        while let Some((index, cursor)) = &self.open
-            && !cursor.valid()
-        {
-            match index.checked_sub(1) {
-                Some(before) => self.enter(before, TableCursor::seek_to_last)?,
-                None => self.open = None,
-            }
+        while let Some((index, cursor)) = self.open.take_if(|(_, cursor)| !cursor.valid()) {
+            self.walk_into(index.checked_sub(1), cursor, TableCursor::seek_to_last)?;
         }
+        Ok(())
+    }
+
+    /// From the end of one file into the next one, if there is one.
+    fn walk_into(
+        &mut self,
+        index: Option<usize>,
+        from: TableCursor,
+        position: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<()> {
+        let next = index.and_then(|index| Some((index, self.files.get(index)?)));
+        let Some((index, file)) = next else { return Ok(()) };
+        let mut cursor = from.into_next(Arc::clone(&file.table));
+        position(&mut cursor)?;
+        self.open = Some((index, cursor));
         Ok(())
     }
 

@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
-pub(crate) use level_cursor::{COMPACTION_SCAN, LevelCursor};
+pub(crate) use level_cursor::LevelCursor;
 pub(crate) use manifest::{
     Manifest, ROLL_AFTER_BYTES, Recovered, current_manifest, read_current, read_manifest,
 };

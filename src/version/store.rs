@@ -185,6 +185,7 @@ impl NewTable<'_> {
             let meta = FileMeta {
                 number: self.number,
                 file_bytes: summary.file_bytes,
+                tail_bytes: summary.tail_bytes,
                 entries: summary.entries,
                 deletions: summary.deletions,
                 smallest_sequence: summary.smallest_sequence,

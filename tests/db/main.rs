@@ -21,6 +21,7 @@ mod background;
 mod bounds;
 mod budget;
 mod calls;
+mod cold;
 mod compaction;
 mod concurrent;
 mod copy_filters;

@@ -35,6 +35,11 @@ use crate::stats::Ticker;
 ///
 /// It stands on an entry, or on none: before the first seek, past either end, and after an error.
 ///
+/// **Memory.** The longer a cursor goes on in one direction, the more it reads at once: up to 1 MiB
+/// of each sorted run of tables, and 8 MiB of all together while there are at most 512 runs. It
+/// keeps that memory until it is dropped. It reads no blocks outside its bounds: where the end is
+/// known, [`Db::range`](crate::Db::range) and [`Db::prefix`](crate::Db::prefix) read less.
+///
 /// A cursor goes on when the database is closed. One made afterwards answers
 /// [`Error::Closed`] to every seek.
 ///

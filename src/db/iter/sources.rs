@@ -13,9 +13,6 @@ use crate::slice::Slice;
 use crate::table::ScanOptions;
 use crate::version::{LevelCursor, TableFile, Version};
 
-/// The most bytes that a scan reads with one call.
-const READ_AHEAD_BYTES: usize = 256 << 10;
-
 /// One sorted run of entries.
 #[expect(
     clippy::large_enum_variant,
@@ -111,7 +108,6 @@ pub(crate) fn sources(
     bounds: &Bounds,
 ) -> Vec<Source> {
     let sequence = *sequence;
-    let options = ScanOptions { fill_cache: true, read_ahead_bytes: READ_AHEAD_BYTES };
     // A memtable without an entry up to this sequence number never gets one: later entries have
     // larger numbers.
     let memtables = state.memtables();
@@ -119,6 +115,11 @@ pub(crate) fn sources(
     let version = &state.version;
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
+    let options = ScanOptions::for_runs(
+        version.levels[0].len() + deeper,
+        true,
+        (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from)),
+    );
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);
     sources.extend(memtables.map(|memtable| Source::Memtable(memtable.cursor())));
@@ -126,7 +127,7 @@ pub(crate) fn sources(
         let mut add = |range: Range<usize>| {
             if !range.is_empty() {
                 let files = LevelFiles { version: Arc::clone(version), level, range };
-                sources.push(Source::Level(LevelCursor::new(files, options)));
+                sources.push(Source::Level(LevelCursor::new(files, options.clone())));
             }
         };
         let may_match = |i: usize| {

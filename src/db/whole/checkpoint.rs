@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs;
 use crate::sync::{lock, pin};
+use crate::table::TableSummary;
 use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
 
 impl Inner {
@@ -62,8 +63,8 @@ impl Inner {
             let target = fs.create(target)?;
             let summary = file.table.refilter(target, filter, filter_keys)?;
             self.store.count_filter(&summary);
-            let file_bytes = summary.file_bytes;
-            Ok(FileMeta { file_bytes, tail_bytes: 0, ..file.meta.clone() })
+            let TableSummary { file_bytes, tail_bytes, .. } = summary;
+            Ok(FileMeta { file_bytes, tail_bytes, ..file.meta.clone() })
         })
     }
 

@@ -20,8 +20,8 @@ use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::sync::lock;
-use crate::table::{Table, TableCursor};
-use crate::version::{COMPACTION_SCAN, FileMeta, LEVELS, Version, VersionEdit, names};
+use crate::table::{ScanOptions, Table, TableCursor};
+use crate::version::{FileMeta, LEVELS, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
@@ -139,7 +139,8 @@ pub(in crate::db) fn smallest_and_largest(
     table: &Arc<Table>,
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut keys = Vec::new();
-    let mut cursor = TableCursor::new(Arc::clone(table), COMPACTION_SCAN);
+    let mut cursor =
+        TableCursor::new(Arc::clone(table), ScanOptions::for_runs(1, false, (None, None)));
     cursor.seek_to_first()?;
     if cursor.valid() {
         keys.push(cursor.key().to_vec());

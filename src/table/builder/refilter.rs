@@ -21,6 +21,7 @@ use crate::fs::WritableFile;
 use crate::memory::LineBuf;
 use crate::table::block::Block;
 use crate::table::block::cursor::BlockCursor;
+use crate::table::cursor::read_ahead::WholeScan;
 use crate::table::filter::block::full_filter_name;
 use crate::table::filter::prefix::FilterKeys;
 use crate::table::format::checksum::ChecksumKind;
@@ -52,8 +53,9 @@ impl Table {
         };
         let mut new = TableBuilder::new(file, options, Dialect::External)?;
         let index = self.read_index()?;
+        let mut blocks = WholeScan::new(self.block_file(), &index);
         for i in 0..index.len() {
-            self.copy_data_block(index.handle(i), &mut new)?;
+            self.copy_data_block(blocks.read_stored(i)?, &mut new)?;
         }
         let mut metaindex = BTreeMap::new();
         let filter = new.build_filter();
@@ -102,8 +104,9 @@ impl Table {
     }
 
     /// Copies a block and adds its keys to the filter.
-    fn copy_data_block(&self, handle: BlockHandle, new: &mut TableBuilder) -> Result<()> {
-        let stored = self.read_checked(handle)?;
+    fn copy_data_block(&self, stored: StoredBlock, new: &mut TableBuilder) -> Result<()> {
+        let handle = stored.handle();
+        self.block_file().check(&stored)?;
         if new.copy(&stored)? != handle {
             return Err(self.cannot_refilter("its data blocks lie otherwise"));
         }

@@ -25,6 +25,9 @@ const LARGE_BLOCK_BYTES: usize = 1 << 20;
 /// The most that opening a table reads at once.
 pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
 
+/// What opening a table reads if nobody knows how much it needs.
+const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
+
 /// A table file and its footer.
 pub(crate) struct BlockFile {
     file: Arc<dyn RandomAccessFile>,
@@ -49,13 +52,15 @@ pub(crate) struct StoredBlock {
 }
 
 impl BlockFile {
-    /// Reads the last `tail_bytes` of the file, at least the footer.
+    /// Reads the last `tail_bytes` of the file, at least the footer; 0: it is not known how many
+    /// opening needs.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
         tail_bytes: u64,
     ) -> Result<BlockFile> {
         let length = file.len();
+        let tail_bytes = if tail_bytes == 0 { UNKNOWN_TAIL_BYTES } else { tail_bytes };
         let tail_bytes = tail_bytes.clamp(FOOTER_BYTES as u64, MOST_TAIL_BYTES).min(length);
         let mut tail = vec![0; tail_bytes as usize];
         let file_counters = FileCounters::new();
@@ -75,6 +80,22 @@ impl BlockFile {
     ) -> BlockFile {
         let (limit, file_counters) = (file.len(), FileCounters::new());
         BlockFile { file, footer, limit, counters, file_counters, tail: Vec::new() }
+    }
+
+    /// Reads by one more read what lies between `start` and the tail, if opening may read that much
+    /// at once. Else each block there is read by itself.
+    pub fn extend_tail(&mut self, start: u64) -> Result<()> {
+        let length = self.file.len();
+        let missing = (length - self.tail.len() as u64).saturating_sub(start);
+        if missing == 0 || length - start > MOST_TAIL_BYTES {
+            return Ok(());
+        }
+        let mut longer = vec![0; (length - start) as usize];
+        let (front, known) = longer.split_at_mut(missing as usize);
+        self.read_bytes(start, front)?;
+        known.copy_from_slice(&self.tail);
+        self.tail = longer;
+        Ok(())
     }
 
     /// Frees the tail once the table is open.
@@ -137,7 +158,12 @@ impl BlockFile {
 
     /// A block of data.
     pub fn read_data_block(&self, handle: BlockHandle) -> Result<Block> {
-        let stored = self.read_stored(handle, LineBuf::zeroed)?;
+        self.decode(self.read_stored(handle, LineBuf::zeroed)?)
+    }
+
+    /// A block of data, from its stored bytes.
+    pub fn decode(&self, stored: StoredBlock) -> Result<Block> {
+        let handle = stored.handle;
         self.check(&stored)?;
         Block::new(self.uncompress(stored, LineBuf::zeroed)?)
             .map_err(|damage| self.damaged(damage, handle))

@@ -18,7 +18,8 @@ use crate::memory::LineBuf;
 use crate::stats::Counters;
 use crate::sync::pin;
 
-use crate::table::cursor::{ScanOptions, TableCursor};
+use crate::table::cursor::TableCursor;
+use crate::table::cursor::read_ahead::ScanOptions;
 use crate::table::filter::block::TableFilter;
 use crate::table::filter::info;
 use crate::table::filter::info::FilterInfo;
@@ -57,8 +58,6 @@ pub struct SstReader {
 
 /// Bytes that a reader keeps of the file it looks into.
 const READER_CACHE_BYTES: usize = 8 << 20;
-/// Bytes read at once while entries are listed.
-const READER_AHEAD_BYTES: usize = 256 << 10;
 
 impl SstReader {
     /// Opens a file. Reads its footer, metaindex, properties and range deletions.
@@ -110,7 +109,7 @@ impl SstReader {
 
     /// All point entries in order, as they are stored.
     pub fn entries(&self) -> SstEntries {
-        let options = ScanOptions { fill_cache: false, read_ahead_bytes: READER_AHEAD_BYTES };
+        let options = ScanOptions::for_runs(1, false, (None, None));
         SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
     }
 

@@ -4,6 +4,7 @@ mod cache;
 mod damage;
 mod prefix;
 mod range_del;
+mod read_ahead;
 mod refilter;
 mod round_trip;
 mod salvage;

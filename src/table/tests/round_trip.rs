@@ -30,8 +30,8 @@ fn assert_reads_as(table: &Arc<Table>, entries: &[(Vec<u8>, Vec<u8>)]) {
     }
     let scans = [
         ScanOptions::default(),
-        ScanOptions { fill_cache: false, read_ahead_bytes: 0 },
-        ScanOptions { fill_cache: false, read_ahead_bytes: 5000 },
+        ScanOptions { fill_cache: false, ..ScanOptions::default() },
+        ScanOptions { fill_cache: false, read_ahead_bytes: 5000, ..ScanOptions::default() },
     ];
     for scan in scans {
         let mut cursor = TableCursor::new(Arc::clone(table), scan);

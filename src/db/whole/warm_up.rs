@@ -1,0 +1,71 @@
+//! Warming up: what every lookup asks comes into memory before the first lookup.
+//!
+//! ```text
+//!   level 0, newest first ─► level 1 ─► … ─► the deepest          filter and index of each table
+//!   until the next table's would displace another's
+//! ```
+//!
+//! Why shallow levels first: a lookup asks a table of each level, so a filter of a shallow level,
+//! which has few keys, serves as many lookups as a large one of the deepest.
+
+use crate::cache::BlockKind;
+use crate::db::Inner;
+use crate::error::Result;
+use crate::sync::pin;
+
+/// What [`Db::warm_up`](crate::Db::warm_up) has brought into memory.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// let report = db.warm_up()?;
+/// if report.left_out > 0 {
+///     println!("the block cache is too small for the filters of {} tables", report.left_out);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WarmUpReport {
+    /// Tables whose filter and index are in memory now.
+    pub tables: usize,
+    /// Bytes that the cache was charged for what this call has loaded; what was there already does
+    /// not count.
+    pub loaded_bytes: u64,
+    /// Tables for whose filter and index the cache has no room.
+    pub left_out: usize,
+}
+
+/// Of so many bytes the cache keeps one free of what is loaded ahead: memory that waits to be
+/// freed counts too, and must not displace what was just loaded.
+const FREE_SHARE: u64 = 16;
+
+impl Inner {
+    pub(in crate::db) fn warm_up(&self) -> Result<WarmUpReport> {
+        let read_state = self.read_state.load_arc(&pin());
+        let cache = &self.store.context.cache;
+        let capacity_bytes = cache.capacity() as u64;
+        let most_bytes = capacity_bytes - capacity_bytes / FREE_SHARE;
+        let mut report = WarmUpReport::default();
+        for (_, file) in read_state.version.files() {
+            // Each time: whoever closes the database waits for one table at most.
+            self.check_open()?;
+            // Data makes room for this, and metadata does not.
+            let taken_bytes =
+                cache.usage().saturating_sub(cache.usage_of(BlockKind::Data).bytes) as u64;
+            let needed_bytes = file.table.missing_metadata_bytes();
+            if taken_bytes.saturating_add(needed_bytes) > most_bytes && needed_bytes > 0 {
+                report.left_out += 1;
+                continue;
+            }
+            match file.table.load_metadata()? {
+                Some(bytes) => {
+                    report.tables += 1;
+                    report.loaded_bytes += bytes;
+                }
+                None => report.left_out += 1,
+            }
+        }
+        Ok(report)
+    }
+}
