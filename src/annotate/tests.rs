@@ -102,8 +102,11 @@ fn golden(document: &str, heading: &str) -> std::ops::Range<usize> {
 }
 
 /// The dumps in `docs/format.md` are those of the files that are written today. Where a format has
-/// changed on purpose, `MAYPOLE_GOLDEN=write cargo test --lib golden` puts the new dumps there.
+/// changed on purpose, `MAYPOLE_GOLDEN=write cargo test --lib golden` puts the new dumps there. A table
+/// holds the rate that was predicted for its filter. Its last digits are those of the system's `exp`
+/// and `powf`, and with them the checksum of the block differs.
 #[test]
+#[cfg_attr(windows, ignore = "other last digits of a predicted rate")]
 fn golden_dumps_stand_in_the_description() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     table(&*fs, "/bloom.sst", "bloom(10)", Compression::None, &three_entries());

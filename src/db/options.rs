@@ -1,6 +1,7 @@
 //! How a database is opened: few options, each with its unit, its default and advice. These make the
 //! file long.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -289,11 +290,11 @@ impl Builder {
     /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
     /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
-    /// - [`Error::Io`] where the operating system refuses something.
-    pub fn open(mut self) -> Result<Db> {
+    /// - [`Error::Io`] where the operating system refuses something. Its kind is
+    ///   [`ErrorKind::NotADirectory`] where the path is that of a file.
+    pub fn open(self) -> Result<Db> {
         self.check()?;
-        self.path = lasting(&*self.fs, &self.path)?;
-        Db::open_with(self)
+        self.at_its_path(Db::open_with)
     }
 
     /// Opens the database to read it only. Nothing is written, not even a lock. So it works where
@@ -308,10 +309,9 @@ impl Builder {
     ///
     /// As [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] where there is none,
     /// and [`Error::InvalidArgument`] where the process may not open all its tables.
-    pub fn open_read_only(mut self) -> Result<Db> {
+    pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
-        self.path = lasting(&*self.fs, &self.path)?;
-        Db::read_with(self)
+        self.at_its_path(Db::read_with)
     }
 
     /// Makes a database of what is left in the directory, where it does not open any more:
@@ -339,10 +339,9 @@ impl Builder {
     /// - [`Error::Locked`] where it is open elsewhere.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
     /// - [`Error::Io`] where the operating system refuses something.
-    pub fn repair(mut self) -> Result<RepairReport> {
+    pub fn repair(self) -> Result<RepairReport> {
         self.check()?;
-        self.path = lasting(&*self.fs, &self.path)?;
-        super::repair::repair(&self)
+        self.at_its_path(|options| super::repair::repair(&options))
     }
 
     /// Removes the database: every file that is its own. The directory stays, with the files that
@@ -358,9 +357,8 @@ impl Builder {
     /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
     ///   read as Maypole's. Nothing is removed then: the files may be another program's.
     /// - [`Error::Io`] where the operating system refuses something. A part may be removed.
-    pub fn destroy(mut self) -> Result<DestroyReport> {
-        self.path = lasting(&*self.fs, &self.path)?;
-        super::whole::destroy::destroy(&self)
+    pub fn destroy(self) -> Result<DestroyReport> {
+        self.at_its_path(|options| super::whole::destroy::destroy(&options))
     }
 
     /// The counters that the database's owner has published, or its last owner; `None` where none
@@ -373,9 +371,8 @@ impl Builder {
     ///   publishes replaces it.
     /// - [`Error::Unsupported`] where a newer version wrote it.
     /// - [`Error::Io`] where the operating system refuses something.
-    pub fn published_stats(mut self) -> Result<Option<PublishedStats>> {
-        self.path = lasting(&*self.fs, &self.path)?;
-        super::stats::published::read(&self)
+    pub fn published_stats(self) -> Result<Option<PublishedStats>> {
+        self.at_its_path(|options| super::stats::published::read(&options))
     }
 
     /// Whether [`Builder::repair`] also keeps writes that stand behind damage in a log. Their
@@ -383,6 +380,21 @@ impl Builder {
     pub fn salvage_logs(mut self, salvage: bool) -> Builder {
         self.salvage_logs = salvage;
         self
+    }
+
+    /// Does `call` at the absolute path. Each system has words of its own for the first thing that
+    /// fails where a file has the directory's name: the error is one.
+    fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
+        self.path = lasting(&*self.fs, &self.path)?;
+        let (fs, path) = (Arc::clone(&self.fs), self.path.clone());
+        call(self).map_err(|error| match error {
+            Error::Io { .. } | Error::NoDatabase { .. } if is_file(&*fs, &path) => {
+                let what = "it is a file, and a database is a directory";
+                let source = io::Error::new(ErrorKind::NotADirectory, what);
+                Error::io(&path, "open the database", source)
+            }
+            error => error,
+        })
     }
 
     fn check(&self) -> Result<()> {
@@ -420,4 +432,13 @@ pub(crate) fn lasting(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
         ));
     }
     fs.absolute(path)
+}
+
+/// Whether a file is in the place of the directory.
+fn is_file(fs: &dyn Fs, path: &Path) -> bool {
+    let no_directory = |error: Error| match error {
+        Error::Io { source, .. } => source.kind() == ErrorKind::NotADirectory,
+        _ => false,
+    };
+    fs.exists(path).unwrap_or(false) && fs.list(path).is_err_and(no_directory)
 }

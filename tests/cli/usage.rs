@@ -198,16 +198,19 @@ fn a_command_without_its_database_fails_and_creates_none() {
 #[test]
 fn a_file_in_the_place_of_a_database_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("keys.txt");
+    let (file, table) = (dir.path().join("keys.txt"), dir.path().join("t.sst"));
     fs::write(&file, "a\n").unwrap();
+    let mut writer = maypole::table::SstWriter::create(&table, Default::default()).unwrap();
+    writer.put(b"a", b"").unwrap();
+    writer.finish().unwrap();
     for arguments in [
         &["put", "k", "v"][..],
         &["get", "k"],
         &["delete", "k"],
         &["scan"],
         &["count"],
-        &["load", "--key-file", "f"],
-        &["ingest", "f.sst"],
+        &["load", "--key-file", file.to_str().unwrap()],
+        &["ingest", table.to_str().unwrap()],
         &["compact"],
         &["checkpoint", "copy"],
         &["stats"],
@@ -218,8 +221,8 @@ fn a_file_in_the_place_of_a_database_is_told_apart() {
         let mut call = vec![arguments[0].into(), file.clone().into_os_string()];
         call.extend(arguments[1..].iter().map(Into::into));
         let error = crate::run(&call).badly(1);
-        assert!(error.contains("keys.txt: is a file"), "{error}");
-        assert!(error.contains("a database is a directory"), "{error}");
+        assert!(error.contains("keys.txt: cannot open the database: it is a file"), "{error}");
+        assert!(error.contains("maypole inspect"), "{error}");
     }
     assert_eq!(fs::read(&file).unwrap(), b"a\n");
 }

@@ -1,9 +1,10 @@
 //! The edges: odd keys, damaged and missing files, two openings, full disks.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target, write_atomic};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Db, Durability, Error, WriteBatch};
 
@@ -64,15 +65,37 @@ fn a_second_opening_is_refused_and_changes_nothing() {
     assert_eq!(open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"v");
 }
 
+/// The error was "file/CURRENT: cannot look up", or that there is no database.
 #[test]
-fn a_path_that_is_a_file_and_a_missing_database_are_named() {
+fn a_file_in_the_place_of_the_directory_is_named_by_every_call() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("file");
-    std::fs::write(&file, "mine").unwrap();
-    let error = open(&file).unwrap_err().to_string();
-    assert!(error.contains("file"), "{error}");
-    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+    let memory: Arc<dyn Fs> = Arc::new(MemFs::new());
+    for (fs, file) in [(Arc::new(RealFs) as _, dir.path().join("file")), (memory, "/file".into())] {
+        write_atomic(&*fs, &file, b"mine").unwrap();
+        let builder = || Db::builder(&file).fs(Arc::clone(&fs));
+        let outcomes = [
+            builder().open().map(drop),
+            builder().create_if_missing(false).open().map(drop),
+            builder().open_read_only().map(drop),
+            builder().repair().map(drop),
+            builder().destroy().map(drop),
+            builder().published_stats().map(drop),
+        ];
+        for (n, outcome) in outcomes.into_iter().enumerate() {
+            let error = outcome.unwrap_err();
+            let text = error.to_string();
+            let named = format!("{}: cannot open the database: it is a file", file.display());
+            assert!(text.starts_with(&named), "{n}: {text}");
+            let Error::Io { source, .. } = error else { panic!("{n}: {text}") };
+            assert_eq!(source.kind(), ErrorKind::NotADirectory, "{n}");
+        }
+        assert_eq!(fs.read(&file).unwrap(), b"mine");
+    }
+}
 
+#[test]
+fn a_missing_database_is_named_and_not_made() {
+    let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
     let error = Db::builder(&missing).create_if_missing(false).open().unwrap_err();
     assert!(matches!(error, Error::NoDatabase { .. }), "{error}");

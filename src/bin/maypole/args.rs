@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use maypole::{Compression, Db, DbIterator, Error, FilterPolicy};
 
-use crate::failure::{Failure, Result, one_line};
+use crate::failure::{Result, one_line};
 use crate::output::tell;
 use crate::show::text;
 
@@ -144,21 +144,8 @@ pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Refuses a file in the place of a database.
-pub fn must_be_directory(db: &Path) -> Result {
-    match db.is_file() {
-        false => Ok(()),
-        true => Err(Failure::new(format_args!(
-            "{}: is a file, and a database is a directory; `maypole inspect` and `maypole explain` \
-             take a table file",
-            db.display()
-        ))),
-    }
-}
-
 /// Opens a database that must be there, to write to it.
 pub fn open_existing(path: &Path) -> Result<Db> {
-    must_be_directory(path)?;
     Ok(Db::builder(path).create_if_missing(false).open()?)
 }
 
@@ -180,7 +167,6 @@ impl ReadDb {
     }
 
     pub fn open(&self) -> Result<Db> {
-        must_be_directory(&self.path)?;
         let options = Db::builder(&self.path).create_if_missing(false);
         if self.read_only {
             return Ok(options.open_read_only()?);

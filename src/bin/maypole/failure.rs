@@ -32,7 +32,12 @@ impl Failure {
 
 impl From<maypole::Error> for Failure {
     fn from(error: maypole::Error) -> Failure {
-        Failure::new(error)
+        match &error {
+            maypole::Error::Io { operation: "open the database", .. } => Failure::new(
+                format_args!("{error}; `maypole inspect` and `maypole explain` take a table file"),
+            ),
+            _ => Failure::new(error),
+        }
     }
 }
 

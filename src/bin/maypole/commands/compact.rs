@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use maypole::{Db, FilterPolicy, Stats};
 
-use crate::args::{self, KeyRange};
+use crate::args::KeyRange;
 use crate::failure::Result;
 use crate::output::json_object;
 use crate::progress;
@@ -62,7 +62,6 @@ impl Holds {
 
 impl Compact {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        args::must_be_directory(&self.db)?;
         let builder = Db::builder(&self.db).create_if_missing(false).filter(self.filter);
         let db = builder.open()?;
         db.flush()?;

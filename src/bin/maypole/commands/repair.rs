@@ -8,7 +8,7 @@ use maypole::{Db, RepairReport};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
-use crate::{args, output, progress};
+use crate::{output, progress};
 
 /// Make a database that does not open any more of what is left of it.
 ///
@@ -38,7 +38,6 @@ pub struct Repair {
 
 impl Repair {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        args::must_be_directory(&self.db)?;
         let spinner = progress::spinner("reading every table and log");
         let report = Db::builder(&self.db).salvage_logs(self.salvage_logs).repair();
         spinner.finish_and_clear();

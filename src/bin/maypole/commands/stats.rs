@@ -8,7 +8,7 @@ use maypole::table::FilterInfo;
 use maypole::{BlockKind, FileStats, KindUsage, LevelStats};
 use serde_json::json;
 
-use crate::args::{self, ReadDb};
+use crate::args::ReadDb;
 use crate::failure::Result;
 use crate::monitor::{self, Source, prometheus, report, tablestats, watch};
 use crate::output::{json_list, json_object};
@@ -88,7 +88,6 @@ fn micros(text: &str) -> std::result::Result<f64, String> {
 
 impl Stats {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        args::must_be_directory(self.db.path())?;
         let source = Source::new(self.db.path());
         if let Some(every) = self.watch {
             return watch::watch(&source, every, self.read_cost, out);

@@ -74,7 +74,6 @@ impl Load {
                     .into(),
             ));
         }
-        args::must_be_directory(&self.db)?;
         let mut input = Input::open(&self.key_file, format)?;
         if input.is_at_end()? {
             return Err(match makes_values {

@@ -26,7 +26,6 @@ pub struct Put {
 
 impl Put {
     pub fn run(self) -> Result {
-        args::must_be_directory(&self.db)?;
         let db = Db::open(&self.db)?;
         db.put(self.key.0, self.value.0)?;
         Ok(db.close()?)

@@ -8,8 +8,8 @@ use maypole::Db;
 use maypole::table::SstReader;
 
 use crate::failure::Result;
+use crate::progress;
 use crate::show::text::{counted, size};
-use crate::{args, progress};
 
 /// Take table files into a database, as one write that is newer than all before.
 ///
@@ -32,7 +32,6 @@ pub struct Ingest {
 
 impl Ingest {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        args::must_be_directory(&self.db)?;
         // Before a database is made for files that are none, or no tables.
         let (mut entries, mut bytes) = (0u64, 0);
         for file in &self.files {
