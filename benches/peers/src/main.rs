@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! peers read      point lookups, multi_get, seeks and scans on a loaded tree
+//! peers device    the same from files that are not in the system's cache
 //! peers growth    present and absent lookups in trees of several sizes, beside memory's own cost
 //! peers threads   what a second reader thread gains, beside what one of pure loads gains
 //! peers write     fills and overwrites, until compaction has settled; reads beside a writer
@@ -40,6 +41,9 @@ struct Cli {
 enum Command {
     /// Point lookups, multi_get, seeks and scans on a loaded tree.
     Read(Options),
+    /// Lookups, multi_get and a scan of files that are not in the system's cache. Give it a small
+    /// block cache (--cache-mb 36) and a directory on the device (--dir).
+    Device(Options),
     /// Present and absent lookups in trees of several sizes, everything in the cache.
     Growth(growth::Growth),
     /// What a second reader thread gains, beside what a second thread of pure loads gains.
@@ -154,7 +158,8 @@ impl Options {
 
 fn main() {
     let failed = match Cli::parse().command {
-        Command::Read(options) => read::compare(&options),
+        Command::Read(options) => read::compare(&options, read::IN_MEMORY),
+        Command::Device(options) => read::compare(&options, read::FROM_THE_DEVICE),
         Command::Growth(growth) => growth.compare(),
         Command::Threads(options) => threads::compare(&options),
         Command::Write(options) => write::compare(&options),

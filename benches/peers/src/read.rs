@@ -7,7 +7,9 @@
 //! a run into several tables.)
 
 use std::fmt;
+use std::fs::File;
 use std::hint::black_box;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,7 +26,7 @@ const MEMORY_BYTES: usize = 256 << 20;
 
 /// db_bench's names where it has one. Those with `+l0` come last: three tables in level 0 are
 /// added before the first of them.
-const WORKLOADS: &[&str] = &[
+pub const IN_MEMORY: &[&str] = &[
     "readrandom",
     "readmissing",
     "readrandom-isolated",
@@ -35,15 +37,32 @@ const WORKLOADS: &[&str] = &[
     "readseq",
     "readseq-iterator",
     "readrandom-2-threads",
+    "readrandom-4-threads",
     "readrandom+l0",
     "readmissing+l0",
     "seekrandom+l0",
 ];
 
+/// Each round begins with files of which the system's cache holds nothing.
+pub const FROM_THE_DEVICE: &[&str] =
+    &["readrandom-device", "readmissing-device", "multireadrandom-device", "readseq-device"];
+/// A read of the device takes fifty times as long as one of the system's cache. A round must also
+/// end before it has read a good part of the files, which are in the cache then.
+const DEVICE_SHARE: u64 = 50;
+
 /// Runs one workload; answers nanoseconds an operation.
 pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
     let name = workload.strip_suffix("+l0").unwrap_or(workload);
-    let (entries, operations, keys) = (options.entries, options.operations, options.keys());
+    let (entries, keys) = (options.entries, options.keys());
+    let from_device = name.strip_suffix("-device");
+    let name = from_device.unwrap_or(name);
+    let operations = match from_device {
+        Some(_) => {
+            forget_files(options.dir.as_ref().ok_or("serve needs --dir")?)?;
+            options.operations / DEVICE_SHARE
+        }
+        None => options.operations,
+    };
     let mut numbers = Numbers::new(seed);
     let start = Instant::now();
     let operations = match name {
@@ -109,9 +128,10 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
             Some(counted) => check_count(counted, entries)?,
             None => return Ok(f64::NAN),
         },
-        "readrandom-2-threads" => {
+        "readrandom-2-threads" | "readrandom-4-threads" => {
+            let count = if name == "readrandom-2-threads" { 2 } else { 4 };
             std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..2)
+                let threads: Vec<_> = (0..count)
                     .map(|thread| {
                         let mut numbers = Numbers::new(seed ^ (thread + 1) << 40);
                         scope.spawn(move || -> Result<()> {
@@ -125,7 +145,7 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
                     .collect();
                 threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
             })?;
-            2 * operations
+            count * operations
         }
         _ => return Err(format!("unknown workload {workload}").into()),
     };
@@ -160,6 +180,19 @@ fn warm_up(engine: &Arc<dyn Engine>, options: &Options) -> Result<()> {
         black_box(engine.get(&options.keys().key(n))?);
     }
     check_count(engine.scan()?, options.entries)?;
+    Ok(())
+}
+
+/// Asks the system to drop what its cache holds of the files in `dir`.
+fn forget_files(dir: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let file = File::open(entry?.path())?;
+        if file.metadata()?.is_file() {
+            // Pages that are still to be written cannot be dropped.
+            file.sync_all()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
     Ok(())
 }
 
@@ -202,10 +235,11 @@ impl fmt::Display for Row {
     }
 }
 
-pub fn compare(options: &Options) -> Result<()> {
+/// Measures those of `workloads` that are wanted, and prints a table.
+pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
     // Three more tables in level 0 would be too many beside those that are kept there.
     let possible = |workload: &&str| !(options.keeps_runs() && workload.ends_with("+l0"));
-    let wanted = WORKLOADS.iter().copied().filter(possible);
+    let wanted = workloads.iter().copied().filter(possible);
     let wanted: Vec<&'static str> = wanted.filter(|workload| options.wants(workload)).collect();
     let rows = measure(options, &wanted)?;
     print!("{:<24}", "ns an operation");

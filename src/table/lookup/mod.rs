@@ -23,7 +23,7 @@ mod many;
 pub(crate) mod observer;
 pub(crate) mod prefix;
 pub(crate) mod recorder;
-mod together;
+pub(crate) mod together;
 pub(crate) mod trace;
 
 use crate::cache::Lease;
@@ -35,7 +35,6 @@ use crate::sync::Guard;
 pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
-pub(crate) use self::together::{AbsentBlock, read_together};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::{FilterAnswer, TableFilter};
