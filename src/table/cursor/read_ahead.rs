@@ -15,8 +15,8 @@
 //!
 //! Absent on purpose: asking the system to fetch what follows while this is decoded. Linux does so
 //! by itself where reads follow each other, in requests as large as the reads are. Asking for it
-//! (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took half again as much processor time for a scan:
-//! memory for pages that are asked for comes 4 KiB at a time, for reads in larger pieces.
+//! (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took half again as much processor time for a scan
+//! (docs/performance.md, "A cold scan").
 
 use std::ops::Range;
 use std::sync::Arc;
