@@ -124,14 +124,14 @@ impl TableCursor {
         if let Some(lease) = self.table.resident_block(index, i, &pin()) {
             return Ok(BlockPin::Cached(lease.to_arc()));
         }
-        let (table, fill_cache) = (&*self.table, self.options.fill_cache);
+        let (table, goes_on) = (&*self.table, self.options.goes_on);
         let source = ScanSource {
             file: table.block_file(),
             index: &index.index,
             options: &self.options,
-            is_resident: |i| fill_cache && index.blocks.get(i, &pin()).is_some(),
+            is_resident: |i| !goes_on && index.blocks.get(i, &pin()).is_some(),
         };
-        if fill_cache {
+        if self.options.fill_cache {
             let lease = table.load_block(index, i, || {
                 self.ahead.fetch(&source, i, direction, |len| table.buffer(len))
             })?;

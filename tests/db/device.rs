@@ -170,6 +170,37 @@ fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
     });
 }
 
+/// An export of everything, each night, and each morning lookups were slow.
+#[test]
+fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = tree(&fs, &BlockCache::new(250_000));
+    let used: Vec<String> = (0..40).map(|n| key(n * 20)).collect();
+    let look_up = || used.iter().for_each(|key| drop(db.get(key).unwrap()));
+    let misses = |work: &dyn Fn()| {
+        let before = db.stats().tickers.get(Ticker::BlockCacheDataMiss);
+        work();
+        db.stats().tickers.get(Ticker::BlockCacheDataMiss) - before
+    };
+    look_up();
+    assert_eq!(misses(&look_up), 0, "what is used fits into the cache");
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let mut cursor = db.cursor().fill_cache(false);
+        cursor.seek_to_first().unwrap();
+        all.clear();
+        while let Some((key, _)) = cursor.entry() {
+            all.push(key.to_vec());
+            cursor.next().unwrap();
+        }
+        assert_eq!(db.iter().fill_cache(false).rev().count(), all.len());
+    }
+    assert_eq!(misses(&look_up), 0, "the scan has displaced what lookups use");
+    // As the same scan does when nobody asks it not to.
+    assert!(db.iter().map(|entry| entry.unwrap().0).eq(all));
+    assert!(misses(&look_up) > 0, "the cache is too large to show anything");
+}
+
 /// A file system on which a read may wait for as long as the test wants.
 #[derive(Debug, Clone)]
 struct SlowFs {

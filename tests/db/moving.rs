@@ -53,6 +53,7 @@ fn reads(db: &Db, key: &str) -> Outcome {
     assert!(db.approximate_len() >= 1);
     assert!(!db.is_empty()? && db.first_key_value()? == db.last_key_value()?);
     let _ = (db.cursor(), db.range_cursor(from..to));
+    let _ = (db.iter().fill_cache(false), db.cursor().fill_cache(false));
     let snapshot = db.snapshot();
     assert!(snapshot.get(key)?.is_some() && !snapshot.is_empty()?);
     assert_eq!((snapshot.range(from..to).count(), snapshot.iter().count()), (1, 1));

@@ -48,6 +48,7 @@ pub struct DbIterator {
     front: Option<DbCursor>,
     back: Option<DbCursor>,
     keys: SlicePacker,
+    fill_cache: bool,
     finished: bool,
 }
 
@@ -77,7 +78,24 @@ impl DbIterator {
     fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>, bounds: Bounds) -> DbIterator {
         let point = ReadPoint::new(inner, sequence);
         let keys = SlicePacker::default();
-        DbIterator { point, bounds, front: None, back: None, keys, finished: false }
+        let (fill_cache, finished) = (true, false);
+        DbIterator { point, bounds, front: None, back: None, keys, fill_cache, finished }
+    }
+
+    /// The same iterator, whose blocks enter the block cache or do not: see
+    /// [`DbCursor::fill_cache`]. To be called before the first entry.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// let count = db.iter().fill_cache(false).count();
+    /// # assert_eq!(count, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn fill_cache(mut self, fill_cache: bool) -> DbIterator {
+        self.fill_cache = fill_cache;
+        self
     }
 
     /// The next entry of the front.
@@ -89,7 +107,7 @@ impl DbIterator {
                 front
             }
             None => {
-                let front = self.front.insert(start(&self.point, &self.bounds));
+                let front = self.front.insert(start(&self.point, &self.bounds, self.fill_cache));
                 front.seek_to_first()?;
                 front
             }
@@ -108,7 +126,7 @@ impl DbIterator {
                 back
             }
             None => {
-                let back = self.back.insert(start(&self.point, &self.bounds));
+                let back = self.back.insert(start(&self.point, &self.bounds, self.fill_cache));
                 back.seek_to_last()?;
                 back
             }
@@ -128,8 +146,8 @@ impl DbIterator {
 }
 
 #[cold]
-fn start(point: &ReadPoint, bounds: &Bounds) -> DbCursor {
-    DbCursor::at(point.clone(), bounds.clone())
+fn start(point: &ReadPoint, bounds: &Bounds, fill_cache: bool) -> DbCursor {
+    DbCursor::at(point.clone(), bounds.clone(), fill_cache)
 }
 
 impl Iterator for DbIterator {

@@ -102,10 +102,12 @@ impl Cursor for Source {
     }
 }
 
-/// The sources that may hold entries of the range and up to the sequence number.
+/// The sources that may hold entries of the range and up to the sequence number. `fill_cache`:
+/// whether blocks that they read enter the block cache.
 pub(crate) fn sources(
     ReadPoint { state, sequence, .. }: &ReadPoint,
     bounds: &Bounds,
+    fill_cache: bool,
 ) -> Vec<Source> {
     let sequence = *sequence;
     // A memtable without an entry up to this sequence number never gets one: later entries have
@@ -115,11 +117,12 @@ pub(crate) fn sources(
     let version = &state.version;
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
-    let options = ScanOptions::for_runs(
-        version.levels[0].len() + deeper,
-        true,
-        (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from)),
-    );
+    let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));
+    let options = ScanOptions {
+        // The user may end at any entry.
+        goes_on: false,
+        ..ScanOptions::for_runs(version.levels[0].len() + deeper, fill_cache, bytes)
+    };
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);
     sources.extend(memtables.map(|memtable| Source::Memtable(memtable.cursor())));

@@ -48,20 +48,23 @@ pub(crate) struct ScanOptions {
     /// Whether blocks that are read enter the cache. Off for compactions, which would evict what
     /// lookups use.
     pub fill_cache: bool,
-    /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. A
-    /// scan that fills the cache may end soon: its reads start small, double up to this, and end
-    /// before a block that is in memory.
+    /// Whether the scan is known to go on to its bounds: then reads have their full size at once.
+    pub goes_on: bool,
+    /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. The
+    /// reads of a scan that may end soon start small, double up to this, and end before a block that
+    /// is in memory.
     pub read_ahead_bytes: usize,
     /// The user keys that the scan wants: the first one, and the first one behind them.
     pub bounds: ScanBounds,
 }
 
 impl ScanOptions {
-    /// For each of so many runs that are scanned together.
+    /// For each of so many runs that are scanned together. What does not fill the cache is known to
+    /// go on.
     pub fn for_runs(runs: usize, fill_cache: bool, bounds: ScanBounds) -> ScanOptions {
         let share = MOST_SCAN_BYTES / runs.max(1);
         let read_ahead_bytes = share.clamp(LEAST_SHARE_BYTES, MOST_READ_BYTES);
-        ScanOptions { fill_cache, read_ahead_bytes, bounds }
+        ScanOptions { fill_cache, goes_on: !fill_cache, read_ahead_bytes, bounds }
     }
 }
 
@@ -70,7 +73,7 @@ pub(crate) type ScanBounds = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
 
 impl Default for ScanOptions {
     fn default() -> ScanOptions {
-        ScanOptions { fill_cache: true, read_ahead_bytes: 0, bounds: (None, None) }
+        ScanOptions { fill_cache: true, goes_on: false, read_ahead_bytes: 0, bounds: (None, None) }
     }
 }
 
@@ -177,9 +180,9 @@ impl ReadAhead {
     fn read<R: Fn(usize) -> bool>(&mut self, source: &ScanSource<R>, i: usize) -> Option<&[u8]> {
         let handle = source.index.handle(i);
         let most = source.options.read_ahead_bytes as u64;
-        let wanted = match source.options.fill_cache {
-            true => self.next_bytes.max(FIRST_READ_AHEAD_BYTES).min(most),
-            false => most,
+        let wanted = match source.options.goes_on {
+            true => most,
+            false => self.next_bytes.max(FIRST_READ_AHEAD_BYTES).min(most),
         };
         // Blocks that are larger than the read make it grow too.
         self.next_bytes = 2 * wanted.max(handle.bytes);
