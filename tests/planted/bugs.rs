@@ -301,11 +301,27 @@ pub const BUGS: &[Bug] = &[
         test: "reads::looking_up_together_answers_in_the_order_asked_as_one_by_one",
     },
     Bug {
+        name: "multi_get forgets a key that its first block does not hold",
+        file: "src/db/multi_get.rs",
+        old: "self.later.push((parked.run + 1, lookup.clone()));",
+        new: "self.later.push((parked.run + 2, lookup.clone()));",
+        program: "db",
+        test: "device::looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not",
+    },
+    Bug {
+        name: "blocks that are read by one read are taken for each other",
+        file: "src/table/lookup/together.rs",
+        old: "let adjoins = std::ptr::eq(*table, *next_table) && before.end() == Some(handle.offset);",
+        new: "let adjoins = std::ptr::eq(*table, *next_table);",
+        program: "db",
+        test: "device::a_cache_that_keeps_little_or_nothing_changes_no_answer",
+    },
+    Bug {
         name: "an iterator that goes backward skips the last key of a file",
         file: "src/version/level_cursor.rs",
-        old: "Some(before) => self.enter(before, TableCursor::seek_to_last)?,",
-        new: "Some(before) => self.enter(before, |cursor| {\n                    \
-              cursor.seek_to_last()?;\n                    cursor.prev()\n                })?,",
+        old: "self.walk_into(index.checked_sub(1), cursor, TableCursor::seek_to_last)?;",
+        new: "self.walk_into(index.checked_sub(1), cursor, |cursor| {\n                \
+              cursor.seek_to_last()?;\n                cursor.prev()\n            })?;",
         program: "db",
         test: "model::the_database_answers_like_a_map",
     },

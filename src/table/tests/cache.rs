@@ -174,6 +174,7 @@ fn a_scan_past_the_cache_leaves_it_alone_and_reads_ahead() {
     );
     let ahead = reads_of(ScanOptions {
         fill_cache: false,
+        goes_on: true,
         read_ahead_bytes: 64 << 10,
         ..ScanOptions::default()
     });
