@@ -4,6 +4,7 @@
 //! reclaimed. So a reader under a guard may use the value, and may add a count of its own. A cell
 //! is never empty: there is nothing to check.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::atomic::{AtomicPtr, Ordering};
@@ -29,11 +30,8 @@ impl<T: Send + Sync> ArcCell<T> {
 
     /// The current value, for as long as the guard is held.
     #[inline]
-    pub fn load<'g>(&'g self, _guard: &'g Guard) -> &'g T {
-        // SAFETY: the pointer comes from `Arc::into_raw`, and its count is given up in two places
-        // only: `replace` retires it after unlinking, so not before the guard is gone, and `drop`
-        // needs the cell to itself, which `'g` forbids.
-        unsafe { &*self.pointer.load(Ordering::Acquire) }
+    pub fn load<'g>(&'g self, guard: &'g Guard) -> &'g T {
+        self.load_held(guard).get()
     }
 
     /// The current value, to keep beyond the guard.
@@ -43,8 +41,8 @@ impl<T: Send + Sync> ArcCell<T> {
 
     /// The current value, for as long as the guard is held or longer.
     #[inline]
-    pub fn load_held<'g>(&'g self, guard: &'g Guard) -> Held<'g, T> {
-        Held { value: self.load(guard) }
+    pub fn load_held<'g>(&'g self, _guard: &'g Guard) -> Held<'g, T> {
+        Held { pointer: self.pointer.load(Ordering::Acquire), _guard: PhantomData }
     }
 
     /// Replaces the value and retires the old one. Does not drop it here, so the caller may hold a
@@ -60,25 +58,28 @@ impl<T: Send + Sync> ArcCell<T> {
 
 /// A value that an [`ArcCell`] had when it was loaded.
 pub(crate) struct Held<'g, T: Send + Sync + 'static> {
-    /// From a cell, under a guard that is held for `'g`.
-    value: &'g T,
+    /// From `Arc::into_raw`. Its count is given up in two places only: `ArcCell::replace` retires it
+    /// after unlinking, so not before the guard is gone, and the cell's drop needs the cell to
+    /// itself, which `'g` forbids. Not a reference: the counts of an `Arc` lie outside its value.
+    pointer: *const T,
+    _guard: PhantomData<&'g T>,
 }
 
 impl<'g, T: Send + Sync> Held<'g, T> {
     /// The value, under the guard.
     #[inline]
     pub fn get(&self) -> &'g T {
-        self.value
+        // SAFETY: the value is alive for `'g`, as the field says.
+        unsafe { &*self.pointer }
     }
 
     /// The value, to keep beyond the guard.
     pub fn to_arc(&self) -> Arc<T> {
-        // SAFETY: the reference comes from `ArcCell::load`, so from `Arc::into_raw`, and the strong
-        // count is above 0 while the guard is held; the count that is added here belongs to the new
-        // `Arc`.
+        // SAFETY: the pointer is an `Arc`'s and the strong count is above 0 for `'g`, as the field
+        // says; the count that is added here belongs to the new `Arc`.
         unsafe {
-            Arc::increment_strong_count(self.value);
-            Arc::from_raw(self.value)
+            Arc::increment_strong_count(self.pointer);
+            Arc::from_raw(self.pointer)
         }
     }
 }
