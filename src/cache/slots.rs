@@ -131,11 +131,6 @@ impl<T> Lease<'_, T> {
         unsafe { self.pointer.as_ref() }
     }
 
-    /// The lease, to keep beyond the guard.
-    pub fn into_owned(self) -> Lease<'static, T> {
-        Lease::<T>::owning(self.to_arc())
-    }
-
     /// Another lease of the value, to keep beyond the guard.
     pub fn share(&self) -> Lease<'static, T> {
         Lease::<T>::owning(self.to_arc())

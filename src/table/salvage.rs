@@ -150,7 +150,7 @@ impl Salvage {
             (None, Some(end)) => {
                 let blocks = match all_blocks {
                     Some(all) => all,
-                    None => find_blocks(file.file(), &footer, end)?,
+                    None => find_blocks(&**file.file(), &footer, end)?,
                 };
                 let within = |handle: &BlockHandle| handle.end().is_some_and(|it| it <= end);
                 (blocks.into_iter().filter(within).collect(), end)

@@ -111,11 +111,7 @@ impl BlockFile {
         self.file.path()
     }
 
-    pub fn file(&self) -> &dyn RandomAccessFile {
-        &*self.file
-    }
-
-    pub fn shared_file(&self) -> &Arc<dyn RandomAccessFile> {
+    pub fn file(&self) -> &Arc<dyn RandomAccessFile> {
         &self.file
     }
 

@@ -32,6 +32,6 @@ impl Found<'_> {
     }
 
     pub(super) fn into_owned(self) -> Found<'static> {
-        Found { block: self.block.into_owned(), ..self }
+        Found { block: self.block.share(), ..self }
     }
 }

@@ -64,7 +64,7 @@ impl BlockPosition<'_> {
     /// `None` if the index has left the cache by now.
     #[cold]
     fn keep_absent_block(&self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
-        let index = table.index.get(0, guard)?.into_owned();
+        let index = table.index.get(0, guard)?.share();
         Some(AbsentBlock { index, block: self.block })
     }
 }
@@ -88,11 +88,9 @@ pub(crate) fn read_together(
     let neighbours = wanted.chunk_by(|(table, before), (next_table, block)| {
         let (before, handle) = (before.handle(), block.handle());
         let adjoins = std::ptr::eq(*table, *next_table) && before.end() == Some(handle.offset);
-        joined_bytes = if adjoins { joined_bytes + before.bytes } else { 0 };
-        let joins = adjoins && joined_bytes + handle.bytes <= MOST_JOINED_BYTES;
-        if !joins {
-            joined_bytes = 0;
-        }
+        let with_before = joined_bytes + before.bytes;
+        let joins = adjoins && with_before + handle.bytes <= MOST_JOINED_BYTES;
+        joined_bytes = if joins { with_before } else { 0 };
         joins
     });
     let mut pieces = Vec::with_capacity(wanted.len());
@@ -113,7 +111,7 @@ pub(crate) fn read_together(
     let mut requests: Vec<_> = pieces
         .iter_mut()
         .map(|(offset, piece)| ReadRequest {
-            file: piece.blocks[0].0.block_file().shared_file(),
+            file: piece.blocks[0].0.block_file().file(),
             offset: *offset,
             buffer: &mut piece.buffer,
         })
