@@ -149,8 +149,7 @@ fn sources(
     };
     runs.push(output_inputs.to_vec());
     let bounds = (range.lower.map(Arc::from), range.upper.map(Arc::from));
-    // A compaction needs each block once: it leaves the cache to lookups.
-    let options = ScanOptions::for_runs(runs.len() * parts, false, bounds);
+    let options = ScanOptions::for_compaction(runs.len() * parts, bounds);
     runs.into_iter().map(|files| LevelCursor::new(files, options.clone())).collect()
 }
 

@@ -36,6 +36,10 @@ const MOST_READ_BYTES: usize = 1 << 20;
 /// 512 of them.
 const MOST_SCAN_BYTES: usize = 8 << 20;
 
+/// The same for the runs of one compaction. Compactions run beside everything else, several at one
+/// time, and their memory is in nobody's budget.
+const MOST_COMPACTION_BYTES: usize = 2 << 20;
+
 /// The least of a run's share in them.
 const LEAST_SHARE_BYTES: usize = 16 << 10;
 
@@ -62,10 +66,20 @@ impl ScanOptions {
     /// For each of so many runs that are scanned together. What does not fill the cache is known to
     /// go on.
     pub fn for_runs(runs: usize, fill_cache: bool, bounds: ScanBounds) -> ScanOptions {
-        let share = MOST_SCAN_BYTES / runs.max(1);
-        let read_ahead_bytes = share.clamp(LEAST_SHARE_BYTES, MOST_READ_BYTES);
+        let read_ahead_bytes = share_of(MOST_SCAN_BYTES, runs);
         ScanOptions { fill_cache, goes_on: !fill_cache, read_ahead_bytes, bounds }
     }
+
+    /// For each of so many runs that a compaction merges. It needs each block once: it leaves the
+    /// cache to lookups.
+    pub fn for_compaction(runs: usize, bounds: ScanBounds) -> ScanOptions {
+        let read_ahead_bytes = share_of(MOST_COMPACTION_BYTES, runs);
+        ScanOptions { fill_cache: false, goes_on: true, read_ahead_bytes, bounds }
+    }
+}
+
+fn share_of(most_bytes: usize, runs: usize) -> usize {
+    (most_bytes / runs.max(1)).clamp(LEAST_SHARE_BYTES, MOST_READ_BYTES)
 }
 
 /// From a user key, up to before another one; `None`: no bound.

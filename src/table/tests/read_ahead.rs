@@ -303,6 +303,13 @@ fn the_runs_of_a_scan_share_a_bounded_memory() {
         assert!(runs * share(runs) <= 8 << 20, "{runs}");
     }
     assert_eq!(share(100_000), 16 << 10);
+    // A program with small buffers had 16 MiB more than it had declared, once two compactions read
+    // as far ahead as a scan.
+    let share = |runs| ScanOptions::for_compaction(runs, (None, None)).read_ahead_bytes;
+    assert_eq!((share(1), share(2), share(4)), (1 << 20, 1 << 20, 512 << 10));
+    for runs in 2..=128 {
+        assert!(runs * share(runs) <= 2 << 20, "{runs}");
+    }
 }
 
 #[test]
