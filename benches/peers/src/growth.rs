@@ -25,7 +25,7 @@ impl Growth {
         let engines = &self.options.engines;
         print!("{:<8}{:>12}{:>10}  {:<24}", "M keys", "filters MB", "load ns", "ns an operation");
         engines.iter().for_each(|kind| print!("{:>12}", kind.name()));
-        engines[1..].iter().for_each(|kind| print!("{:>14}", format!("{} ratio", kind.name())));
+        engines[1..].iter().for_each(|kind| print!("{:>18}", format!("{} ratio", kind.name())));
         println!();
         for &size in &self.sizes {
             let mut options = self.options.clone();

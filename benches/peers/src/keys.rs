@@ -137,6 +137,43 @@ impl Numbers {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         ((u128::from(mix(self.0)) * u128::from(bound)) >> 64) as u64
     }
+
+    /// From 0 up to before 1.
+    pub fn fraction(&mut self) -> f64 {
+        self.below(1 << 53) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Ranks of a Zipf distribution, by the approximation of Gray et al., "Quickly generating
+/// billion-record synthetic databases" (SIGMOD 1994), section 3.2.
+pub struct Zipf {
+    ranks: f64,
+    alpha: f64,
+    zeta: f64,
+    eta: f64,
+    second: f64,
+}
+
+impl Zipf {
+    /// `exponent` is between 0 and 1.
+    pub fn new(ranks: u64, exponent: f64) -> Zipf {
+        let zeta_of = |n: u64| (1..=n).map(|rank| (rank as f64).powf(-exponent)).sum::<f64>();
+        let (zeta, second, ranks) = (zeta_of(ranks), zeta_of(2), ranks as f64);
+        let eta = (1.0 - (2.0 / ranks).powf(1.0 - exponent)) / (1.0 - second / zeta);
+        Zipf { ranks, alpha: 1.0 / (1.0 - exponent), zeta, eta, second }
+    }
+
+    /// The rank, from 0 on, to which a number between 0 and 1 belongs.
+    pub fn below(&self, fraction: f64) -> u64 {
+        match fraction * self.zeta {
+            z if z < 1.0 => 0,
+            z if z < self.second => 1,
+            _ => {
+                let rank = self.ranks * (self.eta * fraction - self.eta + 1.0).powf(self.alpha);
+                (rank as u64).min(self.ranks as u64 - 1)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +192,18 @@ mod tests {
             );
         }
         assert_eq!(&*Keys(20).ordered(907), b"00000000000000000907");
+    }
+
+    #[test]
+    fn the_hottest_hundredth_is_asked_as_often_as_theory_says() {
+        let (ranks, exponent, asked) = (100_000, 0.99, 1_000_000);
+        let zipf = Zipf::new(ranks, exponent);
+        let mut numbers = Numbers::new(7);
+        let hot = (0..asked).filter(|_| zipf.below(numbers.fraction()) < ranks / 100).count();
+        let sum = |n: u64| (1..=n).map(|rank| (rank as f64).powf(-exponent)).sum::<f64>();
+        let expected = sum(ranks / 100) / sum(ranks);
+        let found = hot as f64 / asked as f64;
+        assert!((found / expected - 1.0).abs() < 0.02, "{found} beside {expected}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //! peers read      point lookups, multi_get, seeks and scans on a loaded tree
 //! peers device    the same from files that are not in the system's cache
+//! peers cache     how often the block cache has what lookups want, with a scan beside them
 //! peers growth    present and absent lookups in trees of several sizes, beside memory's own cost
 //! peers threads   what a second reader thread gains, beside what one of pure loads gains
 //! peers write     fills and overwrites, until compaction has settled; reads beside a writer
@@ -15,6 +16,7 @@
 //! turn for one round of a workload after another: what the machine does to one engine it does to
 //! the next. It prints medians of the rounds and their ratios to the first engine's.
 
+mod cache;
 mod engine;
 mod growth;
 mod keys;
@@ -44,6 +46,9 @@ enum Command {
     /// Lookups, multi_get and a scan of files that are not in the system's cache. Give it a small
     /// block cache (--cache-mb 36) and a directory on the device (--dir).
     Device(Options),
+    /// How many lookups of a Zipf distribution find their blocks in the cache: alone, and with a scan
+    /// beside them. Give it a small block cache (--cache-mb 64).
+    Cache(Options),
     /// Present and absent lookups in trees of several sizes, everything in the cache.
     Growth(growth::Growth),
     /// What a second reader thread gains, beside what a second thread of pure loads gains.
@@ -110,6 +115,9 @@ struct Options {
     /// in memory at a time.
     #[arg(long)]
     one_at_a_time: bool,
+    /// Whether RocksDB charges filters and indexes to its cache. [cache: always]
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    charge_metadata: bool,
     /// Where the trees are built; a temporary directory unless given.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -152,7 +160,8 @@ impl Options {
             ("slice-ms", self.slice_ms),
             ("cycles", self.cycles),
         ];
-        numbers.iter().map(|(name, number)| format!("--{name}={number}")).collect()
+        let numbers = numbers.iter().map(|(name, number)| format!("--{name}={number}"));
+        numbers.chain([format!("--charge-metadata={}", self.charge_metadata)]).collect()
     }
 }
 
@@ -160,6 +169,7 @@ fn main() {
     let failed = match Cli::parse().command {
         Command::Read(options) => read::compare(&options, read::IN_MEMORY),
         Command::Device(options) => read::compare(&options, read::FROM_THE_DEVICE),
+        Command::Cache(options) => cache::compare(&options),
         Command::Growth(growth) => growth.compare(),
         Command::Threads(options) => threads::compare(&options),
         Command::Write(options) => write::compare(&options),

@@ -17,7 +17,7 @@ use crate::engine::{Engine, Result};
 use crate::keys::{Key, Numbers, Run, value};
 use crate::memory::Memory;
 use crate::server::Server;
-use crate::{Options, median};
+use crate::{Options, cache, median};
 
 /// Keys asked together by multi_get.
 const TOGETHER: u64 = 64;
@@ -50,7 +50,7 @@ pub const FROM_THE_DEVICE: &[&str] =
 /// end before it has read a good part of the files, which are in the cache then.
 const DEVICE_SHARE: u64 = 50;
 
-/// Runs one workload; answers nanoseconds an operation.
+/// Runs one workload; answers nanoseconds an operation, and a percentage for those of [`cache`].
 pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
     let name = workload.strip_suffix("+l0").unwrap_or(workload);
     let (entries, keys) = (options.entries, options.keys());
@@ -63,6 +63,9 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
         }
         None => options.operations,
     };
+    if cache::WORKLOADS.contains(&name) {
+        return cache::run(engine, name, seed, options);
+    }
     let mut numbers = Numbers::new(seed);
     let start = Instant::now();
     let operations = match name {
@@ -214,7 +217,7 @@ fn isolate() {
     }
 }
 
-/// One workload, with the rounds of each engine in nanoseconds an operation.
+/// One workload, with the rounds of each engine.
 pub struct Row {
     workload: &'static str,
     rounds: Vec<Vec<f64>>,
@@ -229,7 +232,7 @@ impl fmt::Display for Row {
         // The ratio of each round, then its median: what slows a round slows all engines in it.
         for rounds in &self.rounds[1..] {
             let ratios = rounds.iter().zip(&self.rounds[0]).map(|(own, base)| own / base);
-            write!(f, "{:>14.3}", median(ratios.collect()))?;
+            write!(f, "{:>18.3}", median(ratios.collect()))?;
         }
         Ok(())
     }
@@ -242,11 +245,7 @@ pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
     let wanted = workloads.iter().copied().filter(possible);
     let wanted: Vec<&'static str> = wanted.filter(|workload| options.wants(workload)).collect();
     let rows = measure(options, &wanted)?;
-    print!("{:<24}", "ns an operation");
-    options.engines.iter().for_each(|kind| print!("{:>12}", kind.name()));
-    options.engines[1..].iter().for_each(|kind| print!("{:>14}", format!("{} ratio", kind.name())));
-    println!();
-    rows.iter().for_each(|row| println!("{row}"));
+    print(options, "ns an operation", &rows);
 
     let memory = Memory::new(MEMORY_BYTES);
     for threads in [1, 2] {
@@ -255,6 +254,16 @@ pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
         println!("{:<24}{:>12.1}", format!("memory-{threads}-threads"), median(rounds.collect()));
     }
     Ok(())
+}
+
+/// Prints a table whose figures have this unit.
+pub fn print(options: &Options, unit: &str, rows: &[Row]) {
+    print!("{unit:<24}");
+    options.engines.iter().for_each(|kind| print!("{:>12}", kind.name()));
+    let ratios = options.engines[1..].iter().map(|kind| format!("{} ratio", kind.name()));
+    ratios.for_each(|ratio| print!("{ratio:>18}"));
+    println!();
+    rows.iter().for_each(|row| println!("{row}"));
 }
 
 /// Lets the engines run all rounds of the workloads, in turn or one after the other.

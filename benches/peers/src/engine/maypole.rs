@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use maypole::table::{SstWriter, TableOptions};
-use maypole::{Builder, Compression, Db, Durability, FilterPolicy, WriteBatch};
+use maypole::{Builder, Compression, Db, Durability, FilterPolicy, Ticker, WriteBatch};
 
-use super::{Engine, NO_LIMIT, Result, TABLE_BYTES};
+use super::{Engine, NO_LIMIT, Result, Scan, TABLE_BYTES};
 use crate::Options;
 use crate::keys::{Key, Run};
 
@@ -97,6 +97,17 @@ impl Engine for Maypole {
         }
         Ok(Some((entries, bytes)))
     }
+    fn blocks_read(&self) -> Result<u64> {
+        let tickers = self.db.stats().tickers;
+        let kinds =
+            [Ticker::BlockCacheDataMiss, Ticker::BlockCacheIndexMiss, Ticker::BlockCacheFilterMiss];
+        Ok(kinds.into_iter().map(|kind| tickers.get(kind)).sum())
+    }
+    fn scan_from_start(&self, fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
+        let mut cursor = self.db.cursor().fill_cache(fills_cache);
+        cursor.seek_to_first()?;
+        Ok(Box::new(cursor))
+    }
     fn flush(&self) -> Result<()> {
         Ok(self.db.flush()?)
     }
@@ -107,5 +118,16 @@ impl Engine for Maypole {
         let levels = self.db.stats().levels;
         let levels = levels.iter().map(|level| format!("L{}: {}", level.level, level.files));
         levels.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Scan for maypole::DbCursor {
+    fn step(&mut self, entries: u64) -> Result<u64> {
+        let mut stepped = 0;
+        while stepped < entries && self.valid() {
+            self.next()?;
+            stepped += 1;
+        }
+        Ok(stepped)
     }
 }

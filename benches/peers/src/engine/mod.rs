@@ -22,6 +22,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub enum Kind {
     Rocksdb,
+    RocksdbLru,
     Maypole,
     Fjall,
 }
@@ -30,6 +31,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Rocksdb => "rocksdb",
+            Kind::RocksdbLru => "rocksdb-lru",
             Kind::Maypole => "maypole",
             Kind::Fjall => "fjall",
         }
@@ -38,7 +40,7 @@ impl Kind {
     pub fn open(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         std::fs::create_dir_all(dir)?;
         Ok(match self {
-            Kind::Rocksdb => Arc::new(rocks::Rocks::open(dir, options)?),
+            Kind::Rocksdb | Kind::RocksdbLru => Arc::new(rocks::Rocks::open(self, dir, options)?),
             Kind::Maypole => Arc::new(maypole::Maypole::open(dir, options)?),
             Kind::Fjall => Arc::new(fjall::Fjall::open(dir, options)?),
         })
@@ -62,12 +64,26 @@ pub trait Engine: Send + Sync {
     fn scan(&self) -> Result<(u64, usize)>;
     /// The same through an iterator that hands out owned items; `None` where there is none.
     fn iterate(&self) -> Result<Option<(u64, usize)>>;
+    /// Blocks that lookups of this thread had to read so far. An error where nobody counts them.
+    fn blocks_read(&self) -> Result<u64> {
+        Err("this engine does not count the blocks that it reads".into())
+    }
+    /// A scan of everything, to be taken in pieces.
+    fn scan_from_start(&self, _fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
+        Err("this engine has no scan in pieces".into())
+    }
     /// Writes the memtable to a table.
     fn flush(&self) -> Result<()>;
     /// Waits until the background is idle.
     fn settle(&self) -> Result<()>;
     /// Tables a level, for the reader of the figures.
     fn shape(&self) -> String;
+}
+
+/// A scan that goes on when it is asked to.
+pub trait Scan {
+    /// Reads up to `entries` entries; answers how many there were.
+    fn step(&mut self, entries: u64) -> Result<u64>;
 }
 
 /// Where the tables of a run are cut: the engines' own default.

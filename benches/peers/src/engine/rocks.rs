@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{Engine, NO_LIMIT, Result, TABLE_BYTES};
+use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
+
+use super::{Engine, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES};
 use crate::Options;
 use crate::keys::{Key, Run};
 
@@ -14,9 +16,16 @@ pub struct Rocks {
 }
 
 impl Rocks {
-    pub fn open(dir: &Path, options: &Options) -> Result<Rocks> {
+    pub fn open(kind: Kind, dir: &Path, options: &Options) -> Result<Rocks> {
         let mut table = rocksdb::BlockBasedOptions::default();
-        table.set_block_cache(&rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes(), 4096));
+        table.set_block_cache(&match kind {
+            Kind::RocksdbLru => rocksdb::Cache::new_lru_cache(options.cache_bytes()),
+            _ => rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes(), 4096),
+        });
+        table.set_cache_index_and_filter_blocks(options.charge_metadata);
+        if options.charge_metadata {
+            set_perf_stats(PerfStatsLevel::EnableCount);
+        }
         table.set_bloom_filter(10.0, false);
         table.set_format_version(5);
         let mut db = rocksdb::Options::default();
@@ -103,6 +112,16 @@ impl Engine for Rocks {
         }
         Ok(Some((entries, bytes)))
     }
+    fn blocks_read(&self) -> Result<u64> {
+        Ok(PerfContext::default().metric(PerfMetric::BlockReadCount))
+    }
+    fn scan_from_start(&self, fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
+        let mut options = rocksdb::ReadOptions::default();
+        options.fill_cache(fills_cache);
+        let mut iterator = self.db.raw_iterator_opt(options);
+        iterator.seek_to_first();
+        Ok(Box::new(iterator))
+    }
     fn flush(&self) -> Result<()> {
         Ok(self.db.flush()?)
     }
@@ -118,5 +137,16 @@ impl Engine for Rocks {
         };
         let levels = (0..7).filter_map(|level| Some(format!("L{level}: {}", files(level)?)));
         levels.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Scan for rocksdb::DBRawIterator<'_> {
+    fn step(&mut self, entries: u64) -> Result<u64> {
+        let mut stepped = 0;
+        while stepped < entries && self.valid() {
+            self.next();
+            stepped += 1;
+        }
+        Ok(stepped)
     }
 }

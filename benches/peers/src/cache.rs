@@ -1,0 +1,67 @@
+//! What a block cache keeps for lookups that prefer some keys, alone and with a scan beside them.
+//!
+//! The lookups ask present keys, rank r with probability proportional to 1 / r^0.99. Every thousand
+//! lookups a scan goes on for [`SCANNED`] entries, from the first key to the last and again from the
+//! first. It is the same thread: so the counts depend on the order of the work, not on the machine.
+//! The answer is the part of the lookups that read no block of any kind.
+//!
+//! Filters and indexes are in the cache in all engines (RocksDB: `cache_index_and_filter_blocks`).
+
+use std::sync::Arc;
+
+use crate::engine::{Engine, Result, Scan};
+use crate::keys::{Numbers, Zipf};
+use crate::{Options, read};
+
+pub const WORKLOADS: &[&str] = &["zipf", "zipf+scan", "zipf+scan-past-the-cache"];
+
+const EXPONENT: f64 = 0.99;
+/// Lookups between two pieces of the scan.
+const LOOKUPS: u64 = 1000;
+/// Entries of a piece: as many blocks as half the lookups, at about thirty entries a block.
+const SCANNED: u64 = 15_000;
+
+/// Runs one workload; answers the percentage of lookups that read no block.
+pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
+    let fills_cache = match workload {
+        "zipf" => None,
+        "zipf+scan" => Some(true),
+        "zipf+scan-past-the-cache" => Some(false),
+        _ => return Err(format!("unknown workload {workload}").into()),
+    };
+    let ranks = Zipf::new(options.entries, EXPONENT);
+    let mut numbers = Numbers::new(seed);
+    let mut scan: Option<Box<dyn Scan + '_>> = None;
+    let (mut asked, mut reads) = (0, 0);
+    while asked < options.operations {
+        let before = engine.blocks_read()?;
+        for _ in 0..LOOKUPS {
+            let key = options.keys().key(ranks.below(numbers.fraction()));
+            engine.get(&key)?.ok_or("a present key was not found")?;
+        }
+        asked += LOOKUPS;
+        reads += engine.blocks_read()? - before;
+        let Some(fills_cache) = fills_cache else { continue };
+        let mut left = SCANNED;
+        while left > 0 {
+            match &mut scan {
+                Some(open) => match open.step(left)? {
+                    0 => scan = None,
+                    stepped => left -= stepped,
+                },
+                None => scan = Some(engine.scan_from_start(fills_cache)?),
+            }
+        }
+    }
+    Ok(100.0 * (1.0 - reads as f64 / asked as f64))
+}
+
+/// Measures the workloads that are wanted, and prints a table.
+pub fn compare(options: &Options) -> Result<()> {
+    let mut options = options.clone();
+    options.charge_metadata = true;
+    let wanted: Vec<_> = WORKLOADS.iter().copied().filter(|name| options.wants(name)).collect();
+    let rows = read::measure(&options, &wanted)?;
+    read::print(&options, "% that read no block", &rows);
+    Ok(())
+}
