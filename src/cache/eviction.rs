@@ -6,14 +6,26 @@
 //!                       then data
 //!   metadata            data, then metadata
 //!   a reservation       data, then metadata
+//!
+//!               used since?  yes ┌───────────┐
+//!   new data ─► probation ──────►│ protected │⟲    a second chance each time it was used
+//!                   │ no         └─────┬─────┘
+//!                   ▼                  ▼
+//!            evicted: its slot keeps a stamp      comes back soon ─► protected, at once
 //! ```
+//!
+//! Most blocks are used once: by a scan, or by the tail of a distribution. So new data has to be used
+//! again while it passes through a tenth of the room, before it may displace what is in use. A block
+//! that returns soon after its eviction has been used again too, only too late. This is S3-FIFO (Yang
+//! et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with one bit of use, rings in
+//! place of queues, and stamps in empty slots in place of the list of evicted keys.
 //!
 //! Nothing is dropped here: evicted values are collected in `leaving`, and the cache retires them
 //! when it holds no lock.
 
 use std::sync::Arc;
 
-use super::ring::{Entry, Ring};
+use super::ring::{Entry, MAX_SECOND_CHANCES, Ring};
 use super::{BlockKind, KindUsage};
 
 /// Data may take up to 1/8 of the capacity from metadata: a data block then displaces metadata that
@@ -25,24 +37,37 @@ const DATA_SHARE: usize = 8;
 /// out of the cache: losing it is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// Which values leave first.
-#[derive(Clone, Copy)]
-pub(super) enum Priority {
-    Data,
+/// Data on probation has up to 1/10 of the room of all data, as in the paper.
+const PROBATION_SHARE: usize = 10;
+
+/// Where a value is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum RingName {
+    Probation,
+    Protected,
     Metadata,
     Pinned,
 }
 
+impl RingName {
+    pub const ALL: [RingName; 4] =
+        [RingName::Probation, RingName::Protected, RingName::Metadata, RingName::Pinned];
+}
+
 /// What the cache owns, counts and evicts. Guarded by its mutex.
-#[derive(Default)]
 pub(super) struct CacheState {
     pub usage_bytes: usize,
     /// The part of it that pinned entries and reservations take.
     pub pinned_bytes: usize,
     pub reserved_bytes: usize,
     pub by_kind: [KindUsage; 3],
-    /// By [`Priority`].
-    pub rings: [Ring; 3],
+    /// Of the data on probation.
+    probation_bytes: usize,
+    /// By [`RingName`].
+    rings: [Ring; 4],
+    /// One more than the number of data blocks evicted so far: the stamp of the next one.
+    stamp: usize,
     /// Evicted data, until it is enough to be retired together.
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
@@ -52,6 +77,21 @@ pub(super) struct CacheState {
 }
 
 impl CacheState {
+    pub fn new() -> CacheState {
+        CacheState {
+            usage_bytes: 0,
+            pinned_bytes: 0,
+            reserved_bytes: 0,
+            by_kind: Default::default(),
+            probation_bytes: 0,
+            rings: Default::default(),
+            stamp: 1,
+            leaving: Vec::new(),
+            leaving_bytes: 0,
+            metadata_leaves: false,
+        }
+    }
+
     /// Evicts until `entry` fits into `room_bytes`. `false` if it does not fit.
     pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
@@ -59,59 +99,110 @@ impl CacheState {
         if !may_evict || self.pinned_bytes > target_bytes {
             return self.usage_bytes <= target_bytes;
         }
-        let is_data = matches!(header.priority, Priority::Data);
+        let is_data = header.kind == BlockKind::Data;
         let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
         if is_data && data_bytes < room_bytes / DATA_SHARE {
             let mut steps = METADATA_STEPS_FOR_DATA;
             while self.usage_bytes > target_bytes {
-                let ring = &mut self.rings[Priority::Metadata as usize];
+                let ring = &mut self.rings[RingName::Metadata as usize];
                 let Some(victim) = ring.next_unused(&mut steps) else { break };
                 self.evict(victim);
             }
         }
-        let evictable = [Priority::Data, Priority::Metadata];
-        self.evict_to(target_bytes, &evictable[..if is_data { 1 } else { 2 }]);
+        match is_data {
+            true => self.evict_data_to(target_bytes),
+            false => self.evict_to(target_bytes),
+        }
         self.usage_bytes <= target_bytes
     }
 
-    /// Evicts from the rings of `priorities`, one after the other, until at most `target_bytes` are
-    /// charged or the rings are empty.
-    pub fn evict_to(&mut self, target_bytes: usize, priorities: &[Priority]) {
-        for &priority in priorities {
-            while self.usage_bytes > target_bytes {
-                let Some(victim) = self.rings[priority as usize].sweep() else { break };
-                self.evict(victim);
-            }
+    /// Evicts data, then metadata, until at most `target_bytes` are charged or nothing is left.
+    pub fn evict_to(&mut self, target_bytes: usize) {
+        self.evict_data_to(target_bytes);
+        while self.usage_bytes > target_bytes {
+            let Some(victim) = self.rings[RingName::Metadata as usize].sweep() else { break };
+            self.evict(victim);
         }
+    }
+
+    fn evict_data_to(&mut self, target_bytes: usize) {
+        while self.usage_bytes > target_bytes {
+            let Some(victim) = self.next_data() else { break };
+            self.evict(victim);
+        }
+    }
+
+    /// Takes the data block that leaves next out of its ring.
+    fn next_data(&mut self) -> Option<Arc<dyn Entry>> {
+        for step in 0.. {
+            if !self.probation_leaves() {
+                break;
+            }
+            let Some(entry) = self.rings[RingName::Probation as usize].next() else { break };
+            if step == MAX_SECOND_CHANCES || !entry.header().take_used() {
+                return Some(entry);
+            }
+            self.probation_bytes -= entry.header().charge_bytes;
+            entry.header().set_ring(RingName::Protected);
+            self.rings[RingName::Protected as usize].push(entry);
+        }
+        self.rings[RingName::Protected as usize].sweep()
+    }
+
+    /// Whether the next data block to leave is one on probation.
+    fn probation_leaves(&self) -> bool {
+        let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
+        self.probation_bytes > data_bytes / PROBATION_SHARE
+            || self.rings[RingName::Protected as usize].is_empty()
+    }
+
+    /// Starts to fetch what the next miss will evict.
+    pub fn prefetch_next(&self) {
+        let ring = match self.probation_leaves() {
+            true => RingName::Probation,
+            false => RingName::Protected,
+        };
+        self.rings[ring as usize].prefetch_next();
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>) {
         // SAFETY: `self` is what the mutex guards, and the victim came out of its ring just now.
-        unsafe { victim.empty_slot() };
+        unsafe { victim.empty_slot(self.stamp) };
         self.uncharge(&*victim);
         let header = victim.header();
+        self.stamp += usize::from(header.kind == BlockKind::Data);
         self.metadata_leaves |= header.kind != BlockKind::Data;
         self.leaving_bytes += header.charge_bytes;
         self.leaving.push(victim);
     }
 
-    /// Takes `entry` in. There is room for it.
-    pub fn add(&mut self, entry: Arc<dyn Entry>) {
+    /// Takes `entry` in. There is room for it. `stamp`: what its slot has kept of its eviction; 0 if
+    /// there was none.
+    pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
         let header = entry.header();
+        let blocks = self.by_kind[BlockKind::Data as usize].entries;
+        if header.ring() == RingName::Probation {
+            // Fewer blocks than are kept have left since.
+            match stamp > 0 && self.stamp.wrapping_sub(stamp) <= blocks {
+                true => header.set_ring(RingName::Protected),
+                false => self.probation_bytes += header.charge_bytes,
+            }
+        }
         let kind = &mut self.by_kind[header.kind as usize];
         kind.entries += 1;
         kind.bytes += header.charge_bytes;
         self.usage_bytes += header.charge_bytes;
-        if let Priority::Pinned = header.priority {
+        let ring = header.ring();
+        if ring == RingName::Pinned {
             self.pinned_bytes += header.charge_bytes;
         }
-        self.rings[header.priority as usize].push(entry);
+        self.rings[ring as usize].push(entry);
     }
 
     /// Takes `entry` out of its ring.
     pub fn remove(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
         self.uncharge(entry);
-        self.rings[entry.header().priority as usize].take(entry)
+        self.rings[entry.header().ring() as usize].take(entry)
     }
 
     fn uncharge(&mut self, entry: &dyn Entry) {
@@ -120,8 +211,10 @@ impl CacheState {
         kind.entries -= 1;
         kind.bytes -= header.charge_bytes;
         self.usage_bytes -= header.charge_bytes;
-        if let Priority::Pinned = header.priority {
-            self.pinned_bytes -= header.charge_bytes;
+        match header.ring() {
+            RingName::Pinned => self.pinned_bytes -= header.charge_bytes,
+            RingName::Probation => self.probation_bytes -= header.charge_bytes,
+            RingName::Protected | RingName::Metadata => {}
         }
     }
 }

@@ -7,7 +7,8 @@
 //! ```text
 //!   table ── Slots [ p | · | p | p ]          a reader: guard, load p, done
 //!                    │       │   │
-//!   BlockCache   ring Data      ⟲ hand        evicted first
+//!   BlockCache   ring Probation ⟲ hand        data that was not used again yet: evicted first
+//!                ring Protected ⟲ hand        other data: evicted next
 //!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
 //!                ring Pinned                  never evicted, but charged
 //!
@@ -46,7 +47,7 @@ use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
-use eviction::{CacheState, Priority};
+use eviction::CacheState;
 use pool::Pool;
 use recycled::RecycledBuffers;
 use ring::Entry;
@@ -140,8 +141,9 @@ pub struct KindUsage {
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
 /// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
-/// evicted before indexes and filters. In both groups a value gets a second chance if it was used
-/// since the hand of the clock last passed it. A value that does not fit is used and not kept.
+/// evicted before indexes and filters. A value that was used since the hand of the clock last passed
+/// it gets a second chance. A new data block is on probation: it stays only if it is used again soon,
+/// so that a scan does not displace what lookups use. A value that does not fit is used and not kept.
 ///
 /// Open tables are charged too, about 3 KiB each. They cannot be refused, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.
@@ -202,7 +204,7 @@ impl BlockCache {
         Arc::new(BlockCache {
             capacity_bytes,
             garbage_bytes: AtomicUsize::new(0),
-            state: Mutex::new(CacheState::default()),
+            state: Mutex::new(CacheState::new()),
             load_stripes: std::array::from_fn(|_| Mutex::new(())),
             memory: Memory::new(capacity_bytes),
         })
@@ -257,18 +259,19 @@ impl BlockCache {
             state.usage_bytes += bytes;
             state.pinned_bytes += bytes;
             state.reserved_bytes += bytes;
-            state.evict_to(self.capacity_bytes, &[Priority::Data, Priority::Metadata]);
+            state.evict_to(self.capacity_bytes);
             self.take_leaving(&mut state)
         };
         self.retire(evicted);
         Reservation { cache: Arc::clone(self), bytes }
     }
 
-    /// Makes room for `entry` and takes it in; `publish` fills its slot. Returns the evicted
-    /// values. The caller retires them when it holds no lock.
+    /// Makes room for `entry` and takes it in; `publish` fills its slot, which had this stamp.
+    /// Returns the evicted values. The caller retires them when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
+        stamp: usize,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
         let may_evict = !self.has_much_garbage();
@@ -278,10 +281,10 @@ impl BlockCache {
             .capacity_bytes
             .saturating_sub(beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes)));
         if state.make_room(room_bytes, may_evict, &*entry) {
-            state.add(entry);
+            state.add(entry, stamp);
             publish();
         }
-        state.rings[Priority::Data as usize].prefetch_next();
+        state.prefetch_next();
         self.take_leaving(&mut state)
     }
 

@@ -12,13 +12,14 @@
 use std::sync::Arc;
 
 use crate::memory::prefetch;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-use super::{BlockKind, Priority};
+use super::BlockKind;
+use super::eviction::RingName;
 
 /// One search passes over this many used entries at most. Then the next one leaves, used or not: a
 /// miss never waits for a whole turn around a large ring.
-const MAX_SECOND_CHANCES: usize = 64;
+pub(super) const MAX_SECOND_CHANCES: usize = 64;
 
 /// An entry is fetched when the hand is this many entries before it.
 const ENTRY_AHEAD: usize = 4;
@@ -32,7 +33,8 @@ const NOWHERE: u32 = u32::MAX;
 pub(super) struct Header {
     referenced: AtomicBool,
     pub kind: BlockKind,
-    pub priority: Priority,
+    /// A [`RingName`]: where it is, or would be. Written under the cache's mutex.
+    ring: AtomicU8,
     /// The index in its ring. Written under the cache's mutex.
     position: AtomicU32,
     /// Heap bytes of the value and its bookkeeping.
@@ -43,24 +45,24 @@ pub(super) struct Header {
 pub(super) trait Entry: Send + Sync {
     fn header(&self) -> &Header;
 
-    /// Lets no new reader find the value.
+    /// Lets no new reader find the value, and leaves `stamp` in its slot.
     ///
     /// # Safety
     ///
     /// The caller holds the cache's mutex, and a ring owned the value when it took the mutex or
     /// later.
-    unsafe fn empty_slot(&self);
+    unsafe fn empty_slot(&self, stamp: usize);
 
     /// Starts to fetch the slot.
     fn prefetch_slot(&self);
 }
 
 impl Header {
-    pub fn new(kind: BlockKind, priority: Priority, charge_bytes: usize) -> Header {
+    pub fn new(kind: BlockKind, ring: RingName, charge_bytes: usize) -> Header {
         Header {
             referenced: AtomicBool::new(false),
             kind,
-            priority,
+            ring: AtomicU8::new(ring as u8),
             position: AtomicU32::new(NOWHERE),
             charge_bytes,
         }
@@ -75,13 +77,21 @@ impl Header {
         }
     }
 
+    pub fn ring(&self) -> RingName {
+        RingName::ALL[self.ring.load(Ordering::Relaxed) as usize]
+    }
+
+    pub fn set_ring(&self, ring: RingName) {
+        self.ring.store(ring as u8, Ordering::Relaxed);
+    }
+
     /// Whether the cache has ever taken the value in.
     pub fn was_cached(&self) -> bool {
         self.position.load(Ordering::Relaxed) != NOWHERE
     }
 
     /// Whether it was used since the last call.
-    fn take_used(&self) -> bool {
+    pub fn take_used(&self) -> bool {
         let used = self.referenced.load(Ordering::Relaxed);
         if used {
             self.referenced.store(false, Ordering::Relaxed);
@@ -103,8 +113,8 @@ impl Ring {
     /// Heap bytes that one entry may cost a ring whose vectors have just doubled.
     pub const ENTRY_BYTES: usize = 2 * (size_of::<Option<Arc<dyn Entry>>>() + size_of::<u32>());
 
-    fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+    pub fn is_empty(&self) -> bool {
+        self.entries.len() == self.free.len()
     }
 
     pub fn push(&mut self, entry: Arc<dyn Entry>) {
@@ -127,17 +137,22 @@ impl Ring {
         let mut steps = MAX_SECOND_CHANCES;
         match self.next_unused(&mut steps) {
             Some(entry) => Some(entry),
-            None if self.len() == 0 => None,
-            None => {
-                let position = self.advance();
-                Some(self.take_at(position))
-            }
+            None => self.next(),
         }
+    }
+
+    /// Takes out the entry that the hand meets next, used or not.
+    pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
+        if self.is_empty() {
+            return None;
+        }
+        let position = self.advance();
+        Some(self.take_at(position))
     }
 
     /// Looks at up to `steps` entries for one that was not used, and takes it out.
     pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         while *steps > 0 {

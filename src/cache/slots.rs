@@ -5,7 +5,7 @@
 //! resident value. [`Slots::load`] loads one, once, however many threads miss at the same moment.
 //!
 //! ```text
-//!   Slots.array  [ null | pointer | null | ... ]
+//!   Slots.array  [ stamp | pointer | stamp | ... ]   an odd number is no pointer: the slot is empty
 //!                             │
 //!                  Arc<Resident<T>> ── owned by a ring of the cache; after eviction by the
 //!                                        garbage, until no guard can reach it
@@ -41,8 +41,9 @@ use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{Guard, lock, pin};
 
+use super::eviction::RingName;
 use super::ring::{Entry, Header, Ring};
-use super::{BlockCache, BlockKind, LOAD_STRIPES, Priority};
+use super::{BlockCache, BlockKind, LOAD_STRIPES};
 
 /// Dropping a `Slots` takes out this many residents each time it holds the cache's mutex.
 const REMOVED_AT_ONCE: usize = 64;
@@ -54,6 +55,18 @@ pub(crate) struct Resident<T> {
     header: Header,
     slot: SlotAddress<T>,
     value: T,
+}
+
+/// What an empty slot holds: twice the stamp of the eviction that emptied it, and one. The stamp is 0
+/// if it was never full. Readers tell it from a pointer by the lowest bit.
+fn empty<T>(stamp: usize) -> *mut Resident<T> {
+    ptr::without_provenance_mut(stamp << 1 | 1)
+}
+
+/// The resident in a slot, `None` if it is empty.
+#[inline(always)]
+fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
+    if slot.addr() & 1 == 0 { NonNull::new(slot) } else { None }
 }
 
 /// The address of the slot that points to a resident.
@@ -91,10 +104,10 @@ impl<T: Send + Sync> Entry for Resident<T> {
         &self.header
     }
 
-    unsafe fn empty_slot(&self) {
+    unsafe fn empty_slot(&self, stamp: usize) {
         // SAFETY: by the caller's promise the array is still there (module comment). It holds this
         // resident: a slot is filled only when it is empty, together with the ring.
-        unsafe { &*self.slot.0 }.store(ptr::null_mut(), Ordering::Release);
+        unsafe { &*self.slot.0 }.store(empty(stamp), Ordering::Release);
     }
 
     fn prefetch_slot(&self) {
@@ -163,28 +176,29 @@ impl<T> Deref for Lease<'_, T> {
 
 /// A fixed array of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Send + Sync + 'static> {
-    /// Null, or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving a
+    /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving a
     /// box asserts that nobody else points into it, and residents do.
     array: Arc<[AtomicPtr<Resident<T>>]>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
-    priority: Priority,
+    /// Of a new value.
+    ring: RingName,
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
     /// `count` empty slots for values of one kind. The values of a `pinned` array are charged, but
     /// never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
-        let priority = match kind {
-            _ if pinned => Priority::Pinned,
-            BlockKind::Data => Priority::Data,
-            BlockKind::Index | BlockKind::Filter => Priority::Metadata,
+        let ring = match kind {
+            _ if pinned => RingName::Pinned,
+            BlockKind::Data => RingName::Probation,
+            BlockKind::Index | BlockKind::Filter => RingName::Metadata,
         };
         Slots {
-            array: (0..count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            array: (0..count).map(|_| AtomicPtr::new(empty(0))).collect(),
             cache: Arc::clone(cache),
             kind,
-            priority,
+            ring,
         }
     }
 
@@ -217,7 +231,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// resident: that would not reach the counts beside it.
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
-        let pointer = NonNull::new(self.array[i].load(Ordering::Acquire))?;
+        let pointer = full(self.array[i].load(Ordering::Acquire))?;
         // SAFETY: alive for as long as the guard is held and the array exists (module comment).
         unsafe { pointer.as_ref() }.header.mark_used();
         Some(pointer)
@@ -232,7 +246,8 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// Starts to fetch the resident in slot `i` and its counts. Not the memory that it points to.
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
-        let resident = self.array[i].load(Ordering::Relaxed).cast::<u8>();
+        let Some(resident) = full(self.array[i].load(Ordering::Relaxed)) else { return };
+        let resident = resident.as_ptr().cast::<u8>();
         let counts = resident.wrapping_sub(2 * size_of::<usize>());
         for offset in (0..size_of::<Resident<T>>()).step_by(LINE_BYTES) {
             prefetch(counts.wrapping_add(offset));
@@ -261,7 +276,9 @@ impl<T: Send + Sync + 'static> Slots<T> {
             // Release: a reader that loads the pointer sees the value.
             let publish = || self.array[i].store(pointer, Ordering::Release);
             let entry: Arc<dyn Entry> = resident.clone();
-            let evicted = self.cache.insert(entry, publish);
+            // Only a holder of this stripe fills the slot, and only a full one is emptied.
+            let stamp = self.array[i].load(Ordering::Relaxed).addr() >> 1;
+            let evicted = self.cache.insert(entry, stamp, publish);
             (resident, evicted)
         };
         self.cache.retire(evicted);
@@ -272,7 +289,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         let counts_bytes = 2 * size_of::<usize>();
         let charge_bytes =
             heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES);
-        let header = Header::new(self.kind, self.priority, charge_bytes);
+        let header = Header::new(self.kind, self.ring, charge_bytes);
         Resident { header, slot: SlotAddress(&raw const self.array[i]), value }
     }
 
@@ -293,7 +310,8 @@ impl<T: Send + Sync + 'static> Drop for Slots<T> {
             let mut state = lock(&self.cache.state);
             for slot in slots {
                 // SAFETY: under the mutex a full slot's resident is owned by a ring.
-                let resident = unsafe { slot.load(Ordering::Relaxed).as_ref() };
+                let resident =
+                    full(slot.load(Ordering::Relaxed)).map(|full| unsafe { full.as_ref() });
                 removed.extend(resident.map(|resident| state.remove(resident)));
             }
             // The values are dropped after the mutex: they may hold slots of their own.

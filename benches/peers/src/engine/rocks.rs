@@ -19,7 +19,13 @@ impl Rocks {
     pub fn open(kind: Kind, dir: &Path, options: &Options) -> Result<Rocks> {
         let mut table = rocksdb::BlockBasedOptions::default();
         table.set_block_cache(&match kind {
-            Kind::RocksdbLru => rocksdb::Cache::new_lru_cache(options.cache_bytes()),
+            Kind::RocksdbLru => {
+                // In shards of its usual size a few filters are too much for some of them.
+                let mut lru = rocksdb::LruCacheOptions::default();
+                lru.set_capacity(options.cache_bytes());
+                lru.set_num_shard_bits(0);
+                rocksdb::Cache::new_lru_cache_opts(&lru)
+            }
             _ => rocksdb::Cache::new_hyper_clock_cache(options.cache_bytes(), 4096),
         });
         table.set_cache_index_and_filter_blocks(options.charge_metadata);
