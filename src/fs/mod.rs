@@ -6,6 +6,7 @@
 //! WritableFile  RandomAccessFile        append only   ·   read at an offset, from many threads
 //!
 //! RealFs    the operating system
+//! DirectFs  the same; what is read does not stay in the system's cache
 //! MemFs     memory; on demand it loses power, and with it all or a part of what was not synced
 //! FaultFs   wraps another: fails the n-th call, counts calls, runs a hook before every change
 //!
@@ -29,6 +30,7 @@
 //! returns when all of its reads have ended).
 
 mod descriptors;
+mod direct;
 mod fault;
 mod limits;
 #[cfg(target_os = "linux")]
@@ -46,6 +48,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 
 pub use descriptors::{DescriptorPool, HeldDescriptor};
+pub use direct::DirectFs;
 pub use fault::{Fault, FaultFs, Operation, Target};
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use mem::MemFs;

@@ -58,10 +58,7 @@ impl Fs for RealFs {
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        let (descriptor, metadata) =
-            open_to_read(path).map_err(|error| Error::io(path, "open", error))?;
-        let len = metadata.len();
-        Ok(Arc::new(RealRandomAccessFile { path: path.to_owned(), descriptor, len }))
+        open_by(open_to_read, path)
     }
 
     fn open_pooled(
@@ -69,7 +66,7 @@ impl Fs for RealFs {
         path: &Path,
         pool: &Arc<DescriptorPool>,
     ) -> Result<Arc<dyn RandomAccessFile>> {
-        Ok(Arc::new(PooledFile::open(path, pool)?))
+        Ok(Arc::new(PooledFile::open(path, pool, open_to_read)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -145,8 +142,21 @@ pub(super) struct RealWritableFile {
 }
 
 /// Opens a regular file for reading. Answers its descriptor and its metadata.
+pub(super) type OpenToRead = fn(&Path) -> io::Result<(Descriptor, Metadata)>;
+
+/// The usual way: through the system's cache.
 pub(super) fn open_to_read(path: &Path) -> io::Result<(Descriptor, Metadata)> {
-    let file = with_descriptor(|| system::open_unnoted(path))?;
+    check_regular(with_descriptor(|| system::open_unnoted(path))?)
+}
+
+/// A file that keeps its descriptor.
+pub(super) fn open_by(open: OpenToRead, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+    let (descriptor, metadata) = open(path).map_err(|error| Error::io(path, "open", error))?;
+    let len = metadata.len();
+    Ok(Arc::new(RealRandomAccessFile { path: path.to_owned(), descriptor, len }))
+}
+
+pub(super) fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
     let metadata = file.metadata()?;
     // Unix opens a directory for reading; only the reads would fail.
     if metadata.is_dir() {

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use maypole::fs::{
-    Fault, FaultFs, FileLock, Fs, MemFs, Operation, RandomAccessFile, Target, WritableFile,
+    DirectFs, Fault, FaultFs, FileLock, Fs, MemFs, Operation, RandomAccessFile, RealFs, Target,
+    WritableFile,
 };
 use maypole::{BlockCache, Db, Error, Slice, Ticker};
 
@@ -101,12 +102,13 @@ fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not(
 
 #[test]
 fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
-    for cache_bytes in [0, 30_000, 1 << 20] {
+    let (usual, direct): (Arc<dyn Fs>, Arc<dyn Fs>) = (Arc::new(RealFs), Arc::new(DirectFs));
+    let cases = [(0, &usual), (30_000, &usual), (1 << 20, &usual), (30_000, &direct)];
+    for (cache_bytes, fs) in cases {
         let dir = tempfile::tempdir().unwrap();
-        let fs: Arc<dyn Fs> = Arc::new(maypole::fs::RealFs);
         let path = dir.path().join("db");
         let make = |cache_bytes| {
-            Db::builder(&path).fs(Arc::clone(&fs)).block_cache_bytes(cache_bytes).filter("bloom(2)")
+            Db::builder(&path).fs(Arc::clone(fs)).block_cache_bytes(cache_bytes).filter("bloom(2)")
         };
         let db = make(1 << 20).memtable_bytes(256 << 10).table_bytes(64 << 10).open().unwrap();
         for n in 0..KEYS {
@@ -122,6 +124,10 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
         assert_eq!(together, single, "{cache_bytes} bytes of cache");
         assert_eq!(db.snapshot().multi_get(&keys).unwrap(), single);
+        assert_eq!(db.iter().map(Result::unwrap).count() as u64, KEYS);
+        assert_eq!(db.verify().unwrap().entries, KEYS);
+        db.compact_range(..).unwrap();
+        assert_eq!(db.multi_get(&keys).unwrap(), single);
     }
 }
 

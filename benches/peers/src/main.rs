@@ -118,6 +118,9 @@ struct Options {
     /// Whether RocksDB charges filters and indexes to its cache. [cache: always]
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     charge_metadata: bool,
+    /// Whether RocksDB and Maypole read their tables past the system's cache.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    direct: bool,
     /// Where the trees are built; a temporary directory unless given.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -161,7 +164,8 @@ impl Options {
             ("cycles", self.cycles),
         ];
         let numbers = numbers.iter().map(|(name, number)| format!("--{name}={number}"));
-        numbers.chain([format!("--charge-metadata={}", self.charge_metadata)]).collect()
+        let charge_metadata = format!("--charge-metadata={}", self.charge_metadata);
+        numbers.chain([charge_metadata, format!("--direct={}", self.direct)]).collect()
     }
 }
 

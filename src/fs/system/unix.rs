@@ -88,6 +88,24 @@ pub fn open_unnoted(path: &Path) -> io::Result<File> {
     open(OFlags::NONBLOCK).inspect(|file| wait_for_reads(file, OFlags::empty()))
 }
 
+/// As [`open_unnoted`], for reads past the system's cache: from and to places that are multiples of
+/// the device's block size. Through the cache where the file system has nothing else.
+#[cfg(target_os = "linux")]
+pub fn open_directly(path: &Path) -> io::Result<File> {
+    let file = open_unnoted(path)?;
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    // A file system that has no such reads refuses the flag.
+    let _ = rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT);
+    Ok(file)
+}
+
+/// From now on reads of the descriptor go through the system's cache.
+#[cfg(target_os = "linux")]
+pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(descriptor)?;
+    Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
+}
+
 /// Takes back the flag that the opening should not wait, and leaves `flags`. `pread` of a regular
 /// file ignores it. `io_uring` does not on all file systems: it answers "try again" instead of
 /// waiting for the device.

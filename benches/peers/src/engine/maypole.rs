@@ -1,7 +1,9 @@
 //! Maypole, as a program of its own would use it.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use maypole::fs::{DirectFs, Fs, RealFs};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Builder, Compression, Db, Durability, FilterPolicy, Ticker, WriteBatch};
 
@@ -15,7 +17,12 @@ pub struct Maypole {
 
 impl Maypole {
     pub fn open(dir: &Path, options: &Options) -> Result<Maypole> {
+        let fs: Arc<dyn Fs> = match options.direct {
+            true => Arc::new(DirectFs),
+            false => Arc::new(RealFs),
+        };
         let options: Builder = Db::builder(dir)
+            .fs(fs)
             .filter("bloom(10)".parse::<FilterPolicy>()?)
             .compression(Compression::None)
             .block_cache_bytes(options.cache_bytes())

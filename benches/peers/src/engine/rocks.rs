@@ -43,6 +43,7 @@ impl Rocks {
             false => 4 * options.memtable_bytes() as u64,
         });
         db.set_max_background_jobs(3);
+        db.set_use_direct_reads(options.direct);
         db.set_block_based_table_factory(&table);
         let options = db;
         let db = rocksdb::DB::open_cf_with_opts(&options, dir, [("default", options.clone())])?;

@@ -1,0 +1,351 @@
+//! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
+//!
+//! ```text
+//!   wanted                  ├──── block ────┤
+//!   file     │       ·      │       ·       │       ·       │      the device's blocks
+//!   read             ├──────────────────────────────┤              whole ones, to an aligned buffer
+//! ```
+//!
+//! The system reads the device's blocks straight into the caller's memory. So offset, length and
+//! buffer must be multiples of the block size. A read that is not goes through a buffer of the
+//! thread, and what was wanted is copied: 100 ns beside the 50 µs of a device.
+//!
+//! Where the file system has no such reads, or wants larger multiples, files are read through the
+//! cache: a database works everywhere, and only its memory differs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, RealFs, WritableFile};
+use crate::error::Result;
+
+/// The operating system's file system, with files that are read past the system's cache. For a
+/// database whose memory is its block cache and nothing else: give that the memory which the
+/// system's cache had.
+///
+/// A lookup whose block is not in the block cache waits for the device each time. A scan is not read
+/// ahead by the system. A `multi_get` reads by threads, up to 16 reads at one time. Files are written
+/// as by [`RealFs`]; what the system keeps of a table is dropped when it is opened. Only Linux has
+/// this: elsewhere it is the same as `RealFs`.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::Db;
+/// use maypole::fs::DirectFs;
+/// use std::sync::Arc;
+///
+/// let db = Db::builder(dir.path())
+///     .fs(Arc::new(DirectFs))
+///     .block_cache_bytes(64 << 20)
+///     .open()?;
+/// db.put("key", "value")?;
+/// db.flush()?;
+/// assert_eq!(db.get("key")?.unwrap(), b"value");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DirectFs;
+
+impl Fs for DirectFs {
+    #[cfg(target_os = "linux")]
+    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        linux::open(path)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        RealFs.open(path)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_pooled(
+        &self,
+        path: &Path,
+        pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        linux::open_pooled(path, pool)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_pooled(
+        &self,
+        path: &Path,
+        pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        RealFs.open_pooled(path, pool)
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        RealFs.absolute(path)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        RealFs.create(path)
+    }
+
+    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        RealFs.create_log(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        RealFs.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        RealFs.remove(path)
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> Result<()> {
+        RealFs.hard_link(existing, new)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        RealFs.exists(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        RealFs.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        RealFs.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        RealFs.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        RealFs.lock(path)
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::cell::RefCell;
+    use std::fs::Metadata;
+    use std::io::{self, ErrorKind};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use crate::error::{Error, Result};
+    use crate::fs::descriptors::{DescriptorPool, PooledFile, with_descriptor};
+    use crate::fs::real::{check_regular, open_by};
+    use crate::fs::system::{self, Borrowed, Descriptor};
+    use crate::fs::{RandomAccessFile, past_end};
+
+    /// No device of today has larger blocks.
+    const BLOCK_BYTES: usize = 4096;
+    /// A thread keeps no larger buffer than this.
+    const MOST_KEPT_BYTES: usize = 64 << 10;
+
+    pub fn open(path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        Ok(Arc::new(DirectFile { inner: open_by(open_directly, path)? }))
+    }
+
+    pub fn open_pooled(
+        path: &Path,
+        pool: &Arc<DescriptorPool>,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        let inner = Arc::new(PooledFile::open(path, pool, open_directly)?);
+        // Of a table that was just written. A hint that may fail.
+        let _ = inner.drop_page_cache();
+        Ok(Arc::new(DirectFile { inner }))
+    }
+
+    fn open_directly(path: &Path) -> io::Result<(Descriptor, Metadata)> {
+        check_regular(with_descriptor(|| system::open_directly(path))?)
+    }
+
+    /// A file whose descriptors read whole blocks of the device.
+    #[derive(Debug)]
+    struct DirectFile {
+        inner: Arc<dyn RandomAccessFile>,
+    }
+
+    impl RandomAccessFile for DirectFile {
+        fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            let Some(held) = self.inner.descriptor() else {
+                // It could not be opened again. This says why.
+                return self.inner.read_exact_at(offset, buffer);
+            };
+            let error = |error| Error::io(self.path(), "read", error);
+            let wanted = buffer.len();
+            if wanted == 0 {
+                return Ok(());
+            }
+            let past_end = |filled| past_end(self.path(), offset, wanted, filled);
+            let skipped = (offset % BLOCK_BYTES as u64) as usize;
+            let needed = skipped.checked_add(wanted).ok_or_else(|| past_end(0))?;
+            if offset.checked_add(wanted as u64).is_none_or(|end| end > self.len()) {
+                return Err(past_end(self.len().saturating_sub(offset)));
+            }
+            with_aligned_buffer(needed, |aligned| {
+                let filled =
+                    read_blocks(held.descriptor(), offset - skipped as u64, aligned, needed)
+                        .map_err(error)?;
+                if filled < needed {
+                    return Err(past_end(filled.saturating_sub(skipped) as u64));
+                }
+                buffer.copy_from_slice(&aligned[skipped..needed]);
+                Ok(())
+            })
+        }
+
+        fn len(&self) -> u64 {
+            self.inner.len()
+        }
+
+        fn path(&self) -> &Path {
+            self.inner.path()
+        }
+
+        fn keep_open(&self) -> Result<bool> {
+            self.inner.keep_open()
+        }
+
+        fn drop_page_cache(&self) -> Result<()> {
+            self.inner.drop_page_cache()
+        }
+    }
+
+    /// Reads whole blocks from `offset` on, until `needed` bytes are there or the file ends. Answers
+    /// how many there are.
+    fn read_blocks(
+        descriptor: Borrowed<'_>,
+        offset: u64,
+        aligned: &mut [u8],
+        needed: usize,
+    ) -> io::Result<usize> {
+        let mut filled = 0;
+        let mut is_direct = true;
+        while filled < needed {
+            // A read may end early, also within a block: that one is read again.
+            let from = filled - filled % BLOCK_BYTES;
+            match system::read_at(descriptor, &mut aligned[from..], offset + from as u64) {
+                Ok(count) if from + count <= filled => break,
+                Ok(count) => filled = from + count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Its blocks are larger than was thought.
+                Err(error) if error.kind() == ErrorKind::InvalidInput && is_direct => {
+                    system::read_through_cache(descriptor)?;
+                    is_direct = false;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Lends a buffer of whole blocks, at least `len` bytes, that starts where the device wants it.
+    fn with_aligned_buffer<R>(len: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        thread_local! {
+            static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let len = len.next_multiple_of(BLOCK_BYTES);
+        let needed = len + BLOCK_BYTES;
+        KEPT.with_borrow_mut(|kept| {
+            let mut large = Vec::new();
+            let bytes = if needed > MOST_KEPT_BYTES { &mut large } else { kept };
+            if bytes.len() < needed {
+                bytes.resize(needed, 0);
+            }
+            let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
+            work(&mut bytes[start..start + len])
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::fs::write_atomic;
+
+    fn random_file(dir: &Path, bytes: usize) -> PathBuf {
+        let mut content = vec![0; bytes];
+        StdRng::seed_from_u64(bytes as u64).fill(&mut content[..]);
+        let path = dir.join(format!("{bytes}"));
+        write_atomic(&RealFs, &path, &content).unwrap();
+        path
+    }
+
+    /// Bytes that this thread had a device read so far. `None` where the system does not say.
+    fn device_bytes() -> Option<u64> {
+        let io = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+        io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+    }
+
+    #[test]
+    fn every_range_is_answered_as_through_the_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let pool = DescriptorPool::shared();
+        let mut rng = StdRng::seed_from_u64(5);
+        for bytes in [0, 1, 511, 4095, 4096, 4097, 8192, 200_001] {
+            let path = random_file(dir.path(), bytes);
+            let plain = RealFs.open(&path).unwrap();
+            for direct in [DirectFs.open(&path), DirectFs.open_pooled(&path, &pool)] {
+                let direct = direct.unwrap();
+                assert_eq!((direct.len(), direct.path()), (bytes as u64, &*path));
+                for _ in 0..500 {
+                    let offset = rng.random_range(0..=bytes as u64 + 5);
+                    let len = match rng.random_range(0..3) {
+                        0 => rng.random_range(0..20),
+                        1 => rng.random_range(0..10_000),
+                        _ => (bytes as u64).saturating_sub(offset) as usize,
+                    };
+                    let (mut expected, mut found) = (vec![0; len], vec![0; len]);
+                    let through_cache = plain.read_exact_at(offset, &mut expected);
+                    let past_cache = direct.read_exact_at(offset, &mut found);
+                    // After an error the buffer may hold anything.
+                    let answer = |result: Result<()>, bytes: Vec<u8>| {
+                        result.map(|()| bytes).map_err(|error| error.to_string())
+                    };
+                    let (past_cache, through_cache) =
+                        (answer(past_cache, found), answer(through_cache, expected));
+                    assert!(past_cache == through_cache, "{offset} {len} of {bytes}");
+                }
+                for offset in [u64::MAX, u64::MAX - 4096, i64::MAX as u64] {
+                    assert!(direct.read_exact_at(offset, &mut [0; 10]).is_err());
+                }
+            }
+        }
+        assert!(DirectFs.open(&dir.path().join("none")).is_err());
+        assert!(DirectFs.open(dir.path()).is_err());
+    }
+
+    #[test]
+    fn nothing_stays_in_the_systems_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = random_file(dir.path(), 1 << 20);
+        let file = DirectFs.open_pooled(&path, &DescriptorPool::shared()).unwrap();
+        let read = || {
+            let before = device_bytes()?;
+            file.read_exact_at(70_000, &mut [0; 5000]).unwrap();
+            Some(device_bytes()? - before)
+        };
+        match (read(), read(), read()) {
+            (Some(0), ..) | (None, ..) => {
+                println!("not tested: no device behind {}", path.display())
+            }
+            reads => assert_eq!(reads, (Some(8192), Some(8192), Some(8192))),
+        }
+    }
+
+    #[test]
+    fn a_file_that_lost_its_descriptor_is_opened_past_the_cache_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let pool = DescriptorPool::new(1);
+        let paths = [random_file(dir.path(), 50_000), random_file(dir.path(), 60_000)];
+        let files = paths.each_ref().map(|path| DirectFs.open_pooled(path, &pool).unwrap());
+        for round in 0..20 {
+            for (path, file) in paths.iter().zip(&files) {
+                let (mut found, expected) = ([0; 100], std::fs::read(path).unwrap());
+                file.read_exact_at(4090 + round, &mut found).unwrap();
+                assert_eq!(found, expected[4090 + round as usize..][..100]);
+            }
+        }
+    }
+}
