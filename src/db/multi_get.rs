@@ -19,6 +19,8 @@
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
 //! once. No guard is held while the device works: a slow device must not keep garbage alive.
+//!
+//! The file is long since the steps share one state, which each of them hands to the next.
 
 use std::cmp::Ordering::Equal;
 use std::sync::Arc;
