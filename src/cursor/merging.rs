@@ -52,6 +52,11 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
+    /// The sources, to change what they do later. None may be moved.
+    pub fn sources_mut(&mut self) -> &mut [C] {
+        &mut self.sources
+    }
+
     /// Whether source `a` goes before source `b`.
     fn before(&self, a: usize, b: usize) -> bool {
         let order = key::compare(self.sources[a].key(), self.sources[b].key());

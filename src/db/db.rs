@@ -439,7 +439,7 @@ impl Db {
     /// ```
     #[doc(alias = "iterate_upper_bound")]
     pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
-        DbCursor::at(ReadPoint::new(&self.inner, None), Bounds::of(range), true)
+        DbCursor::at(ReadPoint::new(&self.inner, None), Bounds::of(range))
     }
 }
 

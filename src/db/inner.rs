@@ -162,6 +162,7 @@ impl Inner {
         error
     }
 
+    #[inline]
     pub(super) fn check_open(&self) -> Result<()> {
         match self.closing.load(Ordering::Acquire) {
             false => Ok(()),

@@ -19,6 +19,8 @@
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
 //! once. No guard is held while the device works: a slow device must not keep garbage alive.
+//!
+//! The file is long since the steps share one state, which each of them hands to the next.
 
 use std::cmp::Ordering::Equal;
 use std::sync::Arc;
@@ -207,12 +209,12 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     fn begin(&mut self, read_state: &ReadState) -> bool {
         self.open.clear();
         let end = self.keys.len().min(self.begun + TOGETHER);
-        for i in self.begun..end {
+        self.open.extend((self.begun..end).map(|i| {
             let to = self.order.get(i).copied().unwrap_or(i);
             let key = LookupKey::new(self.keys[to].as_ref(), self.sequence);
             let head = read_state.version.head(key.user_key);
-            self.open.push(OpenLookup { to, key, head, deleted_at: 0 });
-        }
+            OpenLookup { to, key, head, deleted_at: 0 }
+        }));
         self.begun = end;
         !self.open.is_empty()
     }

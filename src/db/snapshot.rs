@@ -129,7 +129,7 @@ impl Snapshot {
 
     /// As [`Db::range_cursor`](crate::Db::range_cursor), at the snapshot.
     pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
-        DbCursor::at(ReadPoint::new(&self.inner, Some(self.sequence)), Bounds::of(range), true)
+        DbCursor::at(ReadPoint::new(&self.inner, Some(self.sequence)), Bounds::of(range))
     }
 
     /// The sequence number of the last write that the snapshot sees.

@@ -16,18 +16,21 @@ use crate::error::Damage;
 /// The most bytes a varint64 takes.
 pub(crate) const MAX_VARINT64_BYTES: usize = 10;
 
+#[inline]
 pub(crate) fn put_fixed32(out: &mut Vec<u8>, value: u32) {
     let mut bytes = [0; 4];
     LittleEndian::write_u32(&mut bytes, value);
     out.extend_from_slice(&bytes);
 }
 
+#[inline]
 pub(crate) fn put_fixed64(out: &mut Vec<u8>, value: u64) {
     let mut bytes = [0; 8];
     LittleEndian::write_u64(&mut bytes, value);
     out.extend_from_slice(&bytes);
 }
 
+#[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -43,17 +46,20 @@ pub(crate) fn put_length_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// The first four bytes of `bytes`. The caller knows they are there.
+#[inline]
 pub(crate) fn fixed32(bytes: &[u8]) -> u32 {
     LittleEndian::read_u32(bytes)
 }
 
 /// The first eight bytes of `bytes`. The caller knows they are there.
+#[inline]
 pub(crate) fn fixed64(bytes: &[u8]) -> u64 {
     LittleEndian::read_u64(bytes)
 }
 
 /// A varint64 at the front of `bytes`, and how many bytes it took; `None` when it is cut short or
 /// does not fit 64 bits.
+#[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(MAX_VARINT64_BYTES).enumerate() {
@@ -77,24 +83,29 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Decoder { bytes, position: 0 }
     }
 
     /// Bytes consumed so far.
+    #[inline]
     pub fn position(&self) -> usize {
         self.position
     }
 
     /// What has not been read yet.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..]
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.position == self.bytes.len()
     }
 
+    #[inline]
     pub fn bytes(&mut self, count: usize, what: &str) -> Result<&'a [u8], Damage> {
         let rest = self.rest();
         if count > rest.len() {
@@ -113,6 +124,7 @@ impl<'a> Decoder<'a> {
         Ok(self.bytes(1, what)?[0])
     }
 
+    #[inline]
     pub fn varint(&mut self, what: &str) -> Result<u64, Damage> {
         match varint(self.rest()) {
             Some((value, length)) => {
@@ -123,6 +135,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    #[inline]
     pub fn varint32(&mut self, what: &str) -> Result<u32, Damage> {
         let start = self.position;
         let value = self.varint(what)?;
@@ -130,6 +143,7 @@ impl<'a> Decoder<'a> {
             .map_err(|_| Damage::new(start, format_args!("{what} below 2^32"), value))
     }
 
+    #[inline]
     pub fn length_prefixed(&mut self, what: &str) -> Result<&'a [u8], Damage> {
         let length = self.varint32(what)?;
         self.bytes(length as usize, what)

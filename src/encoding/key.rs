@@ -68,12 +68,14 @@ impl EntryKind {
 }
 
 /// `sequence << 8 | kind`.
+#[inline]
 pub(crate) fn pack(sequence: SequenceNumber, kind: u8) -> u64 {
     debug_assert!(sequence <= MAX_SEQUENCE);
     sequence << 8 | u64::from(kind)
 }
 
 /// Appends the internal key to `out`.
+#[inline]
 pub(crate) fn put_internal_key(out: &mut Vec<u8>, user_key: &[u8], trailer: u64) {
     out.extend_from_slice(user_key);
     put_fixed64(out, trailer);
@@ -113,26 +115,31 @@ pub(crate) fn is_range_end(internal_key: &[u8]) -> bool {
 }
 
 /// The user key of a checked internal key.
+#[inline]
 pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
     &internal_key[..internal_key.len() - TRAILER_BYTES]
 }
 
 /// The trailer of a checked internal key.
+#[inline]
 pub(crate) fn trailer(internal_key: &[u8]) -> u64 {
     fixed64(&internal_key[internal_key.len() - TRAILER_BYTES..])
 }
 
 /// The sequence number of a checked internal key.
+#[inline]
 pub(crate) fn sequence(internal_key: &[u8]) -> SequenceNumber {
     trailer(internal_key) >> 8
 }
 
 /// The kind byte of a checked internal key.
+#[inline]
 pub(crate) fn kind_byte(internal_key: &[u8]) -> u8 {
     trailer(internal_key) as u8
 }
 
 /// The order of the store: user key ascending, then trailer descending.
+#[inline]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     user_key(a).cmp(user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
 }

@@ -130,15 +130,18 @@ impl Memtable {
     }
 
     /// How many entries were inserted, range deletions included.
+    #[inline]
     pub fn len(&self) -> usize {
         self.counters.0.entries.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The smallest sequence number of all entries; [`key::MAX_SEQUENCE`] when there are none.
+    #[inline]
     pub fn smallest_sequence(&self) -> SequenceNumber {
         self.counters.0.smallest_sequence.load(Ordering::Relaxed)
     }

@@ -39,9 +39,9 @@ use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
 use super::format::limits::most_metadata_bytes;
 use super::index::builder::IndexBuilder;
+use super::open::{tail_bytes, tail_start};
 use super::options::{Dialect, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
-use super::table::{tail_bytes, tail_start};
 
 /// RocksDB ends a block that is this full, in percent, if the next entry would exceed its size.
 const EARLY_CUT_PERCENT: usize = 90;

@@ -72,6 +72,11 @@ impl TableCursor {
         }
     }
 
+    /// Whether blocks that are read from now on enter the cache.
+    pub fn set_fill_cache(&mut self, fill_cache: bool) {
+        self.options.fill_cache = fill_cache;
+    }
+
     /// A cursor in the next table of a scan that has walked off the end of this one: its reads go on
     /// at their size, in the same buffer.
     pub fn into_next(mut self, table: Arc<Table>) -> TableCursor {

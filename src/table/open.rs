@@ -6,10 +6,28 @@ use crate::error::{Damage, Result};
 use crate::memory::LineBuf;
 
 use super::block::Block;
-use super::format::file::BlockFile;
+use super::format::file::{BlockFile, MOST_TAIL_BYTES};
 use super::format::footer::{BlockHandle, unsupported};
 use super::format::limits::KeyBytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, names};
+use super::range_del::RANGE_DEL_BLOCK;
+
+/// Where the first of the blocks lies that opening reads.
+pub(super) fn tail_start<N: AsRef<str>>(
+    metaindex: &[(N, BlockHandle)],
+    metaindex_handle: BlockHandle,
+) -> u64 {
+    let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
+    let read = metaindex.iter().filter(|(name, _)| is_read(name.as_ref()));
+    let offsets = read.map(|(_, handle)| handle.offset);
+    offsets.fold(metaindex_handle.offset, u64::min)
+}
+
+/// Bytes of a file from `start` on; 0 if opening does not read so many at once.
+pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
+    let bytes = file_bytes.saturating_sub(start);
+    if bytes <= MOST_TAIL_BYTES { bytes } else { 0 }
+}
 
 pub(super) fn read_metaindex(
     file: &BlockFile,

@@ -26,12 +26,14 @@ use crate::sync::Guard;
 use super::block::Block;
 use super::filter::block::{PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
-use super::format::file::{BlockFile, Buffer, MOST_TAIL_BYTES, StoredBlock};
+use super::format::file::{BlockFile, Buffer, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::{Index, IndexParser};
-use super::open::{global_sequence_of, read_metaindex, read_properties, refuse_unknown};
-use super::range_del::{RANGE_DEL_BLOCK, read_ranges};
+use super::open::{
+    global_sequence_of, read_metaindex, read_properties, refuse_unknown, tail_bytes, tail_start,
+};
+use super::range_del::read_ranges;
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -49,23 +51,6 @@ pub(crate) struct TableContext {
 /// Memory of an open table beside [`Table`]: its file, the counters of eight threads, its entry in
 /// the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1450;
-
-/// Where the first of the blocks lies that opening reads.
-pub(super) fn tail_start<N: AsRef<str>>(
-    metaindex: &[(N, BlockHandle)],
-    metaindex_handle: BlockHandle,
-) -> u64 {
-    let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
-    let read = metaindex.iter().filter(|(name, _)| is_read(name.as_ref()));
-    let offsets = read.map(|(_, handle)| handle.offset);
-    offsets.fold(metaindex_handle.offset, u64::min)
-}
-
-/// Bytes of a file from `start` on; 0 if opening does not read so many at once.
-pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
-    let bytes = file_bytes.saturating_sub(start);
-    if bytes <= MOST_TAIL_BYTES { bytes } else { 0 }
-}
 
 /// An open table. Shared between threads.
 pub(crate) struct Table {

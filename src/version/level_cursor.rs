@@ -26,6 +26,14 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         LevelCursor { files, options, open: None }
     }
 
+    /// Whether blocks that are read from now on enter the cache.
+    pub fn set_fill_cache(&mut self, fill_cache: bool) {
+        self.options.fill_cache = fill_cache;
+        if let Some((_, cursor)) = &mut self.open {
+            cursor.set_fill_cache(fill_cache);
+        }
+    }
+
     /// The largest sequence number of all files.
     pub fn newest_sequence(&self) -> SequenceNumber {
         self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)

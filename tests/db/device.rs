@@ -11,7 +11,7 @@ use maypole::fs::{
     DirectFs, Fault, FaultFs, FileLock, Fs, MemFs, Operation, RandomAccessFile, RealFs, Target,
     WritableFile,
 };
-use maypole::{BlockCache, Db, Error, Slice, Ticker};
+use maypole::{BlockCache, Db, DbCursor, Error, Slice, Ticker};
 
 const KEYS: u64 = 6_000;
 
@@ -214,6 +214,35 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     assert!(db.iter().map(|entry| entry.unwrap().0).eq(all));
     let displaces = || db.iter().count() > 0 && misses(&look_up) > 0;
     assert!((0..10_000).any(|_| displaces()), "the cache is too large to show anything");
+}
+
+/// The choice is one about blocks that come later: a cursor keeps its place.
+#[test]
+fn a_cursor_changes_its_mind_about_the_cache_on_its_way() {
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = tree(&fs, &BlockCache::new(64 << 20));
+    let expected: Vec<_> = db.iter().fill_cache(false).map(|entry| entry.unwrap().0).collect();
+    let adds = || db.stats().tickers.get(Ticker::BlockCacheDataAdd);
+    assert_eq!(adds(), 0);
+    let mut cursor = db.cursor().fill_cache(false);
+    cursor.seek_to_first().unwrap();
+    let mut seen = Vec::new();
+    let mut walk = |mut cursor: DbCursor, end: usize| {
+        while seen.len() < end {
+            seen.push(Slice::copy_from(cursor.key()));
+            cursor.next().unwrap();
+        }
+        cursor
+    };
+    let third = expected.len() / 3;
+    cursor = walk(cursor, third);
+    assert_eq!(adds(), 0);
+    cursor = walk(cursor.fill_cache(true), 2 * third);
+    let added = adds();
+    assert!(added > 0, "no block entered the cache");
+    walk(cursor.fill_cache(false), expected.len());
+    assert_eq!(adds(), added);
+    assert_eq!(seen, expected);
 }
 
 /// A file system on which a read may wait for as long as the test wants.

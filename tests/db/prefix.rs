@@ -176,6 +176,19 @@ fn an_absent_prefix_costs_no_read_and_is_counted() {
 }
 
 #[test]
+fn a_cursor_that_leaves_the_cache_alone_asks_the_filter_once() {
+    let db = users(FilterKeys::Prefix(extractor("fixed(6)")));
+    for (user, found) in [(21, false), (22, true)] {
+        let checked = count(&db, Ticker::BloomPrefixChecked);
+        let range = format!("user{user}/a")..format!("user{user}/z");
+        let mut cursor = db.range_cursor(range).fill_cache(false);
+        cursor.seek_to_first().unwrap();
+        assert_eq!(cursor.valid(), found);
+        assert_eq!(count(&db, Ticker::BloomPrefixChecked), checked + 1);
+    }
+}
+
+#[test]
 fn what_no_prefix_covers_asks_no_filter() {
     let db = users(FilterKeys::Both(extractor("delimiter(0x2f, 1)")));
     assert_eq!(db.prefix("user").count(), 40);

@@ -101,13 +101,13 @@ pub(super) enum Position {
 
 impl DbCursor {
     pub(crate) fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>) -> DbCursor {
-        DbCursor::at(ReadPoint::new(inner, sequence), Bounds::default(), true)
+        DbCursor::at(ReadPoint::new(inner, sequence), Bounds::default())
     }
 
-    pub(crate) fn at(point: ReadPoint, bounds: Bounds, fill_cache: bool) -> DbCursor {
+    pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbCursor {
         let aggregator = RangeDelAggregator::new(&point.state, point.sequence);
         DbCursor {
-            merged: MergingCursor::new(sources(&point, &bounds, fill_cache)),
+            merged: MergingCursor::new(sources(&point, &bounds)),
             checks_keys: bounds.upper().is_some() || aggregator.is_some(),
             aggregator,
             point,
@@ -120,9 +120,9 @@ impl DbCursor {
         }
     }
 
-    /// The same cursor, standing on no entry, whose blocks enter the block cache or do not. They do
-    /// unless this says no. For a long scan beside lookups: it displaces nothing that they use. It
-    /// uses blocks that are in the cache all the same.
+    /// The same cursor, whose blocks from now on enter the block cache or do not. They do unless
+    /// this says no. For a long scan beside lookups: it displaces nothing that they use. It uses
+    /// blocks that are in the cache all the same.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -134,8 +134,11 @@ impl DbCursor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn fill_cache(self, fill_cache: bool) -> DbCursor {
-        DbCursor::at(self.point.clone(), self.bounds.clone(), fill_cache)
+    pub fn fill_cache(mut self, fill_cache: bool) -> DbCursor {
+        for source in self.merged.sources_mut() {
+            source.set_fill_cache(fill_cache);
+        }
+        self
     }
 
     /// Whether the cursor stands on an entry.

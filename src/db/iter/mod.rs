@@ -147,7 +147,7 @@ impl DbIterator {
 
 #[cold]
 fn start(point: &ReadPoint, bounds: &Bounds, fill_cache: bool) -> DbCursor {
-    DbCursor::at(point.clone(), bounds.clone(), fill_cache)
+    DbCursor::at(point.clone(), bounds.clone()).fill_cache(fill_cache)
 }
 
 impl Iterator for DbIterator {

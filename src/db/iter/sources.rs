@@ -46,6 +46,14 @@ impl Source {
             Source::Level(cursor) => cursor.newest_sequence() < sequence,
         }
     }
+
+    /// Whether blocks that are read from now on enter the block cache. They do at first.
+    pub fn set_fill_cache(&mut self, fill_cache: bool) {
+        match self {
+            Source::Memtable(_) => {}
+            Source::Level(cursor) => cursor.set_fill_cache(fill_cache),
+        }
+    }
 }
 
 macro_rules! each_source {
@@ -102,12 +110,10 @@ impl Cursor for Source {
     }
 }
 
-/// The sources that may hold entries of the range and up to the sequence number. `fill_cache`:
-/// whether blocks that they read enter the block cache.
+/// The sources that may hold entries of the range and up to the sequence number.
 pub(crate) fn sources(
     ReadPoint { state, sequence, .. }: &ReadPoint,
     bounds: &Bounds,
-    fill_cache: bool,
 ) -> Vec<Source> {
     let sequence = *sequence;
     // A memtable without an entry up to this sequence number never gets one: later entries have
@@ -118,11 +124,8 @@ pub(crate) fn sources(
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));
-    let options = ScanOptions {
-        // The user may end at any entry.
-        goes_on: false,
-        ..ScanOptions::for_runs(version.levels[0].len() + deeper, fill_cache, bytes)
-    };
+    // The user may end at any entry, so nothing here is known to go on.
+    let options = ScanOptions::for_runs(version.levels[0].len() + deeper, true, bytes);
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);
     sources.extend(memtables.map(|memtable| Source::Memtable(memtable.cursor())));

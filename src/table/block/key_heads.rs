@@ -26,7 +26,6 @@
 use std::ops::Range;
 
 use crate::encoding::bytes::{common_prefix_len, strip_prefix};
-use crate::encoding::coding::fixed32;
 use crate::encoding::key::TRAILER_BYTES;
 
 use super::entry::{Entry, KeyBuffer};
@@ -136,10 +135,9 @@ impl KeyHeads {
         if i >= self.entries as usize {
             return None;
         }
-        let at = self.offset_bytes * i;
         let offset = match self.offset_bytes {
-            2 => usize::from(u16::from_le_bytes([offsets[at], offsets[at + 1]])),
-            _ => fixed32(&offsets[at..]) as usize,
+            2 => usize::from(u16::from_le_bytes(offsets.as_chunks().0[i])),
+            _ => u32::from_le_bytes(offsets.as_chunks().0[i]) as usize,
         };
         let head = i32::from_le_bytes(heads[i]);
         let same_bytes = (head == wanted).then_some(target.len().min(prefix.len() + 4));
