@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use maypole::fs::{
     DirectFs, Fault, FaultFs, FileLock, Fs, MemFs, Operation, RandomAccessFile, RealFs, Target,
@@ -331,6 +331,24 @@ impl Fs for SlowFs {
     }
 }
 
+struct OpenedAtTheEnd<'a>(&'a Gate);
+
+impl Drop for OpenedAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.is_open.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Tries for a minute: other tests take the processors, and hold guards.
+#[track_caller]
+fn eventually(mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "not within a minute");
+        thread::yield_now();
+    }
+}
+
 /// A device stood still for seconds, and the cache of the whole process with it: what a lookup that
 /// waits holds back cannot be freed, and then nothing new was kept.
 #[test]
@@ -338,28 +356,40 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());
     let fs: Arc<dyn Fs> = Arc::new(SlowFs { inner: MemFs::new(), gate: Arc::clone(&gate) });
     let db = tree(&fs, &BlockCache::new(200_000));
-    // Filters and indexes are in memory, the blocks of the next keys are not.
-    (0..500).for_each(|n| drop(db.get(key(KEYS - 1 - n)).unwrap()));
+    // Filters and indexes are in memory, the blocks of the next keys are not. While another test holds
+    // a guard the cache may keep nothing: then again. A lookup that had to load a filter would hold up
+    // all others that want it.
+    let misses = |kinds: &[Ticker]| {
+        let tickers = db.stats().tickers;
+        kinds.iter().map(|&kind| tickers.get(kind)).sum::<u64>()
+    };
+    let metadata = || misses(&[Ticker::BlockCacheIndexMiss, Ticker::BlockCacheFilterMiss]);
+    eventually(|| {
+        let before = metadata();
+        (0..500).for_each(|n| drop(db.get(key(KEYS - 1 - n)).unwrap()));
+        metadata() == before
+    });
     let keys: Vec<String> = (0..64).map(|n| key(n * 60)).collect();
     thread::scope(|scope| {
+        // Also when an assertion fails: the scope waits for its threads.
+        let opened = OpenedAtTheEnd(&gate);
         gate.stops.store(1, Ordering::SeqCst);
         let stopped = scope.spawn(|| db.multi_get(&keys).unwrap());
-        while gate.waiting.load(Ordering::SeqCst) == 0 {
-            thread::yield_now();
-        }
-        let misses = || db.stats().tickers.get(Ticker::BlockCacheDataMiss);
-        let mut kept = 0;
-        for n in 0..1_000 {
-            // In the deepest level, whose blocks are three times what the cache holds.
-            db.get(key(n * 5 + 3)).unwrap();
-            let before = misses();
-            db.get(key(n * 5 + 3)).unwrap();
-            kept += usize::from(misses() == before);
-        }
+        eventually(|| gate.waiting.load(Ordering::SeqCst) > 0);
+        // With a guard held meanwhile they are 26. Other tests hold one for a moment: then again.
+        eventually(|| {
+            let mut kept = 0;
+            for n in 0..1_000 {
+                // In the deepest level, whose blocks are three times what the cache holds.
+                db.get(key(n * 5 + 3)).unwrap();
+                let before = misses(&[Ticker::BlockCacheDataMiss]);
+                db.get(key(n * 5 + 3)).unwrap();
+                kept += usize::from(misses(&[Ticker::BlockCacheDataMiss]) == before);
+            }
+            kept > 600
+        });
         assert!(!stopped.is_finished(), "the device stands still");
-        gate.is_open.store(true, Ordering::SeqCst);
-        // With a guard held meanwhile they are 26. Other tests hold one for a moment.
-        assert!(kept > 600, "{kept} of 1,000 blocks were kept");
+        drop(opened);
         let found = stopped.join().unwrap();
         assert!(found.iter().all(Option::is_some));
     });
