@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   field        lock            who changes it
-//!   writer       mutex           the writer that leads a group      write/mod.rs
+//!   writer       CombiningLock   the writer that leads a group      write/mod.rs
 //!   manifest     mutex           a change of the tree               background/install.rs
 //!   state        mutex           both of them, and the jobs         background/
 //!   read_state   none: ArcCell   whoever has changed `state`        publish, below
@@ -22,7 +22,7 @@ use super::read_state::ReadState;
 use super::snapshot::SnapshotList;
 use super::stats::published::Publishing;
 use super::write::write_stall::{Pressure, WriteStall, write_stall_for};
-use super::write::{QueuedWrite, SealedWals, Writer};
+use super::write::{SealedWals, WriterLock};
 use crate::compaction::{TreeShape, Unavailable};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
@@ -59,8 +59,7 @@ pub(crate) struct Inner {
     pub(super) visible: AtomicU64,
     pub(super) snapshots: SnapshotList,
 
-    pub(super) writer: Mutex<Writer>,
-    pub(super) queue: Mutex<VecDeque<Arc<QueuedWrite>>>,
+    pub(super) writer: WriterLock,
     pub(super) sealed_wals: Mutex<SealedWals>,
     /// `None`: the directory is not taken over.
     pub(super) manifest: Mutex<Option<Manifest>>,
@@ -195,7 +194,7 @@ impl Inner {
         // Dropping a log that is written through memory cuts its file to length. A snapshot may
         // live on and drop it later, when another opening already reads that file. So it happens
         // here.
-        lock(&self.writer).wal = None;
+        self.writer.lock().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();
         self.store.obsolete.close();
         self.keep_tables_of_readers_open();

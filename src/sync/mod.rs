@@ -3,6 +3,7 @@
 //!
 //! - [`reclaim`]: one [`pin`] for each lookup keeps alive all that the lookup reaches.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced whole.
+//! - [`combining`]: a mutex whose holder also does the work of those who wait for it.
 //! - [`lock`]: locks every mutex of the crate.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them: it treats them
@@ -12,15 +13,17 @@
 
 pub(crate) mod arc_cell;
 mod barrier;
+pub(crate) mod combining;
 pub(crate) mod reclaim;
 
 pub(crate) use arc_cell::ArcCell;
+pub(crate) use combining::{CombiningLock, Leading, Waiting};
 pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, atomic};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, atomic};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 
 /// Locks `mutex`, also if a thread has panicked while it held it. For data that each critical
 /// section leaves whole wherever it can panic.

@@ -30,6 +30,14 @@ pub const BUGS: &[Bug] = &[
         test: "durability::a_failed_append_is_told_to_every_writer_of_the_group",
     },
     Bug {
+        name: "a newcomer writes before those who wait for a leader",
+        file: "src/sync/combining.rs",
+        old: "if self.queued.load(Ordering::Relaxed) > 0 { None } else { self.try_lock() }",
+        new: "self.try_lock()",
+        program: "lib",
+        test: "sync::combining::tests::a_newcomer_does_not_overtake_those_who_wait",
+    },
+    Bug {
         name: "a sealed log is not synced before the one that follows it",
         file: "src/db/write/mod.rs",
         old: "            log.sync()?;\n",

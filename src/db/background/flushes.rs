@@ -7,7 +7,6 @@ use crate::db::{Inner, flush};
 use crate::error::Result;
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
-use crate::sync::lock;
 use crate::version::{VersionEdit, names};
 
 impl Inner {
@@ -15,7 +14,7 @@ impl Inner {
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let memtable = {
-            let mut writer = lock(&self.writer);
+            let mut writer = self.writer.lock();
             self.ensure_taken_over(&mut writer)?;
             if writer.memtable.is_empty() {
                 None

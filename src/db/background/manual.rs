@@ -9,13 +9,12 @@ use crate::compaction::{LAST_LEVEL, Plan};
 use crate::db::iter::bounds::Bounds;
 use crate::db::{Inner, TreeState};
 use crate::error::Result;
-use crate::sync::lock;
 use crate::version::{FileMeta, LEVELS};
 
 impl Inner {
     /// Waits until nothing runs and nothing is due.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
-        self.ensure_taken_over(&mut lock(&self.writer))?;
+        self.ensure_taken_over(&mut self.writer.lock())?;
         drop(self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
                 && !state.flushing

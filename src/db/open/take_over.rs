@@ -37,7 +37,7 @@ use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::fs::{FileLock, Fs, OverlappedReader};
 use crate::memtable::Memtable;
-use crate::sync::{ArcCell, lock};
+use crate::sync::{ArcCell, CombiningLock, lock};
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -157,14 +157,13 @@ fn assemble(
         read_state: ArcCell::new(read_state),
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
-        writer: Mutex::new(Writer {
+        writer: CombiningLock::new(Writer {
             wal,
             wal_number,
             memtable: writing,
             last_sequence,
             owed_wait: Duration::ZERO,
         }),
-        queue: Mutex::default(),
         sealed_wals: Mutex::new(SealedWals::named(wal_number)),
         manifest: Mutex::new(manifest),
         progress: Mutex::new(progress),

@@ -19,7 +19,6 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
-use crate::sync::lock;
 use crate::table::{ScanOptions, Table, TableCursor};
 use crate::version::{FileMeta, LEVELS, Version, VersionEdit, names};
 
@@ -61,7 +60,7 @@ impl Inner {
             ));
         }
         // Writers wait from here on: the memtable must hold nothing newer than the files.
-        let mut writer = lock(&self.writer);
+        let mut writer = self.writer.lock();
         self.check_writable()?;
         self.ensure_taken_over(&mut writer)?;
         if !writer.memtable.is_empty() {

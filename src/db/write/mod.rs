@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   commit ──► nobody else writes: leads itself
-//!          ──► queue ──► the thread that gets the writer's lock leads:
+//!          ──► queue ──► one of the threads that wait leads (`CombiningLock`):
 //!                          1. make room: stall, rotate a full memtable
 //!                          2. one WAL record for all batches of the group
 //!                          3. sync, if any of them asked for it
 //!                          4. all batches into the memtable
 //!                          5. publish the last sequence number: readers see all of them at once
-//!                        the others find their batch done when they get the lock
+//!                        the others are told that their batch is done, and one of them to lead
 //! ```
 //!
 //! **A power loss.** After step 3 the write survives it. Before step 3, or without it, a power loss
@@ -28,7 +28,7 @@ pub(crate) mod batch;
 pub(crate) mod write_stall;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
@@ -38,7 +38,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::stats::Ticker;
-use crate::sync::lock;
+use crate::sync::{CombiningLock, Leading, Waiting, lock};
 use crate::version::names;
 use crate::wal::{LogKind, LogWriter};
 
@@ -102,16 +102,14 @@ impl SealedWals {
 }
 
 /// What one caller asked for.
-struct Write {
+pub(crate) struct Write {
     batch: WriteBatch,
     durability: Durability,
 }
 
-/// A write that waits for a leader.
-pub(crate) struct QueuedWrite {
-    write: Write,
-    outcome: OnceLock<Result<()>>,
-}
+/// Guards what only the leader uses, and queues the writes that wait for one.
+pub(crate) type WriterLock = CombiningLock<Writer, Write, Result<()>>;
+type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 
 impl Inner {
     pub(crate) fn commit(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
@@ -124,52 +122,32 @@ impl Inner {
             };
         }
         let write = Write { batch, durability };
-        // Nobody writes and nobody waits, so this thread writes its batch alone. Callers that come
-        // meanwhile queue, and the order of the queue is kept.
-        if let Ok(mut writer) = self.writer.try_lock()
-            && lock(&self.queue).is_empty()
-        {
+        if let Some(mut writer) = self.writer.try_lead() {
             self.counters.add(Ticker::WriteDoneBySelf, 1);
             let room = self.make_room(&mut writer);
             return room.and_then(|stall| self.write_group(&mut writer, stall, &[&write]));
         }
-        let queued = Arc::new(QueuedWrite { write, outcome: OnceLock::new() });
-        lock(&self.queue).push_back(Arc::clone(&queued));
-        loop {
-            let mut writer = lock(&self.writer);
-            if let Some(outcome) = queued.outcome.get() {
-                return outcome.clone();
-            }
-            self.lead(&mut writer);
-        }
+        self.writer.submit(write, |writer| self.lead(writer))
     }
 
     /// Writes the front of the queue as one group.
-    fn lead(&self, writer: &mut Writer) {
+    fn lead(&self, writer: &mut LeadingWriter<'_>) {
         let room = self.make_room(writer);
-        let mut group = Vec::new();
         let mut bytes = 0;
-        {
-            let mut queue = lock(&self.queue);
-            // The first batch always fits: none is larger than a record.
-            while bytes < GROUP_BYTES
-                && let Some(next) = queue.front()
-                && bytes + next.write.batch.size_bytes() <= MAX_BATCH_BYTES
-            {
-                bytes += next.write.batch.size_bytes();
-                group.extend(queue.pop_front());
-            }
-        }
-        if !group.is_empty() {
-            self.counters.add(Ticker::WriteDoneBySelf, 1);
-            self.counters.add(Ticker::WriteDoneByOther, group.len() as u64 - 1);
-        }
+        // The first batch always fits: none is larger than a record.
+        let group: Vec<Arc<Waiting<Write, Result<()>>>> = writer.take_while(|write| {
+            let before = bytes;
+            bytes += write.batch.size_bytes();
+            before < GROUP_BYTES && bytes <= MAX_BATCH_BYTES
+        });
+        self.counters.add(Ticker::WriteDoneBySelf, 1);
+        self.counters.add(Ticker::WriteDoneByOther, group.len() as u64 - 1);
         let outcome = room.and_then(|stall| {
-            let writes: Vec<&Write> = group.iter().map(|queued| &queued.write).collect();
+            let writes: Vec<&Write> = group.iter().map(|waiting| &waiting.work).collect();
             self.write_group(writer, stall, &writes)
         });
-        for queued in group {
-            let _ = queued.outcome.set(outcome.clone());
+        for waiting in group {
+            waiting.answer(outcome.clone());
         }
     }
 
@@ -340,7 +318,7 @@ impl Inner {
     }
 
     pub(crate) fn sync_wals(&self) -> Result<()> {
-        let mut writer = lock(&self.writer);
+        let mut writer = self.writer.lock();
         if let Some(error) = self.latched.get() {
             return Err(Error::ReadOnly(Arc::new(error.clone())));
         }

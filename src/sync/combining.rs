@@ -1,0 +1,343 @@
+//! [`CombiningLock`]: a mutex whose holder also does the work of those who wait for it.
+//!
+//! ```text
+//!   try_lead ──► nobody holds it, nobody waits: the caller does its own work
+//!   submit ────► queue ──► the holder takes work from the front, and answers each
+//!                          the holder leaves ──► the front of the queue is told to lead
+//! ```
+//!
+//! Work that is done for others is called combining (Hendler, Incze, Shavit, Tzafrir: "Flat
+//! combining and the synchronization-parallelism tradeoff", SPAA 2010). Here it lets many writes
+//! share one log record and one sync.
+//!
+//! Waiters do not stand in front of the mutex. Each would wake, get the mutex and find that its
+//! work was done long ago, one after the other, while the next leader waits behind them. A waiter
+//! hears of its answer directly: it looks for some microseconds, lets other threads run, then
+//! sleeps.
+//!
+//! # Why nobody waits for ever
+//!
+//! 1. Whoever unlocks looks at the queue afterwards and tells its front to lead.
+//! 2. Whoever queues tries to lock afterwards.
+//!
+//! The mutex of the queue orders the two. If 1 comes first, 2 finds the lock free or with a holder
+//! that comes to 1 again. If 2 comes first, 1 sees what was queued. Work that was told to lead and
+//! is done by somebody else meanwhile needs nothing: that somebody comes to 1 too.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, PoisonError, TryLockError};
+
+use super::atomic::{AtomicU8, AtomicUsize, Ordering};
+use super::{Condvar, Mutex, MutexGuard, lock};
+
+/// Looks at the answer before a waiter lets other threads run: some microseconds, as long as a small
+/// group of writes takes. A model does without.
+const SPINS: usize = if cfg!(loom) { 0 } else { 200 };
+/// Then so many times it lets other threads run. After that it sleeps.
+const YIELDS: usize = if cfg!(loom) { 0 } else { 20 };
+
+/// Nobody has told the waiter anything.
+const WAITS: u8 = 0;
+/// It is to lock.
+const LEADS: u8 = 1;
+/// Its work is done.
+const DONE: u8 = 2;
+
+/// Guards `L`. Whoever holds it can do the waiting work `W`, each with an answer `A`.
+pub(crate) struct CombiningLock<L, W, A> {
+    leader: Mutex<L>,
+    queue: Mutex<VecDeque<Arc<Waiting<W, A>>>>,
+    /// Length of the queue, for a look without a lock.
+    queued: AtomicUsize,
+}
+
+/// Work that waits for a leader.
+pub(crate) struct Waiting<W, A> {
+    pub work: W,
+    told: AtomicU8,
+    sleeper: Mutex<Sleeper<A>>,
+    wakes: Condvar,
+}
+
+struct Sleeper<A> {
+    sleeps: bool,
+    answer: Option<A>,
+}
+
+/// The lock, held. When it is dropped the next leader is told.
+pub(crate) struct Leading<'a, L, W, A> {
+    lock: &'a CombiningLock<L, W, A>,
+    /// `None` only while it is dropped.
+    leader: Option<MutexGuard<'a, L>>,
+}
+
+impl<L, W, A> CombiningLock<L, W, A> {
+    pub fn new(leader: L) -> CombiningLock<L, W, A> {
+        let (leader, queue) = (Mutex::new(leader), Mutex::new(VecDeque::new()));
+        CombiningLock { leader, queue, queued: AtomicUsize::new(0) }
+    }
+
+    /// Waits for the lock, beside the queue.
+    pub fn lock(&self) -> Leading<'_, L, W, A> {
+        Leading { lock: self, leader: Some(lock(&self.leader)) }
+    }
+
+    /// The lock, if nobody holds it and nobody waits.
+    #[inline]
+    pub fn try_lead(&self) -> Option<Leading<'_, L, W, A>> {
+        // A newcomer that did not look would overtake all waiters for as long as they wake. The look
+        // may be late: nothing but fairness depends on it.
+        if self.queued.load(Ordering::Relaxed) > 0 { None } else { self.try_lock() }
+    }
+
+    fn try_lock(&self) -> Option<Leading<'_, L, W, A>> {
+        let leader = match self.leader.try_lock() {
+            Ok(leader) => leader,
+            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Leading { lock: self, leader: Some(leader) })
+    }
+
+    /// Has the work done, by whoever leads, and answers what that one answered. `lead` must take the
+    /// front of the queue at least, and answer what it took.
+    pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W, A>)) -> A {
+        let waiting = Arc::new(Waiting::new(work));
+        {
+            let mut queue = lock(&self.queue);
+            queue.push_back(Arc::clone(&waiting));
+            self.queued.store(queue.len(), Ordering::Relaxed);
+        }
+        let mut leading = self.try_lock();
+        loop {
+            if let Some(mut leading) = leading
+                && waiting.told.load(Ordering::Relaxed) != DONE
+            {
+                lead(&mut leading);
+            }
+            match waiting.wait() {
+                Some(answer) => return answer,
+                None => leading = Some(self.lock()),
+            }
+        }
+    }
+
+    /// Tells the front of the queue to lead.
+    fn hand_over(&self) {
+        let front = lock(&self.queue).front().cloned();
+        if let Some(front) = front {
+            front.tell_to_lead();
+        }
+    }
+}
+
+impl<L, W, A> Leading<'_, L, W, A> {
+    /// Takes work from the front of the queue as long as it is wanted. The caller answers each.
+    pub fn take_while(&self, mut wants: impl FnMut(&W) -> bool) -> Vec<Arc<Waiting<W, A>>> {
+        let mut queue = lock(&self.lock.queue);
+        let unwanted = queue.iter().position(|waiting| !wants(&waiting.work));
+        let count = unwanted.unwrap_or(queue.len());
+        let taken = queue.drain(..count).collect();
+        self.lock.queued.store(queue.len(), Ordering::Relaxed);
+        taken
+    }
+}
+
+impl<L, W, A> Deref for Leading<'_, L, W, A> {
+    type Target = L;
+
+    #[inline]
+    fn deref(&self) -> &L {
+        self.leader.as_ref().expect("held until the drop")
+    }
+}
+
+impl<L, W, A> DerefMut for Leading<'_, L, W, A> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut L {
+        self.leader.as_mut().expect("held until the drop")
+    }
+}
+
+impl<L, W, A> Drop for Leading<'_, L, W, A> {
+    fn drop(&mut self) {
+        self.leader = None;
+        self.lock.hand_over();
+    }
+}
+
+impl<W, A> Waiting<W, A> {
+    fn new(work: W) -> Waiting<W, A> {
+        let sleeper = Mutex::new(Sleeper { sleeps: false, answer: None });
+        Waiting { work, told: AtomicU8::new(WAITS), sleeper, wakes: Condvar::new() }
+    }
+
+    /// Tells the waiter that its work is done.
+    pub fn answer(&self, answer: A) {
+        let mut sleeper = lock(&self.sleeper);
+        sleeper.answer = Some(answer);
+        self.told.store(DONE, Ordering::Release);
+        if sleeper.sleeps {
+            self.wakes.notify_one();
+        }
+    }
+
+    fn tell_to_lead(&self) {
+        // Not if it was told so before, and not over the answer.
+        let told = self.told.compare_exchange(WAITS, LEADS, Ordering::Relaxed, Ordering::Relaxed);
+        if told.is_ok() && lock(&self.sleeper).sleeps {
+            self.wakes.notify_one();
+        }
+    }
+
+    /// The answer; `None`: this thread is to lead.
+    fn wait(&self) -> Option<A> {
+        let is_told = || self.told.load(Ordering::Relaxed) != WAITS;
+        let soon = (0..SPINS).any(|_| {
+            std::hint::spin_loop();
+            is_told()
+        }) || (0..YIELDS).any(|_| {
+            std::thread::yield_now();
+            is_told()
+        });
+        let mut sleeper = lock(&self.sleeper);
+        if !soon {
+            // Whoever tells has stored it before it takes this mutex.
+            sleeper.sleeps = true;
+            while !is_told() {
+                sleeper = self.wakes.wait(sleeper).unwrap_or_else(PoisonError::into_inner);
+            }
+            sleeper.sleeps = false;
+        }
+        let _ = self.told.compare_exchange(LEADS, WAITS, Ordering::Relaxed, Ordering::Relaxed);
+        sleeper.answer.take()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
+    use super::*;
+
+    type Lock = CombiningLock<u64, u64, u64>;
+
+    /// Adds all waiting numbers, at most three at a time; answers each with the sum after it.
+    fn add(leading: &mut Leading<'_, u64, u64, u64>) {
+        let mut left = 3;
+        for waiting in leading.take_while(|_| {
+            left -= 1;
+            left >= 0
+        }) {
+            **leading += waiting.work;
+            waiting.answer(**leading);
+        }
+    }
+
+    #[test]
+    fn every_work_is_done_once_whoever_leads() {
+        let (threads, each) = if cfg!(miri) { (3, 5) } else { (8, 2_000) };
+        let lock = Lock::new(0);
+        let combined = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    for _ in 0..each {
+                        let sum = match lock.try_lead() {
+                            Some(mut leading) => {
+                                *leading += 1;
+                                *leading
+                            }
+                            None => lock.submit(1, |leading| {
+                                combined.fetch_add(1, Ordering::Relaxed);
+                                add(leading);
+                            }),
+                        };
+                        assert!(sum > last);
+                        last = sum;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), threads * each);
+        assert_eq!(lock.queued.load(Ordering::Relaxed), 0);
+    }
+
+    /// The story: a thread that never queues, as a flush does, holds the lock while others queue.
+    /// They have given up looking and sleep. It leaves, and nobody else comes.
+    #[test]
+    fn sleepers_wake_when_a_holder_leaves_that_did_nothing_for_them() {
+        let lock = Lock::new(0);
+        let held = lock.lock();
+        std::thread::scope(|scope| {
+            let sleepers: Vec<_> = (0..5).map(|_| scope.spawn(|| lock.submit(1, add))).collect();
+            while lock.queued.load(Ordering::Relaxed) < 5 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(lock.try_lead().is_none());
+            drop(held);
+            let mut sums: Vec<u64> = sleepers.into_iter().map(|it| it.join().unwrap()).collect();
+            sums.sort();
+            assert_eq!(sums, [1, 2, 3, 4, 5]);
+        });
+    }
+
+    #[test]
+    fn a_newcomer_does_not_overtake_those_who_wait() {
+        let lock = Lock::new(0);
+        let held = lock.lock();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| lock.submit(1, add));
+            while lock.queued.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            // As if it had left and the waiter had not woken yet.
+            assert!(lock.try_lead().is_none());
+            drop(held);
+            assert_eq!(waiter.join().unwrap(), 1);
+        });
+        assert!(lock.try_lead().is_some());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::thread;
+
+    use super::super::check_model;
+    use super::*;
+
+    type Lock = CombiningLock<u64, u64, u64>;
+
+    fn add_one(leading: &mut Leading<'_, u64, u64, u64>) {
+        let mut left = 1;
+        for waiting in leading.take_while(|_| std::mem::take(&mut left) == 1) {
+            **leading += waiting.work;
+            waiting.answer(**leading);
+        }
+    }
+
+    /// loom ends with an error when a thread waits that nobody wakes.
+    #[test]
+    fn loom_nobody_waits_for_ever() {
+        check_model(|| {
+            let lock = Arc::new(Lock::new(0));
+            let writers: Vec<_> = (0..2)
+                .map(|_| {
+                    let lock = Arc::clone(&lock);
+                    thread::spawn(move || lock.submit(1, add_one))
+                })
+                .collect();
+            // A holder that is no writer.
+            *lock.lock() += 10;
+            for writer in writers {
+                assert!((1..=12).contains(&writer.join().unwrap()));
+            }
+            assert_eq!(*lock.lock(), 12);
+        });
+    }
+}
