@@ -88,37 +88,50 @@ fn hex(number: u64) -> [u8; DIGITS] {
     text
 }
 
-/// The value of number `n`: bytes that do not compress.
-pub fn value(n: u64, bytes: usize, out: &mut Vec<u8>) {
-    out.clear();
-    let mut word = n;
-    while out.len() < bytes {
-        word = mix(word.wrapping_add(0x9e37_79b9_7f4a_7c15));
-        out.extend_from_slice(&word.to_le_bytes());
+/// How values are made.
+#[derive(Clone, Copy)]
+pub struct Values {
+    pub bytes: usize,
+    /// Whether the second half repeats the first, so that a value compresses to about a half.
+    /// Otherwise it does not compress.
+    pub halves: bool,
+}
+
+impl Values {
+    /// The value of number `n`.
+    pub fn value(self, n: u64, out: &mut Vec<u8>) {
+        out.clear();
+        let fresh = if self.halves { self.bytes.div_ceil(2) } else { self.bytes };
+        let mut word = n;
+        while out.len() < fresh {
+            word = mix(word.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.truncate(fresh);
+        out.extend_from_within(..self.bytes - fresh);
     }
-    out.truncate(bytes);
 }
 
 /// Keys in ascending order with their values: one part of `parts` of all, spread over the whole
 /// range.
 pub struct Run {
     keys: Keys,
-    value_bytes: usize,
+    values: Values,
     mixed: Vec<u64>,
 }
 
 impl Run {
-    pub fn new(keys: Keys, value_bytes: usize, entries: u64, part: u64, parts: u64) -> Run {
+    pub fn new(keys: Keys, values: Values, entries: u64, part: u64, parts: u64) -> Run {
         let numbers = (part..entries).step_by(parts as usize);
         let mut mixed: Vec<u64> = numbers.map(|n| mix(n + 1)).collect();
         mixed.sort_unstable();
-        Run { keys, value_bytes, mixed }
+        Run { keys, values, mixed }
     }
 
     pub fn for_each(&self, mut work: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut out = Vec::new();
         for &mixed in &self.mixed {
-            value(mixed, self.value_bytes, &mut out);
+            self.values.value(mixed, &mut out);
             work(&self.keys.of_mixed(mixed), &out)?;
         }
         Ok(())
@@ -195,6 +208,15 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_compresses_repeats_its_first_half() {
+        let mut out = Vec::new();
+        for bytes in [0, 1, 7, 100, 101] {
+            Values { bytes, halves: true }.value(5, &mut out);
+            assert_eq!((out.len(), &out[bytes.div_ceil(2)..]), (bytes, &out.clone()[..bytes / 2]));
+        }
+    }
+
+    #[test]
     fn the_hottest_hundredth_is_asked_as_often_as_theory_says() {
         let (ranks, exponent, asked) = (100_000, 0.99, 1_000_000);
         let zipf = Zipf::new(ranks, exponent);
@@ -211,7 +233,8 @@ mod tests {
         let mut all = Vec::new();
         for part in 0..3 {
             let mut last = Vec::new();
-            let run = Run::new(Keys(16), 8, 100, part, 3);
+            let values = Values { bytes: 8, halves: false };
+            let run = Run::new(Keys(16), values, 100, part, 3);
             run.for_each(|key, value| {
                 assert!(last[..] < *key && value.len() == 8);
                 last = key.to_vec();

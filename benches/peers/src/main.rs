@@ -30,7 +30,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use keys::{DIGITS, Keys, MOST_BYTES};
+use keys::{DIGITS, Keys, MOST_BYTES, Values};
 
 #[derive(Parser)]
 #[command(about = "Maypole beside RocksDB and fjall on the same work")]
@@ -121,6 +121,15 @@ struct Options {
     /// Whether RocksDB and Maypole read their tables past the system's cache.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     direct: bool,
+    /// How tables are compressed. With any, the second half of a value repeats the first.
+    #[arg(long, default_value = "none")]
+    compression: engine::Compression,
+    /// RocksDB's read option async_io, for multi_get and scans.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    async_io: bool,
+    /// How many threads may work at one compaction. [default: the engine's own]
+    #[arg(long)]
+    compaction_threads: Option<usize>,
     /// Where the trees are built; a temporary directory unless given.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -129,6 +138,10 @@ struct Options {
 impl Options {
     fn keys(&self) -> Keys {
         Keys(self.key_bytes)
+    }
+
+    fn values(&self) -> Values {
+        Values { bytes: self.value_bytes, halves: self.compression != engine::Compression::None }
     }
 
     fn cache_bytes(&self) -> usize {
@@ -164,8 +177,15 @@ impl Options {
             ("cycles", self.cycles),
         ];
         let numbers = numbers.iter().map(|(name, number)| format!("--{name}={number}"));
-        let charge_metadata = format!("--charge-metadata={}", self.charge_metadata);
-        numbers.chain([charge_metadata, format!("--direct={}", self.direct)]).collect()
+        let switches = [
+            ("charge-metadata", self.charge_metadata),
+            ("direct", self.direct),
+            ("async-io", self.async_io),
+        ];
+        let switches = switches.iter().map(|(name, on)| format!("--{name}={on}"));
+        let compression = format!("--compression={}", self.compression.name());
+        let threads = self.compaction_threads.map(|n| format!("--compaction-threads={n}"));
+        numbers.chain(switches).chain([compression]).chain(threads).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::{Engine, Result};
-use crate::keys::{Key, Numbers, Run, value};
+use crate::keys::{Key, Numbers, Run};
 use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, cache, median};
@@ -76,7 +76,7 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
             for file in 0..3 {
                 for i in 0..each {
                     let n = (i * 97 + file * 31) % entries;
-                    value(n, options.value_bytes, &mut out);
+                    options.values().value(n, &mut out);
                     engine.put(&keys.key(n), &out, false)?;
                 }
                 engine.flush()?;
@@ -161,7 +161,7 @@ fn load(engine: &Arc<dyn Engine>, options: &Options) -> Result<u64> {
     std::fs::create_dir_all(&scratch)?;
     for part in 0..options.runs {
         let run =
-            Run::new(options.keys(), options.value_bytes, options.entries, part, options.runs);
+            Run::new(options.keys(), options.values(), options.entries, part, options.runs);
         if part == 0 {
             engine.ingest(&scratch, &run)?;
             std::fs::remove_dir_all(&scratch)?;

@@ -89,6 +89,17 @@ impl Server {
         line.split_whitespace().nth(1)?.parse().ok()
     }
 
+    /// Processor time of all its threads so far, in the system's and in its own code.
+    pub fn processor_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // After the name, which ends at the last parenthesis, utime and stime are 12th and 13th
+        // (proc(5)).
+        let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1.split_whitespace();
+        let ticks: Vec<u64> =
+            fields.skip(11).take(2).map(str::parse).collect::<std::result::Result<_, _>>()?;
+        Ok(ticks.iter().sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
     pub fn stop(mut self) -> Result<()> {
         drop(self.input);
         self.child.wait()?;

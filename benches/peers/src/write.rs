@@ -9,11 +9,14 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::engine::{Engine, Kind, Result};
-use crate::keys::{Numbers, value};
+use crate::keys::Numbers;
 use crate::server::Server;
 use crate::{Options, median};
 
 const WORKLOADS: &[&str] = &["fillseq", "fillrandom", "overwrite", "fillsync-2-threads"];
+/// As many threads as the name says, each with its share of the entries.
+const FROM_THREADS: &[&str] =
+    &["fillrandom-2-threads", "fillrandom-4-threads", "fillrandom-8-threads"];
 
 /// Runs one workload; answers nanoseconds an operation first, or `None` when it is no write
 /// workload.
@@ -29,7 +32,7 @@ pub fn run(
     let operations = match workload {
         "fillseq" => {
             for n in 0..entries {
-                value(n, options.value_bytes, &mut out);
+                options.values().value(n, &mut out);
                 engine.put(&keys.ordered(n), &out, false)?;
             }
             entries
@@ -38,7 +41,7 @@ pub fn run(
             let mut numbers = Numbers::new(seed);
             for _ in 0..entries {
                 let n = numbers.below(entries);
-                value(n, options.value_bytes, &mut out);
+                options.values().value(n, &mut out);
                 engine.put(&keys.key(n), &out, false)?;
             }
             entries
@@ -46,7 +49,7 @@ pub fn run(
         // Every key once, in random order.
         "fillunique" => {
             for n in 0..entries {
-                value(n, options.value_bytes, &mut out);
+                options.values().value(n, &mut out);
                 engine.put(&keys.key(n), &out, false)?;
             }
             entries
@@ -64,7 +67,7 @@ pub fn run(
                         scope.spawn(move || -> Result<()> {
                             let mut out = Vec::new();
                             for n in 0..each {
-                                value(n, options.value_bytes, &mut out);
+                                options.values().value(n, &mut out);
                                 engine.put(&keys.key(2 * n + thread), &out, true)?;
                             }
                             Ok(())
@@ -75,10 +78,54 @@ pub fn run(
             })?;
             2 * each
         }
+        "compact" => {
+            engine.compact()?;
+            entries
+        }
+        _ if FROM_THREADS.contains(&workload) => {
+            return fill_from_threads(engine, workload, seed, options).map(Some);
+        }
         "readwhilewriting" => return read_while_writing(engine, seed, options).map(Some),
         _ => return Ok(None),
     };
     Ok(Some(vec![start.elapsed().as_nanos() as f64 / operations as f64]))
+}
+
+/// Random keys from several threads. Answers nanoseconds an operation, of all threads together; then
+/// how long a write took: p50, p99, p99.9 and most.
+fn fill_from_threads(
+    engine: &Arc<dyn Engine>,
+    workload: &str,
+    seed: u64,
+    options: &Options,
+) -> Result<Vec<f64>> {
+    let digits = workload.trim_matches(|c: char| !c.is_ascii_digit());
+    let (threads, entries, keys) = (digits.parse::<u64>()?, options.entries, options.keys());
+    let start = Instant::now();
+    let write = |thread: u64| -> Result<Histogram<u64>> {
+        let mut latency = Histogram::<u64>::new_with_max(600_000_000_000, 3)?;
+        let (mut numbers, mut out) = (Numbers::new(seed ^ (thread + 1) << 40), Vec::new());
+        for _ in 0..entries / threads {
+            let n = numbers.below(entries);
+            options.values().value(n, &mut out);
+            let key = keys.key(n);
+            let before = Instant::now();
+            engine.put(&key, &out, false)?;
+            latency.saturating_record(before.elapsed().as_nanos() as u64);
+        }
+        Ok(latency)
+    };
+    let latency = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|i| scope.spawn(move || write(i))).collect();
+        let mut all = Histogram::<u64>::new_with_max(600_000_000_000, 3)?;
+        for thread in running {
+            all.add(thread.join().expect("no panic")?)?;
+        }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(all)
+    })?;
+    let ns = start.elapsed().as_nanos() as f64 / entries as f64;
+    let quantiles = [0.5, 0.99, 0.999, 1.0].map(|q| latency.value_at_quantile(q) as f64);
+    Ok([&[ns], &quantiles[..]].concat())
 }
 
 /// One thread overwrites random keys, one looks random keys up. Answers the readers' nanoseconds:
@@ -93,7 +140,7 @@ fn read_while_writing(engine: &Arc<dyn Engine>, seed: u64, options: &Options) ->
             let (start, mut written) = (Instant::now(), 0u64);
             while !over.load(Ordering::Relaxed) {
                 let n = numbers.below(entries);
-                value(n, options.value_bytes, &mut out);
+                options.values().value(n, &mut out);
                 engine.put(&keys.key(n), &out, false)?;
                 written += 1;
                 let most = options.writes_per_second;
@@ -134,6 +181,18 @@ struct Table {
 }
 
 const FILL: &[&str] = &["ns/op", "settled ns", "MB written", "MB on disk", "peak MB"];
+const FILL_FROM_THREADS: &[&str] = &[
+    "ns/op",
+    "p50",
+    "p99",
+    "p99.9",
+    "max",
+    "settled ns",
+    "MB written",
+    "MB on disk",
+    "peak MB",
+];
+const COMPACT: &[&str] = &["ns/entry", "processor ns", "MB on disk", "peak MB"];
 const READ_WHILE_WRITING: &[&str] =
     &["mean ns", "p50", "p99", "p99.9", "max", "writes/s", "MB written", "MB on disk", "peak MB"];
 
@@ -143,6 +202,22 @@ pub fn compare(options: &Options) -> Result<()> {
             let table = Table { workload, columns: FILL };
             table.fill(options, |kind, round, dir| fill(workload, kind, round, dir, options))?;
         }
+    }
+    for &workload in FROM_THREADS {
+        if options.wants(workload) {
+            let table = Table { workload, columns: FILL_FROM_THREADS };
+            table.fill(options, |kind, round, dir| {
+                let mut server = Server::start(kind, dir, options)?;
+                let before = server.written_bytes();
+                let figures = server.ask_all(workload, round + 1)?;
+                let settled = figures[0] + server.ask("settle", 1)?;
+                Ok([&figures[..], &[settled], &costs(server, before, dir)?].concat())
+            })?;
+        }
+    }
+    if options.wants("compact") {
+        let table = Table { workload: "compact", columns: COMPACT };
+        table.fill(options, |kind, _, dir| compact(kind, dir, options))?;
     }
     if options.wants("readwhilewriting") {
         let table = Table { workload: "readwhilewriting", columns: READ_WHILE_WRITING };
@@ -166,6 +241,17 @@ fn fill(workload: &str, kind: Kind, round: u64, dir: &Path, options: &Options) -
         _ => ns + settle_ns,
     };
     Ok([&[ns, settled], &costs(server, before, dir)?[..]].concat())
+}
+
+/// Everything into the last level, from the tree that reads are measured on.
+fn compact(kind: Kind, dir: &Path, options: &Options) -> Result<Vec<f64>> {
+    let mut server = Server::start(kind, dir, options)?;
+    server.ask("load", 1)?;
+    let before = server.processor_seconds()?;
+    let ns = server.ask("compact", 1)?;
+    let seconds = server.processor_seconds()? - before;
+    let [_, on_disk, peak] = costs(server, None, dir)?;
+    Ok(vec![ns, seconds * 1e9 / options.entries as f64, on_disk, peak])
 }
 
 fn beside_a_writer(kind: Kind, round: u64, dir: &Path, options: &Options) -> Result<Vec<f64>> {

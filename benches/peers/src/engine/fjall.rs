@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Engine, Result};
+use super::{Compression, Engine, Result};
 use crate::Options;
 use crate::keys::{Key, Run};
 
@@ -13,6 +13,9 @@ pub struct Fjall {
 
 impl Fjall {
     pub fn open(dir: &Path, options: &Options) -> Result<Fjall> {
+        if options.compression != Compression::None {
+            return Err("fjall is built without compression here".into());
+        }
         let database =
             fjall::Database::builder(dir).cache_size(options.cache_bytes() as u64).open()?;
         let settings = fjall::KeyspaceCreateOptions::default()

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use maypole::fs::{DirectFs, Fs, RealFs};
 use maypole::table::{SstWriter, TableOptions};
-use maypole::{Builder, Compression, Db, Durability, FilterPolicy, Ticker, WriteBatch};
+use maypole::{Builder, Db, Durability, FilterPolicy, Ticker, WriteBatch};
 
-use super::{Engine, NO_LIMIT, Result, Scan, TABLE_BYTES};
+use super::{Compression, Engine, NO_LIMIT, Result, Scan, TABLE_BYTES};
 use crate::Options;
 use crate::keys::{Key, Run};
 
 pub struct Maypole {
     db: Db,
+    compression: maypole::Compression,
 }
 
 impl Maypole {
@@ -21,24 +22,32 @@ impl Maypole {
             true => Arc::new(DirectFs),
             false => Arc::new(RealFs),
         };
-        let options: Builder = Db::builder(dir)
+        let compression = match options.compression {
+            Compression::None => maypole::Compression::None,
+            Compression::Lz4 => maypole::Compression::Lz4,
+            Compression::Zstd => maypole::Compression::Zstd,
+        };
+        let mut builder: Builder = Db::builder(dir)
             .fs(fs)
             .filter("bloom(10)".parse::<FilterPolicy>()?)
-            .compression(Compression::None)
+            .compression(compression)
             .block_cache_bytes(options.cache_bytes())
             .memtable_bytes(options.memtable_bytes())
             .level_base_bytes(match options.keeps_runs() {
                 true => NO_LIMIT,
                 false => 4 * options.memtable_bytes() as u64,
             });
-        Ok(Maypole { db: options.open()? })
+        if let Some(threads) = options.compaction_threads {
+            builder = builder.compaction_threads(threads);
+        }
+        Ok(Maypole { db: builder.open()?, compression })
     }
 }
 
 impl Engine for Maypole {
     fn ingest(&self, scratch: &Path, run: &Run) -> Result<()> {
         let options = TableOptions {
-            compression: Compression::None,
+            compression: self.compression,
             filter: "bloom(10)".parse()?,
             ..TableOptions::default()
         };
@@ -114,6 +123,9 @@ impl Engine for Maypole {
         let mut cursor = self.db.cursor().fill_cache(fills_cache);
         cursor.seek_to_first()?;
         Ok(Box::new(cursor))
+    }
+    fn compact(&self) -> Result<()> {
+        Ok(self.db.compact_all()?)
     }
     fn flush(&self) -> Result<()> {
         Ok(self.db.flush()?)

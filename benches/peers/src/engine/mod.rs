@@ -1,4 +1,4 @@
-//! The engines behind one interface, each set up the same way: no compression, a 10-bit Bloom
+//! The engines behind one interface, each set up the same way: the same compression, a 10-bit Bloom
 //! filter, the same cache and memtable, WAL on, no sync.
 //!
 //! What is not the same: Maypole and fjall charge filters and indexes to the cache, RocksDB with its
@@ -18,6 +18,23 @@ use crate::Options;
 use crate::keys::{Key, Run};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub enum Compression {
+    None,
+    Lz4,
+    Zstd,
+}
+
+impl Compression {
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub enum Kind {
@@ -74,6 +91,10 @@ pub trait Engine: Send + Sync {
     }
     /// Writes the memtable to a table.
     fn flush(&self) -> Result<()>;
+    /// Brings everything to the last level and writes all of it anew.
+    fn compact(&self) -> Result<()> {
+        Err("this engine has no compaction of everything".into())
+    }
     /// Waits until the background is idle.
     fn settle(&self) -> Result<()>;
     /// Tables a level, for the reader of the figures.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
-use super::{Engine, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES};
+use super::{Compression, Engine, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES};
 use crate::Options;
 use crate::keys::{Key, Run};
 
@@ -13,6 +13,7 @@ pub struct Rocks {
     options: rocksdb::Options,
     unsynced: rocksdb::WriteOptions,
     synced: rocksdb::WriteOptions,
+    async_io: bool,
 }
 
 impl Rocks {
@@ -36,7 +37,11 @@ impl Rocks {
         table.set_format_version(5);
         let mut db = rocksdb::Options::default();
         db.create_if_missing(true);
-        db.set_compression_type(rocksdb::DBCompressionType::None);
+        db.set_compression_type(match options.compression {
+            Compression::None => rocksdb::DBCompressionType::None,
+            Compression::Lz4 => rocksdb::DBCompressionType::Lz4,
+            Compression::Zstd => rocksdb::DBCompressionType::Zstd,
+        });
         db.set_write_buffer_size(options.memtable_bytes());
         db.set_max_bytes_for_level_base(match options.keeps_runs() {
             true => NO_LIMIT,
@@ -45,11 +50,20 @@ impl Rocks {
         db.set_max_background_jobs(3);
         db.set_use_direct_reads(options.direct);
         db.set_block_based_table_factory(&table);
-        let options = db;
+        if let Some(threads) = options.compaction_threads {
+            db.set_max_subcompactions(threads as u32);
+        }
+        let (options, async_io) = (db, options.async_io);
         let db = rocksdb::DB::open_cf_with_opts(&options, dir, [("default", options.clone())])?;
         let mut synced = rocksdb::WriteOptions::default();
         synced.set_sync(true);
-        Ok(Rocks { db, options, unsynced: rocksdb::WriteOptions::default(), synced })
+        Ok(Rocks { db, options, unsynced: rocksdb::WriteOptions::default(), synced, async_io })
+    }
+
+    fn read_options(&self) -> rocksdb::ReadOptions {
+        let mut options = rocksdb::ReadOptions::default();
+        options.set_async_io(self.async_io);
+        options
     }
 }
 
@@ -83,7 +97,8 @@ impl Engine for Rocks {
     fn multi_get(&self, keys: &[Key]) -> Result<usize> {
         let family = self.db.cf_handle("default").ok_or("no default column family")?;
         let mut found = 0;
-        for value in self.db.batched_multi_get_cf(&family, keys, false) {
+        let options = self.read_options();
+        for value in self.db.batched_multi_get_cf_opt(&family, keys, false, &options) {
             found += usize::from(value?.is_some());
         }
         Ok(found)
@@ -128,6 +143,12 @@ impl Engine for Rocks {
         let mut iterator = self.db.raw_iterator_opt(options);
         iterator.seek_to_first();
         Ok(Box::new(iterator))
+    }
+    fn compact(&self) -> Result<()> {
+        let mut options = rocksdb::CompactOptions::default();
+        options.set_bottommost_level_compaction(rocksdb::BottommostLevelCompaction::Force);
+        self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &options);
+        Ok(())
     }
     fn flush(&self) -> Result<()> {
         Ok(self.db.flush()?)
