@@ -72,6 +72,28 @@ fn loom_two_threads_that_miss_read_once() {
     });
 }
 
+/// Two calls of `multi_get` that have read the same blocks: each takes them into the cache one by
+/// one, and keeps them all.
+#[test]
+fn loom_two_batches_that_load_the_same_blocks_in_opposite_order_both_end() {
+    check_model(|| {
+        let cache = cache_for_one();
+        let slots = slots(&cache, 2);
+        let batch = |slots: &Slots<Canary>, first: usize| {
+            let leases = [load(slots, first), load(slots, 1 - first)];
+            leases.iter().for_each(|lease| lease.touch());
+            leases
+        };
+        let other = thread::spawn({
+            let slots = slots.clone();
+            move || batch(&slots, 1)
+        });
+        let own = batch(&slots, 0);
+        // Drops of the other's values are ordered after their use by this join.
+        drop((own, other.join().unwrap()));
+    });
+}
+
 #[test]
 fn loom_eviction_and_the_closing_of_the_same_slots_free_a_value_once() {
     check_model(|| {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Db, Durability, Error};
 
-use super::crash::{check, check_content, open_on, write};
+use super::crash::{check, check_content, check_together, open_on, write};
 use super::env;
 
 const WRITES: u64 = 120;
@@ -44,6 +44,8 @@ fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result
                 open.take().expect("the database is open").close()?;
                 db = open.insert(open_on(Arc::clone(fs))?);
             }
+            // Most of the blocks are read here for the first time, many at one time.
+            70 => check_together(db, n, "opened again")?,
             80 => db.compact_range(..)?,
             100 => db.wait_for_compaction()?,
             _ => {}

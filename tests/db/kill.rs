@@ -1,4 +1,5 @@
-//! A process is killed while it writes. Its acknowledged writes must be there.
+//! A process is killed while it writes, and reads many blocks at one time. Its acknowledged writes
+//! must be there.
 //!
 //! ```sh
 //! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill:: -- --nocapture
@@ -17,7 +18,9 @@ const DIRECTORY: &str = "MAYPOLE_KILL_TEST_DIRECTORY";
 const WRITERS: u64 = 3;
 
 fn open(dir: &str) -> Db {
-    Db::builder(dir).memtable_bytes(32 << 10).table_bytes(32 << 10).open().unwrap()
+    let db = Db::builder(dir).memtable_bytes(32 << 10).table_bytes(32 << 10);
+    // Little fits, so lookups read.
+    db.block_cache_bytes(64 << 10).open().unwrap()
 }
 
 fn key(writer: u64, n: u64) -> String {
@@ -32,8 +35,14 @@ fn child() {
     let Ok(dir) = std::env::var(DIRECTORY) else { return };
     let db = open(&dir);
     thread::scope(|scope| {
+        let db = &db;
+        scope.spawn(move || {
+            for first in (0..).step_by(64) {
+                let keys: Vec<_> = (first..first + 64).map(|n| key(n % WRITERS, n)).collect();
+                db.multi_get(&keys).unwrap();
+            }
+        });
         for writer in 0..WRITERS {
-            let db = &db;
             scope.spawn(move || {
                 let first = last_number(db, writer).map_or(0, |n| n + 1);
                 for n in first.. {
