@@ -120,11 +120,16 @@ pub fn to_json<R: Record>(row: &R) -> String {
 /// The names of the columns and the cells of every row, both with objects taken apart: a column
 /// `times` of objects `{mean, p99}` gives the columns `times_mean` and `times_p99`.
 pub fn cells<R: Record>(rows: &[R]) -> (Vec<String>, Vec<Vec<Value>>) {
+    take_apart(R::COLUMNS, rows.iter().map(R::values).collect())
+}
+
+/// Not generic, so that it is compiled once and not for each kind of row.
+fn take_apart(columns: &[&str], rows: Vec<Vec<Value>>) -> (Vec<String>, Vec<Vec<Value>>) {
     let mut names = Vec::new();
     let mut all = Vec::new();
-    for (n, row) in rows.iter().enumerate() {
+    for (n, row) in rows.into_iter().enumerate() {
         let mut cells = Vec::new();
-        for (column, value) in R::COLUMNS.iter().zip(row.values()) {
+        for (column, value) in columns.iter().zip(row) {
             match value {
                 Value::Object(parts) => {
                     for (part, value) in parts {
