@@ -160,8 +160,7 @@ fn load(engine: &Arc<dyn Engine>, options: &Options) -> Result<u64> {
     let scratch = options.dir.as_ref().ok_or("serve needs --dir")?.with_extension("load");
     std::fs::create_dir_all(&scratch)?;
     for part in 0..options.runs {
-        let run =
-            Run::new(options.keys(), options.values(), options.entries, part, options.runs);
+        let run = Run::new(options.keys(), options.values(), options.entries, part, options.runs);
         if part == 0 {
             engine.ingest(&scratch, &run)?;
             std::fs::remove_dir_all(&scratch)?;

@@ -91,6 +91,16 @@ pub fn run(
     Ok(Some(vec![start.elapsed().as_nanos() as f64 / operations as f64]))
 }
 
+/// For nanoseconds up to ten minutes.
+fn latencies() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_max(600_000_000_000, 3)?)
+}
+
+/// p50, p99, p99.9 and most.
+fn quantiles(latency: &Histogram<u64>) -> [f64; 4] {
+    [0.5, 0.99, 0.999, 1.0].map(|q| latency.value_at_quantile(q) as f64)
+}
+
 /// Random keys from several threads. Answers nanoseconds an operation, of all threads together; then
 /// how long a write took: p50, p99, p99.9 and most.
 fn fill_from_threads(
@@ -103,7 +113,7 @@ fn fill_from_threads(
     let (threads, entries, keys) = (digits.parse::<u64>()?, options.entries, options.keys());
     let start = Instant::now();
     let write = |thread: u64| -> Result<Histogram<u64>> {
-        let mut latency = Histogram::<u64>::new_with_max(600_000_000_000, 3)?;
+        let mut latency = latencies()?;
         let (mut numbers, mut out) = (Numbers::new(seed ^ (thread + 1) << 40), Vec::new());
         for _ in 0..entries / threads {
             let n = numbers.below(entries);
@@ -117,15 +127,14 @@ fn fill_from_threads(
     };
     let latency = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|i| scope.spawn(move || write(i))).collect();
-        let mut all = Histogram::<u64>::new_with_max(600_000_000_000, 3)?;
+        let mut all = latencies()?;
         for thread in running {
             all.add(thread.join().expect("no panic")?)?;
         }
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(all)
     })?;
     let ns = start.elapsed().as_nanos() as f64 / entries as f64;
-    let quantiles = [0.5, 0.99, 0.999, 1.0].map(|q| latency.value_at_quantile(q) as f64);
-    Ok([&[ns], &quantiles[..]].concat())
+    Ok([&[ns], &quantiles(&latency)[..]].concat())
 }
 
 /// One thread overwrites random keys, one looks random keys up. Answers the readers' nanoseconds:
@@ -150,7 +159,7 @@ fn read_while_writing(engine: &Arc<dyn Engine>, seed: u64, options: &Options) ->
             }
             Ok(written as f64 / start.elapsed().as_secs_f64())
         });
-        let mut latency = Histogram::<u64>::new_with_max(600_000_000_000, 3)?;
+        let mut latency = latencies()?;
         let mut numbers = Numbers::new(seed);
         let start = Instant::now();
         let mut read = || -> Result<()> {
@@ -168,9 +177,7 @@ fn read_while_writing(engine: &Arc<dyn Engine>, seed: u64, options: &Options) ->
         over.store(true, Ordering::Relaxed);
         let writes_per_second = writer.join().expect("no panic")?;
         read?;
-        let quantile = |q| latency.value_at_quantile(q) as f64;
-        let quantiles = [0.5, 0.99, 0.999, 1.0].map(quantile);
-        Ok([&[latency.mean()], &quantiles[..], &[writes_per_second]].concat())
+        Ok([&[latency.mean()], &quantiles(&latency)[..], &[writes_per_second]].concat())
     })
 }
 
@@ -181,17 +188,8 @@ struct Table {
 }
 
 const FILL: &[&str] = &["ns/op", "settled ns", "MB written", "MB on disk", "peak MB"];
-const FILL_FROM_THREADS: &[&str] = &[
-    "ns/op",
-    "p50",
-    "p99",
-    "p99.9",
-    "max",
-    "settled ns",
-    "MB written",
-    "MB on disk",
-    "peak MB",
-];
+const FILL_FROM_THREADS: &[&str] =
+    &["ns/op", "p50", "p99", "p99.9", "max", "settled ns", "MB written", "MB on disk", "peak MB"];
 const COMPACT: &[&str] = &["ns/entry", "processor ns", "MB on disk", "peak MB"];
 const READ_WHILE_WRITING: &[&str] =
     &["mean ns", "p50", "p99", "p99.9", "max", "writes/s", "MB written", "MB on disk", "peak MB"];
