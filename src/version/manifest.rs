@@ -24,8 +24,10 @@ use crate::fs;
 use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
-/// A MANIFEST is replaced when it has grown by so much since its first edit.
-pub(crate) const ROLL_AFTER_BYTES: u64 = 4 << 20;
+/// A MANIFEST is replaced when it has grown by so much since its first edit, and by as much as that
+/// edit has. So an opening reads little more than the tree itself, and at most every second byte that
+/// is written here is the tree again.
+pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// No name of a MANIFEST is longer. No more of `CURRENT` is read.
 const MOST_CURRENT_BYTES: u64 = 64;
@@ -79,7 +81,8 @@ impl Manifest {
         number: impl FnOnce() -> u64,
         tree: impl FnOnce(u64) -> VersionEdit,
     ) -> Result<()> {
-        let is_large = self.log.len() > self.first_edit_bytes + self.roll_after_bytes;
+        let grown = self.log.len() - self.first_edit_bytes;
+        let is_large = grown > self.roll_after_bytes.max(self.first_edit_bytes);
         if !is_large && !self.log.has_ended() {
             self.log.append(&[&edit.encode()])?;
             return self.log.sync();
@@ -203,4 +206,46 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
         });
     }
     Ok(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemFs;
+
+    /// A MANIFEST was replaced after 4 MiB, whatever the tree. To read it took longer than tables
+    /// lived beside a fast writer: each look of a reader found that others had come. But the one of
+    /// a large tree must not be written anew for every few edits.
+    #[test]
+    fn a_manifest_grows_with_its_tree() {
+        let table = |number| FileMeta {
+            number,
+            file_bytes: 1000,
+            smallest: vec![b'a'; 108],
+            largest: vec![b'z'; 108],
+            ..FileMeta::default()
+        };
+        let edit = |numbers: std::ops::Range<u64>| VersionEdit {
+            added: numbers.map(|number| (1, table(number))).collect(),
+            ..VersionEdit::default()
+        };
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let dir = Path::new("/db");
+        fs.create_dir_all(dir).unwrap();
+        for (tables, least, most) in [(1, 1000, 1400), (100, 20_000, 30_000)] {
+            let tree = edit(0..tables);
+            let mut manifest = Manifest::create(&fs, dir, 1, &tree, 1000).unwrap();
+            let mut bytes = Vec::new();
+            for number in 0.. {
+                bytes.push(manifest.log.len());
+                let whole = |_| edit(0..tables);
+                manifest.append(&edit(number..number + 1), || 2, whole).unwrap();
+                if manifest.number == 2 {
+                    break;
+                }
+            }
+            let grown = bytes[bytes.len() - 1] - bytes[0];
+            assert!((least..most).contains(&grown), "{tables} tables: {grown}");
+        }
+    }
 }

@@ -54,7 +54,7 @@ impl TableStore {
     pub fn open(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
         let table = self.open_table(&path, meta.global_sequence, level, meta.tail_bytes)?;
-        check_listed(&path, &meta, &table)?;
+        check_described(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();
         let obsolete = Arc::clone(&self.obsolete);
@@ -109,7 +109,7 @@ impl TableStore {
 
 /// Compares a file with what the MANIFEST says of it. Somebody may have exchanged two files, or put
 /// back an older file of the name.
-fn check_listed(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
+pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
     let properties = table.properties();
     let stored_file_bytes = table.block_file().file().len();
     let sequences = [

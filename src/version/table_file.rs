@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::store::check_described;
 use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::fs::Fs;
@@ -61,6 +62,12 @@ impl TableFile {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether this is the table that `meta` describes, though the file at its path may be another by now.
+    pub fn is_described_by(&self, meta: &FileMeta) -> bool {
+        self.meta.global_sequence == meta.global_sequence
+            && check_described(&self.path, meta, &self.table).is_ok()
     }
 
     /// `false` if the file holds no entry of a key from `lower` to before `upper` (`None`: to the

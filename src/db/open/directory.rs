@@ -7,6 +7,7 @@
 //! The replay of the WALs comes next: [`super::recover`].
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -19,7 +20,9 @@ use crate::fs::{DescriptorPool, Fs};
 use crate::stats::Counters;
 use crate::table::format::identity::{Creator, new_db_identity};
 use crate::table::{TableContext, TableOptions};
-use crate::version::{FileMeta, Recovered, TableStore, Version, VersionEdit, names, read_current};
+use crate::version::{
+    FileMeta, Recovered, TableFile, TableStore, Version, VersionEdit, names, read_current,
+};
 
 /// What is in a directory.
 pub(crate) struct Directory {
@@ -115,16 +118,28 @@ pub(crate) fn table_store(
     }
 }
 
-/// The tables that the MANIFEST lists, opened and compared with what it says of them.
-pub(super) fn open_tables(store: &TableStore, recovered: &Recovered) -> Result<Version> {
+/// Tables that are open, by number.
+pub(crate) type OpenTables = HashMap<u64, Arc<TableFile>>;
+
+/// The tables that the MANIFEST lists, opened and compared with what it says of them. What `opened`
+/// has already is not opened again. Afterwards, also after an error, it has those of the listed
+/// tables that are open.
+pub(super) fn open_tables(
+    store: &TableStore,
+    recovered: &Recovered,
+    opened: &mut OpenTables,
+) -> Result<Version> {
+    let listed = |file: &TableFile| recovered.files.get(&file.meta.number);
+    opened.retain(|_, file| listed(file).is_some_and(|(_, meta)| file.is_described_by(meta)));
     let mut edit = VersionEdit::default();
-    let mut opened = HashMap::new();
     for (&number, (level, meta)) in &recovered.files {
-        let file = store.open(meta.clone(), *level)?;
+        let file = match opened.entry(number) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
+        };
         edit.added.push((*level, file.meta.clone()));
-        opened.insert(number, file);
     }
-    let version = Version::default().apply(&edit, &opened);
+    let version = Version::default().apply(&edit, opened);
     if let Some((level, one, other)) = version.overlap() {
         let range = |meta: &FileMeta| {
             let [from, to] =
@@ -181,5 +196,47 @@ mod tests {
                 (level, other) => panic!("level {level}: {other:?}"),
             }
         }
+    }
+
+    /// A reader opened the tables one by one, and beside a fast writer one of them was always gone
+    /// before its turn. It threw away those that it had, and was kept out for ever.
+    #[test]
+    fn a_table_that_was_opened_once_may_go() {
+        let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
+        let dir = Path::new("/db");
+        let options = Db::builder("/db").fs(Arc::clone(&fs));
+        let db = options.clone().open().unwrap();
+        for key in ["a", "b", "c"] {
+            db.put(key, key).unwrap();
+            db.flush().unwrap();
+        }
+        let directory = Directory::read(&*fs, dir).unwrap();
+        let store = table_store(&options, &directory, true);
+        let mut recovered = directory.recovered.unwrap();
+        let numbers: Vec<u64> = recovered.files.keys().copied().collect();
+        let [first, second, third] = numbers[..] else { panic!("{numbers:?}") };
+        let away = |number: u64| {
+            let path = names::table_path(dir, number);
+            let aside = path.with_extension("aside");
+            match fs.exists(&path).unwrap() {
+                true => fs.rename(&path, &aside).unwrap(),
+                false => fs.rename(&aside, &path).unwrap(),
+            }
+        };
+        let mut opened = OpenTables::new();
+        away(third);
+        let error = open_tables(&store, &recovered, &mut opened).err().unwrap();
+        assert!(error.to_string().contains(&format!("{third:06}.sst")), "{error}");
+        assert_eq!(opened.len(), 2);
+        // Back again, with the others gone.
+        [first, second, third].into_iter().for_each(away);
+        let version = open_tables(&store, &recovered, &mut opened).unwrap();
+        assert_eq!(version.metas()[0].len(), 3);
+        // One that the MANIFEST does not list any more, and one that it describes otherwise.
+        recovered.files.remove(&first);
+        recovered.files.get_mut(&second).unwrap().1.entries += 1;
+        let error = open_tables(&store, &recovered, &mut opened).err().unwrap();
+        assert!(error.to_string().contains(&format!("{second:06}.sst")), "{error}");
+        assert_eq!(opened.into_keys().collect::<Vec<_>>(), [third]);
     }
 }

@@ -9,8 +9,8 @@
 //! A writer goes on meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies a
 //! record into its log piece by piece, so that a reader may meet half of one with a whole one
 //! behind it. None of this is damage. So after any obstacle everything is read again from `CURRENT`
-//! on. An error is reported only if a second reading meets it again and the MANIFEST has not changed in
-//! between.
+//! on, but for the tables that are open. An error is reported only if later readings meet it again and
+//! nothing in the directory has changed in between.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
@@ -19,13 +19,14 @@
 use std::thread;
 use std::time::Duration;
 
-use super::directory::{Directory, table_store};
+use super::directory::{Directory, OpenTables, table_store};
 use super::recover::Replay;
 use super::take_over::{no_database, only_read};
 use crate::db::Inner;
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
+use crate::table::TableContext;
 
 /// Looks in a row that must meet the same obstacle before it is believed.
 const BELIEVED_AFTER: u32 = 6;
@@ -47,11 +48,12 @@ struct Obstacle {
 }
 
 pub(crate) fn open(options: Builder) -> Result<Inner> {
+    let mut kept = Kept::default();
     let mut last: Option<Obstacle> = None;
     let mut met = 0;
     for look in 1.. {
         let mut manifest = None;
-        let (what, otherwise) = match attempt(&options, &mut manifest) {
+        let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
             // Lawful where a power loss took the end of a log. But beside a writer, a log may have
             // been deleted since the directory was listed.
@@ -73,13 +75,27 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     unreachable!("the last look answers")
 }
 
+/// What one look leaves to the next. A table that is open stays open, even when its name goes. So
+/// the next look has to open the new ones only: else a writer that deletes tables faster than a
+/// reader opens all of them would keep it out for ever.
+#[derive(Default)]
+struct Kept {
+    /// The cache and the counters of the open tables.
+    context: Option<TableContext>,
+    tables: OpenTables,
+}
+
 struct Attempt {
     inner: Inner,
     /// Where sequence numbers stopped following each other.
     gap: Option<String>,
 }
 
-fn attempt(options: &Builder, manifest: &mut Option<(u64, u64)>) -> Result<Attempt> {
+fn attempt(
+    options: &Builder,
+    kept: &mut Kept,
+    manifest: &mut Option<(u64, u64)>,
+) -> Result<Attempt> {
     if !options.fs.exists(&options.path)? {
         return Err(no_database(&options.path));
     }
@@ -88,8 +104,9 @@ fn attempt(options: &Builder, manifest: &mut Option<(u64, u64)>) -> Result<Attem
     let Some(recovered) = &directory.recovered else { return Err(no_database(&options.path)) };
     *manifest = Some(recovered.manifest);
     allow_open_files(recovered.files.len() as u64)?;
-    let store = table_store(options, &directory, true);
-    let (replayed, gap) = Replay::run(&store, options, &directory, false)?;
+    let mut store = table_store(options, &directory, true);
+    store.context = kept.context.get_or_insert(store.context).clone();
+    let (replayed, gap) = Replay::run(&store, options, &directory, &mut kept.tables, false)?;
     let gap = gap.map(|gap| gap.to_string());
     Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
 }

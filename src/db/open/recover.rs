@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::directory::{Directory, open_tables};
+use super::directory::{Directory, OpenTables, open_tables};
 use crate::db::flush;
 use crate::db::options::Builder;
 use crate::db::write::batch::parse_record;
@@ -111,17 +111,18 @@ pub(crate) struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Opens the tables and replays the WALs. `flushes`: full memtables become tables; else all
-    /// stay in memory.
+    /// Opens the tables that are not in `opened` and replays the WALs. `flushes`: full memtables
+    /// become tables; else all stay in memory.
     pub fn run(
         store: &'a TableStore,
         options: &'a Builder,
         directory: &Directory,
+        opened: &mut OpenTables,
         flushes: bool,
     ) -> Result<(Replayed, Option<Gap>)> {
         let fresh = Recovered::default();
         let recovered = directory.recovered.as_ref().unwrap_or(&fresh);
-        let version = Arc::new(open_tables(store, recovered)?);
+        let version = Arc::new(open_tables(store, recovered, opened)?);
         let (memtable, writer) = Memtable::new(options.memtable_bytes);
         let state = Replayed {
             version,

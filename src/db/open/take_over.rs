@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-use super::directory::{Directory, table_store};
+use super::directory::{Directory, OpenTables, table_store};
 use super::recover::{Origin, Replay, Replayed};
 use crate::compaction::Unavailable;
 use crate::db::background::install::whole_tree;
@@ -70,7 +70,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     let directory = Directory::read(&*fs, &dir)?;
     directory.refuse_lost_current(&dir)?;
     let store = table_store(&options, &directory, false);
-    let (mut replayed, _) = Replay::run(&store, &options, &directory, true)?;
+    let (mut replayed, _) =
+        Replay::run(&store, &options, &directory, &mut OpenTables::new(), true)?;
     let taking = Options {
         policy: &options.filter,
         memtable_bytes: options.memtable_bytes,

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use report::{Loss, RepairReport};
 
 use super::Builder;
-use super::open::directory::{Directory, table_store};
+use super::open::directory::{Directory, OpenTables, table_store};
 use super::open::recover::Replay;
 use super::open::take_over::no_database;
 use crate::encoding::key::SequenceNumber;
@@ -131,7 +131,7 @@ fn look(options: &Builder) -> Result<RepairReport> {
         return Err(lost_current(&options.path));
     }
     let store = table_store(options, &directory, false);
-    let (replayed, _) = Replay::run(&store, options, &directory, false)?;
+    let (replayed, _) = Replay::run(&store, options, &directory, &mut OpenTables::new(), false)?;
     let mut report = RepairReport::default();
     for (_, file) in replayed.version.files() {
         tables::check_whole(&file.table)?;
