@@ -25,8 +25,8 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown by so much since its first edit, and by as much as that
-/// edit has. So an opening reads little more than the tree itself, and at most every second byte that
-/// is written here is the tree again.
+/// edit has. So an opening reads little more than the tree itself, and at most every second byte
+/// that is written here is the tree again.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// No name of a MANIFEST is longer. No more of `CURRENT` is read.

@@ -64,7 +64,7 @@ impl TableFile {
         &self.path
     }
 
-    /// Whether this is the table that `meta` describes, though the file at its path may be another by now.
+    /// Whether this is the table that `meta` describes. The name may be gone by now.
     pub fn is_described_by(&self, meta: &FileMeta) -> bool {
         self.meta.global_sequence == meta.global_sequence
             && check_described(&self.path, meta, &self.table).is_ok()

@@ -9,8 +9,8 @@
 //! A writer goes on meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies a
 //! record into its log piece by piece, so that a reader may meet half of one with a whole one
 //! behind it. None of this is damage. So after any obstacle everything is read again from `CURRENT`
-//! on, but for the tables that are open. An error is reported only if later readings meet it again and
-//! nothing in the directory has changed in between.
+//! on, but for the tables that are open. An error is reported only if later readings meet it again
+//! and nothing in the directory has changed in between.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
