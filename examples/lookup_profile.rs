@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]
-//!     [--l0 FILES] [--cache-mb N] [--only NAME] [--dir DIR]
+//!     [--l0 FILES] [--cache-mb N] [--threads N] [--only NAME] [--dir DIR]
 //! ```
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100, nothing compressed, filters
@@ -14,6 +14,10 @@
 //! `isolated`: with a fence after each lookup, so that neighbours cannot overlap. `of 1000`: the same
 //! thousand keys again and again, all of whose lines are in the processor's caches: what is left is
 //! work, not waiting.
+//!
+//! `--threads`: each round is measured by one thread, and then by so many at once, each with
+//! operations and keys of its own. The gain is the time of the one over the time of all together, an
+//! operation each. What threads of `pread` gain is what the system and the processor allow.
 //!
 //! `large pages`: as the memory of larger caches; other loads are from small ones.
 //!
@@ -27,6 +31,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Barrier;
 use std::time::Instant;
 
 use maypole::{Compression, Db, FilterPolicy};
@@ -59,9 +64,10 @@ fn key(n: u64) -> Key {
 struct Options {
     entries: u64,
     operations: usize,
-    rounds: usize,
+    rounds: u64,
     l0: u64,
     cache_mb: Option<usize>,
+    threads: u64,
     only: Option<String>,
     dir: Option<PathBuf>,
 }
@@ -73,6 +79,7 @@ fn options() -> Answer<Options> {
         rounds: 5,
         l0: 0,
         cache_mb: None,
+        threads: 1,
         only: None,
         dir: None,
     };
@@ -85,6 +92,7 @@ fn options() -> Answer<Options> {
             "--rounds" => options.rounds = value.parse()?,
             "--l0" => options.l0 = value.parse()?,
             "--cache-mb" => options.cache_mb = Some(value.parse()?),
+            "--threads" => options.threads = value.parse()?,
             "--only" => options.only = Some(value),
             "--dir" => options.dir = Some(value.into()),
             _ => return Err(format!("unknown option {name}").into()),
@@ -273,32 +281,65 @@ fn main() -> Answer<()> {
     };
     large.copy_from_slice(&memory);
     let file = plain_file(if names.contains(&"pread") { options.entries } else { 1 })?;
-    let mut figures = vec![Vec::new(); names.len()];
-    for round in 0..options.rounds as u64 {
-        for (name, figures) in names.iter().zip(&mut figures) {
-            let absent = name.contains("absent");
-            let count = if name.ends_with("of 1000") { some } else { entries };
-            let keys = choose(if absent { entries } else { 0 }, count, round);
-            let start = Instant::now();
-            let found = match *name {
-                "dependent load" => dependent_loads(&memory, keys.len(), round),
-                "dependent load, large pages" => dependent_loads(large, keys.len(), round),
-                "independent load" => independent_loads(&memory, keys.len(), round),
-                "pread" => plain_reads(&file, keys.len(), round)?,
-                _ if name.starts_with("multi_get") => profiled_multi_gets(&db, &keys)?,
-                _ if name.ends_with("owned") => profiled_owned_gets(&db, &keys)?,
-                _ => profiled_gets(&db, &keys, name.ends_with("isolated"))?,
-            };
-            figures.push(start.elapsed().as_nanos() as f64 / keys.len() as f64);
-            if name.contains("get") && found != if absent { 0 } else { keys.len() } {
-                return Err(format!("{name}: {found} of {} found", keys.len()).into());
+    // What one thread found. Its time does not count the choice of its keys.
+    let run = |name: &str, seed: u64, start: &Barrier| -> Answer<usize> {
+        let absent = name.contains("absent");
+        let count = if name.ends_with("of 1000") { some } else { entries };
+        let keys = choose(if absent { entries } else { 0 }, count, seed);
+        start.wait();
+        let found = match name {
+            "dependent load" => dependent_loads(&memory, keys.len(), seed),
+            "dependent load, large pages" => dependent_loads(large, keys.len(), seed),
+            "independent load" => independent_loads(&memory, keys.len(), seed),
+            "pread" => plain_reads(&file, keys.len(), seed)?,
+            _ if name.starts_with("multi_get") => profiled_multi_gets(&db, &keys)?,
+            _ if name.ends_with("owned") => profiled_owned_gets(&db, &keys)?,
+            _ => profiled_gets(&db, &keys, name.ends_with("isolated"))?,
+        };
+        if name.contains("get") && found != if absent { 0 } else { keys.len() } {
+            return Err(format!("{name}: {found} of {} found", keys.len()).into());
+        }
+        Ok(found)
+    };
+    // Nanoseconds an operation, of all threads together.
+    let timed = |name: &str, round: u64, threads: u64| -> Answer<f64> {
+        let start = Barrier::new(threads as usize + 1);
+        let run =
+            |thread| run(name, round * threads + thread, &start).map_err(|error| error.to_string());
+        let run = &run;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
+            start.wait();
+            let begun = Instant::now();
+            let operations = threads.len() * options.operations;
+            for thread in threads {
+                black_box(thread.join().map_err(|_| "a thread panicked")??);
             }
-            black_box(found);
+            Ok(begun.elapsed().as_nanos() as f64 / operations as f64)
+        })
+    };
+    let mut figures = vec![(Vec::new(), Vec::new()); names.len()];
+    for round in 0..options.rounds {
+        for (name, (one, all)) in names.iter().zip(&mut figures) {
+            one.push(timed(name, round, 1)?);
+            if options.threads > 1 {
+                all.push(timed(name, round, options.threads)?);
+            }
         }
     }
-    for (name, figures) in names.iter().zip(&mut figures) {
+    let median = |figures: &mut [f64]| {
         figures.sort_by(f64::total_cmp);
-        println!("{name:28} {:8.1} ns", figures[figures.len() / 2]);
+        figures[figures.len() / 2]
+    };
+    for (name, (one, all)) in names.iter().zip(&mut figures) {
+        let one = median(one);
+        print!("{name:28} {one:8.1} ns");
+        if options.threads > 1 {
+            let all = median(all);
+            print!("   {} threads {all:8.1} ns   gain {:4.2}", options.threads, one / all);
+        }
+        println!();
     }
     db.close()?;
     Ok(())
