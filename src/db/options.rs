@@ -266,8 +266,8 @@ impl Builder {
         self
     }
 
-    /// How many bytes a MANIFEST grows before it is written anew. Only tests have a reason to
-    /// change it.
+    /// How many bytes a MANIFEST grows at least before it is written anew. Only tests have a reason
+    /// to change it.
     #[doc(hidden)]
     pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
         self.manifest_roll_bytes = bytes;
