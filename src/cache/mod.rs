@@ -53,26 +53,28 @@ use recycled::RecycledBuffers;
 use ring::Entry;
 pub(crate) use slots::{Lease, Resident, Slots};
 
-/// Locks that keep two threads from loading one value. More than there are threads that load at one
-/// time.
-const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 64 };
+/// Locks that keep two threads from loading one value. So many that two threads hardly ever wait
+/// for each other's reads: with 64, one wait in a hundred misses was a tenth of the time.
+const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 1024 };
 
 /// Garbage may take up to 1/8 of the capacity. Beyond that nothing is evicted, and a value that
 /// does not fit is not kept. A reader that stops under its guard keeps all garbage alive: it must
 /// neither let the heap grow nor empty the cache.
 const GARBAGE_SHARE: usize = 8;
 
-/// Evicted values are retired and collected together once they take this many bytes: rarely enough
-/// that the barrier costs nothing, soon enough that readers hardly notice the missing room.
-fn garbage_limit_bytes(capacity_bytes: usize) -> usize {
-    (capacity_bytes / 256).clamp(4 << 10, 1 << 20)
+/// Evicted values are retired and collected together once they take this many bytes: a portion.
+/// Large enough that collecting costs little, small enough that readers hardly notice the missing
+/// room, and that memory comes back before it leaves the processor's caches.
+fn portion_bytes(capacity_bytes: usize) -> usize {
+    (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
 }
 
-/// Garbage and unused memory up to this size do not count against the capacity. That covers one
-/// batch of garbage, one batch of unused memory, and a margin. A cache that evicts at every miss
-/// always has this much. Counting it would make each eviction cause more evictions.
+/// Garbage and unused memory up to this size do not count against the capacity. That covers two
+/// portions that wait for the next lookups of other threads, one or two that the next misses drop,
+/// and unused memory. A cache that evicts at every miss always has this much. Counting it would make
+/// each eviction cause more evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
-    (3 * garbage_limit_bytes(capacity_bytes)).min(capacity_bytes / 64)
+    (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
 /// What a cached value is. Data blocks leave the cache before the others.
@@ -185,14 +187,19 @@ enum Memory {
 struct Evicted {
     cache: Arc<BlockCache>,
     bytes: usize,
-    /// Only dropped.
-    _entries: Vec<Arc<dyn Entry>>,
+    entries: Vec<Arc<dyn Entry>>,
+}
+
+/// What leaves the cache with one miss: for [`BlockCache::retire`].
+struct Leaving {
+    evicted: Option<Arc<Evicted>>,
+    unreachable: [Option<Arc<dyn Entry>>; 2],
 }
 
 impl Memory {
     fn new(capacity_bytes: usize) -> Memory {
         let most_spare_bytes =
-            (2 * garbage_limit_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes));
+            (4 * portion_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes));
         Pool::new(capacity_bytes)
             .map_or_else(|| Memory::Recycled(RecycledBuffers::new(most_spare_bytes)), Memory::Pool)
     }
@@ -254,7 +261,7 @@ impl BlockCache {
     /// Charges `bytes` of memory beside the cache while the reservation lives, and evicts what they
     /// displace. Never fails: such memory is needed whatever the capacity is.
     pub(crate) fn reserve(self: &Arc<BlockCache>, bytes: usize) -> Reservation {
-        let evicted = {
+        let leaving = {
             let mut state = lock(&self.state);
             state.usage_bytes += bytes;
             state.pinned_bytes += bytes;
@@ -262,21 +269,23 @@ impl BlockCache {
             state.evict_to(self.capacity_bytes);
             self.take_leaving(&mut state)
         };
-        self.retire(evicted);
+        self.retire(leaving);
         Reservation { cache: Arc::clone(self), bytes }
     }
 
     /// Makes room for `entry` and takes it in; `publish` fills its slot, which had this stamp.
-    /// Returns the evicted values. The caller retires them when it holds no lock.
+    /// The caller retires what leaves when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
         stamp: usize,
         publish: impl FnOnce(),
-    ) -> Option<Arc<Evicted>> {
+    ) -> Leaving {
         let may_evict = !self.has_much_garbage();
         let mut state = lock(&self.state);
-        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
+        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed)
+            + state.unreachable_bytes
+            + self.unused_bytes();
         let room_bytes = self
             .capacity_bytes
             .saturating_sub(beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes)));
@@ -288,25 +297,30 @@ impl BlockCache {
         self.take_leaving(&mut state)
     }
 
-    /// Turns the evicted values into garbage, if they are enough to be worth it or hold metadata.
-    fn take_leaving(self: &Arc<BlockCache>, state: &mut CacheState) -> Option<Arc<Evicted>> {
-        if state.leaving_bytes <= garbage_limit_bytes(self.capacity_bytes) && !state.metadata_leaves
-        {
-            return None;
+    /// Turns the evicted values into garbage, if they are a portion or hold metadata. Takes out one
+    /// unreachable value, and a second one if many wait.
+    fn take_leaving(self: &Arc<BlockCache>, state: &mut CacheState) -> Leaving {
+        let portion_bytes = portion_bytes(self.capacity_bytes);
+        let unreachable = [state.take_unreachable(0), state.take_unreachable(portion_bytes)];
+        if state.leaving_bytes <= portion_bytes && !state.metadata_leaves {
+            return Leaving { evicted: None, unreachable };
         }
         state.metadata_leaves = false;
         let bytes = std::mem::take(&mut state.leaving_bytes);
         let next = Vec::with_capacity(state.leaving.len());
         let entries = std::mem::replace(&mut state.leaving, next);
         self.garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, _entries: entries }))
+        let evicted = Arc::new(Evicted { cache: Arc::clone(self), bytes, entries });
+        Leaving { evicted: Some(evicted), unreachable }
     }
 
-    /// Retires evicted values. Hold no lock.
-    fn retire(&self, evicted: Option<Arc<Evicted>>) {
+    /// Retires the evicted values and drops the unreachable ones. Hold no lock.
+    fn retire(&self, leaving: Leaving) {
+        let Leaving { evicted, unreachable } = leaving;
+        drop(unreachable);
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;
-            sync::retire(evicted, bytes, garbage_limit_bytes(self.capacity_bytes));
+            sync::retire(evicted, bytes, portion_bytes(self.capacity_bytes));
         } else if self.has_much_garbage() {
             sync::collect();
         }
@@ -329,8 +343,15 @@ impl Drop for Reservation {
 }
 
 impl Drop for Evicted {
+    /// Now no reader can reach the entries. Data waits in the cache for the next misses: each drops
+    /// as many as it allocates, and the allocator hands the memory from one to the other. Dropping
+    /// all at once would overflow its lists of each thread, and threads would wait for its locks.
     fn drop(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        let most_bytes = 2 * portion_bytes(self.cache.capacity_bytes);
+        lock(&self.cache.state).keep_unreachable(&mut entries, most_bytes);
         self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        // The others are dropped here, after the mutex: an index leads back to it.
     }
 }
 

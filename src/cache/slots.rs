@@ -265,7 +265,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         i: usize,
         read: impl FnOnce() -> Result<(T, usize), E>,
     ) -> Result<Lease<'static, T>, E> {
-        let (resident, evicted) = {
+        let (resident, leaving) = {
             let _loading = lock(&self.cache.load_stripes[self.stripe(i)]);
             if let Some(lease) = self.get(i, &pin()) {
                 return Ok(Lease::<T>::owning(lease.to_arc()));
@@ -278,10 +278,10 @@ impl<T: Send + Sync + 'static> Slots<T> {
             let entry: Arc<dyn Entry> = resident.clone();
             // Only a holder of this stripe fills the slot, and only a full one is emptied.
             let stamp = self.array[i].load(Ordering::Relaxed).addr() >> 1;
-            let evicted = self.cache.insert(entry, stamp, publish);
-            (resident, evicted)
+            let leaving = self.cache.insert(entry, stamp, publish);
+            (resident, leaving)
         };
-        self.cache.retire(evicted);
+        self.cache.retire(leaving);
         Ok(Lease::<T>::owning(resident))
     }
 

@@ -7,10 +7,12 @@
 //!
 //! At least one of the two loads sees the other side's store. On Linux `membarrier(2)` with
 //! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence. Other
-//! threads execute one when they are switched in. On other systems, if the kernel refuses, and
-//! under loom and Miri, both sides execute a sequentially consistent fence instead.
+//! threads execute one when they are switched in.
+//!
+//! A reader whose flag `fenced` is set executes a full fence itself. Then a fence on the other side
+//! is enough. On other systems, if the kernel refuses, and under Miri, the flag is always set.
 
-use super::atomic::{Ordering, fence};
+use super::atomic::{AtomicBool, Ordering, fence};
 
 #[cfg(all(target_os = "linux", not(loom), not(miri)))]
 mod system {
@@ -18,7 +20,7 @@ mod system {
 
     use rustix::thread::{MembarrierCommand, membarrier};
 
-    /// Whether this process may use the barrier. Asked once, so that all threads agree.
+    /// Asked once, so that all threads agree.
     pub fn available() -> bool {
         static REGISTERED: OnceLock<bool> = OnceLock::new();
         *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
@@ -29,7 +31,7 @@ mod system {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(loom), not(miri))))]
+#[cfg(not(any(all(target_os = "linux", not(miri)), loom)))]
 mod system {
     pub fn available() -> bool {
         false
@@ -40,26 +42,63 @@ mod system {
     }
 }
 
-/// Whether the reading side must execute a real fence. The answer never changes in a process.
-pub(super) fn light_needs_fence() -> bool {
-    !system::available()
+/// Both sides change one word. Whoever comes second sees all that came before the first, as with
+/// the real barrier. A fence of the other side, without [`barrier`], proves nothing about a reader
+/// without one.
+#[cfg(loom)]
+mod system {
+    use super::{AtomicBool, Ordering};
+
+    loom::lazy_static! {
+        static ref WORD: AtomicBool = AtomicBool::new(false);
+    }
+
+    pub fn available() -> bool {
+        true
+    }
+
+    pub fn barrier() -> bool {
+        WORD.swap(true, Ordering::AcqRel);
+        true
+    }
+
+    pub fn light() {
+        WORD.swap(true, Ordering::AcqRel);
+    }
 }
 
-/// The reading side. `fenced` is [`light_needs_fence`], which the caller keeps where it is cheap to
-/// read.
+/// Whether this process has [`heavy`]. The answer never changes.
+pub(super) fn has_heavy() -> bool {
+    system::available()
+}
+
+/// The reading side. Returns whether it executed a fence, as `fenced` asked.
 #[inline(always)]
-pub(super) fn light(fenced: bool) {
+pub(super) fn light(fenced: &AtomicBool) -> bool {
+    // The flag is read after the reader's store: see `reclaim.rs`.
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(loom)]
+    system::light();
+    let fenced = fenced.load(Ordering::Relaxed);
     if fenced {
         fence(Ordering::SeqCst);
     } else {
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     }
+    fenced
 }
 
 #[cfg(all(test, not(loom)))]
 thread_local! {
     /// How often this thread called [`heavy`].
     pub(super) static HEAVY_BARRIERS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(all(test, loom))]
+thread_local! {
+    /// Lets [`heavy`] fail in the model that this thread runs.
+    pub(super) static HEAVY_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// The other side. `false` if the barrier did not happen: then the next loads prove nothing. After
@@ -69,9 +108,9 @@ thread_local! {
 pub(super) fn heavy() -> bool {
     #[cfg(all(test, not(loom)))]
     HEAVY_BARRIERS.set(HEAVY_BARRIERS.get() + 1);
-    if light_needs_fence() {
-        fence(Ordering::SeqCst);
-        return true;
+    #[cfg(all(test, loom))]
+    if HEAVY_FAILS.get() {
+        return false;
     }
     system::barrier()
 }

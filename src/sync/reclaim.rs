@@ -6,31 +6,45 @@
 //!
 //! ```text
 //! epoch     1 . . . . . 2 . . . . . . 3 . . . . . 4
-//! reader A    [ active = 1 ................... ]
-//! reader B                [ active = 2 .. ]
-//! bag 1     x  x  x  x  |sealed 1                     waits for A; not for B, which came later
-//! bag 2                   x  x  x  x  |sealed 2       waits for A and B
+//! reader A    [ 1 ...... ]  [ 2 ................. ]      shows 2: bag 1 does not wait for it
+//! reader B    [ 1 .. ]                                   shows 1 and is idle: gets a mark
+//! bag 1     x  x  x  x  |sealed 1
+//! bag 2                   x  x  x  x  |sealed 2          waits for A
 //! ```
 //!
 //! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
-//! record holds the epoch at which the thread pinned, or 0 while it holds no guard. [`collect`]
-//! executes the heavy barrier, reads all records and drops the bags whose stamps lie below every
-//! active epoch. If the records show before that that no bag can go, it saves the barrier.
+//! record announces the epoch at which the thread pinned last, and whether it still holds that
+//! guard. A collection reads all records, and drops the bags whose stamps lie below every epoch
+//! that is in the way. A thread that looks up again and again is not in the way for long. For one
+//! that fell idle the collector marks the record and executes the heavy barrier (`barrier.rs`). A
+//! marked thread executes a fence of its own in each pin, so while it is idle no collection needs
+//! a barrier for it. After [`MARKED_PINS`] pins it clears the mark.
 //!
-//! Why that is enough, for an object unlinked at U and a bag sealed with stamp e:
+//! Why that is enough, for an object unlinked at U, a bag sealed with stamp e, and what the
+//! collector reads in a record:
 //!
-//! - A record shows an epoch above e. The reader took it from an increment that came after U, so it
-//!   sees U and never finds the object.
-//! - A record shows e or less. It keeps the bag.
-//! - A record still shows 0. The reader has not passed its barrier before the collector's, so its
-//!   later loads see U.
-//! - A record shows 0 or a later epoch because the reader has unpinned since, or pinned anew. It
-//!   stored the new value with release, after its last access. The collector loads
-//!   it with acquire, before the drop.
+//! - An epoch above e, held or idle. The thread took it from an increment that came after U. So it
+//!   sees U from there on and never finds the object. It announced the epoch with release, after
+//!   its last access under older guards; the collector loads it with acquire, before the drop.
+//! - An epoch of e or less, held. The record keeps the bag.
+//! - An epoch of e or less, idle, after a heavy barrier. The thread has not passed the barrier of
+//!   its next pin before the collector's, so its later loads see U. The end of its last guard is
+//!   ordered as above.
+//! - The same without a barrier, and a mark. The collector executes a fence before it reads.
+//!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
+//!     Had it come first, the collector would read that pin.
+//!   - The next pin does not see the mark: then it came before the barrier that followed the
+//!     mark, and the collector reads it. Collectors mark, pass the barrier and read under one
+//!     mutex.
+//!   - The thread has cleared the mark. It did so under a guard, after that pin's fence. Either
+//!     this fence came later than the collector's, and all that follows sees U. Or the collector
+//!     reads that pin or a later value. If that is its end, the mark is gone with it: the
+//!     collector reads the mark last.
+//! - The same without a mark. The record keeps the bag.
 //!
-//! Cost of a pin: two plain stores to a line that no other thread writes, and one load of the
-//! epoch. No lock, no full fence, no write to a shared line. The reclaiming side pays
-//! (`barrier.rs`).
+//! Cost of a pin: two plain stores to a line that other threads hardly write, and one load of the
+//! epoch. No lock, no full fence, no write to a shared line. The reclaiming side pays: a load for
+//! each thread, and a barrier for those that fell idle.
 //!
 //! Alternatives. `crossbeam-epoch` fences at every pin, so neighbouring lookups cannot overlap.
 //! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, a full fence on
@@ -48,7 +62,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-use super::atomic::{AtomicU64, Ordering};
+use super::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use super::{Mutex, Padded, barrier, lock};
 
 /// An object whose drop waits for readers.
@@ -56,7 +70,7 @@ type Garbage = Arc<dyn Send + Sync>;
 
 /// The state of the whole process: one set of readers, one heap of garbage.
 struct Domain {
-    /// Starts at 1: 0 in a record means "no guard".
+    /// Starts at 1: a record that has announced nothing shows 0.
     epoch: Padded<AtomicU64>,
     registry: Mutex<Registry>,
     garbage: Mutex<Bags>,
@@ -70,16 +84,72 @@ struct Registry {
     free: Vec<usize>,
 }
 
-/// What one thread shows to collectors. Only that thread writes it.
+/// One thread's line.
 #[repr(align(128))]
 struct Record {
-    /// The epoch at which the thread's outermost guard was taken; 0 while it holds none.
-    active: AtomicU64,
-    /// How many guards the thread holds. Only the thread reads it, so it is not part of the model.
+    /// `epoch << 1 | held`: the epoch at which the thread took its latest outermost guard, and
+    /// [`HELD`] while it holds that. Only the thread writes it.
+    announced: AtomicU64,
+    /// Each pin executes a full fence. Collectors set the mark, before a heavy barrier; the thread
+    /// clears it. Where there is no heavy barrier, it is always set.
+    marked: AtomicBool,
+    /// Pins since the mark. Only the thread reads it, so it is not part of the model.
+    marked_pins: AtomicU32,
+    /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
     index: usize,
-    /// [`barrier::light_needs_fence`], on the line that a pin touches anyway.
-    fenced: bool,
+}
+
+const HELD: u64 = 1;
+
+/// After so many pins with a mark a thread clears it. Their fences then have cost about as much as
+/// the barrier that the next mark needs.
+const MARKED_PINS: u32 = if cfg!(loom) { 1 } else { 64 };
+
+/// What a record tells a collector.
+#[derive(Clone, Copy)]
+struct Shown {
+    epoch: u64,
+    held: bool,
+}
+
+impl Record {
+    /// An outermost guard is taken.
+    #[inline]
+    fn announce(&self) {
+        // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
+        // sealed. Release: the accesses under this thread's previous guard come before this store.
+        self.announced.store(DOMAIN.epoch.0.load(Ordering::Acquire) << 1 | HELD, Ordering::Release);
+        if barrier::light(&self.marked) {
+            self.count_marked_pin();
+        }
+    }
+
+    /// The guard is gone; the epoch stays.
+    #[inline]
+    fn withdraw(&self) {
+        self.announced.store(self.announced.load(Ordering::Relaxed) & !HELD, Ordering::Release);
+    }
+
+    #[cold]
+    fn count_marked_pin(&self) {
+        let pins = self.marked_pins.load(Ordering::Relaxed) + 1;
+        self.marked_pins.store(pins % MARKED_PINS, Ordering::Relaxed);
+        if pins == MARKED_PINS && barrier::has_heavy() {
+            // After this pin's fence, before the release that ends it: see the proof.
+            self.marked.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// To be read before [`is_marked`](Record::is_marked): see the proof.
+    fn shown(&self) -> Shown {
+        let announced = self.announced.load(Ordering::Acquire);
+        Shown { epoch: announced >> 1, held: announced & HELD != 0 }
+    }
+
+    fn is_marked(&self) -> bool {
+        self.marked.load(Ordering::Relaxed)
+    }
 }
 
 struct Bags {
@@ -128,10 +198,7 @@ pub(crate) fn pin() -> Guard {
     let depth = record.depth.load(Ordering::Relaxed);
     record.depth.store(depth + 1, Ordering::Relaxed);
     if depth == 0 {
-        // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
-        // sealed. Release: the accesses under this thread's previous guard come before this store.
-        record.active.store(DOMAIN.epoch.0.load(Ordering::Acquire), Ordering::Release);
-        barrier::light(record.fenced);
+        record.announce();
     }
     Guard { record, _on_this_thread: PhantomData }
 }
@@ -150,7 +217,7 @@ impl Drop for Guard {
         let depth = self.record.depth.load(Ordering::Relaxed) - 1;
         self.record.depth.store(depth, Ordering::Relaxed);
         if depth == 0 {
-            self.record.active.store(0, Ordering::Release);
+            self.record.withdraw();
         }
     }
 }
@@ -169,14 +236,20 @@ pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
         bags.open_bytes > limit_bytes
     };
     if full {
-        collect();
+        collect_bags(1);
     }
 }
 
 /// Drops all garbage that no guard can reach, on this thread. Returns how many retired objects
 /// still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
-    let (first, bound) = {
+    collect_bags(0)
+}
+
+/// [`collect`], without a barrier for the newest `patience` bags: by the next collection the other
+/// threads may have announced a later epoch.
+fn collect_bags(patience: u64) -> usize {
+    let (first, last) = {
         let mut bags = lock(&DOMAIN.garbage);
         if !bags.open.is_empty() {
             // AcqRel: the unlinking of everything in the bag is published by the increment.
@@ -186,28 +259,58 @@ pub(crate) fn collect() -> usize {
             bags.sealed.push_back(Bag { stamp, items });
         }
         match (bags.sealed.front(), bags.sealed.back()) {
-            (Some(first), Some(last)) => (first.stamp, last.stamp + 1),
+            (Some(first), Some(last)) => (first.stamp, last.stamp),
             _ => return 0,
         }
     };
-    // Bags that are sealed from here on have stamps of at least `bound`. This barrier and this scan
-    // say nothing about them: they wait for another collection.
-    //
-    // A guard that shows without the barrier keeps its bags, barrier or not. The barrier interrupts
-    // every processor, and while one thread stands still under its guard every miss of the others
-    // may come here.
-    let may_drop = oldest_active(bound) > first && barrier::heavy();
-    let oldest_active = if may_drop { oldest_active(bound) } else { 0 };
+    let in_the_way = oldest_in_the_way(first, last, last - patience);
     let mut unreachable = Vec::new();
     let waiting = {
         let mut bags = lock(&DOMAIN.garbage);
-        while bags.sealed.front().is_some_and(|bag| bag.stamp < oldest_active) {
+        while bags.sealed.front().is_some_and(|bag| bag.stamp < in_the_way) {
             unreachable.extend(bags.sealed.pop_front());
         }
         bags.open.len() + bags.sealed.iter().map(|bag| bag.items.len()).sum::<usize>()
     };
     drop(unreachable);
     waiting
+}
+
+/// The least epoch that keeps its bag, for bags with stamps from `first` to `last`. At most
+/// `last + 1`: bags that are sealed from here on wait for another collection. If a bag with a stamp
+/// up to `urgent` would stay for want of a barrier, executes one.
+fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> u64 {
+    let registry = lock(&DOMAIN.registry);
+    let oldest = |in_the_way: fn(&Record, Shown) -> bool| {
+        let shown = registry.records.iter().map(|record| (record, record.shown()));
+        let in_the_way = shown.filter(|&(record, shown)| in_the_way(record, shown));
+        in_the_way.fold(last + 1, |oldest, (_, shown)| oldest.min(shown.epoch))
+    };
+    // Before the loads that trust marks.
+    fence(Ordering::SeqCst);
+    let without_barrier = oldest(|record, shown| shown.held || !record.is_marked());
+    if without_barrier > urgent {
+        return without_barrier;
+    }
+    // A guard keeps its bags, barrier or not. The barrier interrupts every processor, and while one
+    // thread stands still under its guard every miss of the others may come here.
+    let held = |_: &Record, shown: Shown| shown.held;
+    if oldest(held) <= without_barrier.max(first) {
+        return without_barrier;
+    }
+    let marked_here: Vec<&Record> = registry
+        .records
+        .iter()
+        .copied()
+        .filter(|record| !record.shown().held && record.shown().epoch <= urgent)
+        .filter(|record| !record.is_marked())
+        .collect();
+    marked_here.iter().for_each(|record| record.marked.store(true, Ordering::Relaxed));
+    if barrier::heavy() {
+        return oldest(held);
+    }
+    marked_here.iter().for_each(|record| record.marked.store(false, Ordering::Relaxed));
+    without_barrier
 }
 
 /// Collects until everything that was retired before this call is out of the garbage. `false` if
@@ -229,13 +332,6 @@ pub(crate) fn drain(patience: Duration) -> bool {
         std::thread::sleep(Duration::from_micros(100));
         collect();
     }
-}
-
-/// The least epoch in which a thread is active, at most `bound`.
-fn oldest_active(bound: u64) -> u64 {
-    let registry = lock(&DOMAIN.registry);
-    let active = registry.records.iter().map(|record| record.active.load(Ordering::Acquire));
-    active.filter(|&epoch| epoch != 0).fold(bound, u64::min)
 }
 
 /// A small number that no other live thread has. Numbers of ended threads are used again: a thread
@@ -275,10 +371,11 @@ fn enter_thread() -> &'static Record {
             Some(index) => registry.records[index],
             None => {
                 let record: &'static Record = Box::leak(Box::new(Record {
-                    active: AtomicU64::new(0),
+                    announced: AtomicU64::new(0),
+                    marked: AtomicBool::new(!barrier::has_heavy()),
+                    marked_pins: AtomicU32::new(0),
                     depth: AtomicU32::new(0),
                     index: registry.records.len(),
-                    fenced: barrier::light_needs_fence(),
                 }));
                 registry.records.push(record);
                 record
