@@ -57,10 +57,15 @@ pub(crate) use slots::{Lease, Resident, Slots};
 /// for each other's reads: with 64, one wait in a hundred misses was a tenth of the time.
 const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 1024 };
 
-/// Garbage may take up to 1/8 of the capacity. Beyond that nothing is evicted, and a value that
-/// does not fit is not kept. A reader that stops under its guard keeps all garbage alive: it must
-/// neither let the heap grow nor empty the cache.
-const GARBAGE_SHARE: usize = 8;
+/// Beyond this nothing is evicted, and a value that does not fit is not kept. A reader that stops
+/// under its guard keeps all garbage alive: it must neither let the heap grow nor empty the cache.
+/// With more threads than processors the system stops one under its guard every few milliseconds.
+/// The more garbage gathers until it goes on, the more memory is allocated meanwhile and freed
+/// after (`docs/performance.md`, "A cache a tenth of the data").
+fn most_garbage_bytes(capacity_bytes: usize) -> usize {
+    // Small caches: some blocks.
+    (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)
+}
 
 /// Evicted values are retired and collected together once they take this many bytes: a portion.
 /// Large enough that collecting costs little, small enough that readers hardly notice the missing
@@ -255,7 +260,7 @@ impl BlockCache {
     }
 
     fn has_much_garbage(&self) -> bool {
-        self.garbage_bytes.load(Ordering::Relaxed) > self.capacity_bytes / GARBAGE_SHARE
+        self.garbage_bytes.load(Ordering::Relaxed) > most_garbage_bytes(self.capacity_bytes)
     }
 
     /// Charges `bytes` of memory beside the cache while the reservation lives, and evicts what they
