@@ -178,7 +178,8 @@ pub struct BlockCache {
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
     state: Mutex<CacheState>,
-    load_stripes: [Mutex<()>; LOAD_STRIPES],
+    /// As many as [`LOAD_STRIPES`].
+    load_stripes: Box<[Mutex<()>]>,
     memory: Memory,
 }
 
@@ -217,7 +218,7 @@ impl BlockCache {
             capacity_bytes,
             garbage_bytes: AtomicUsize::new(0),
             state: Mutex::new(CacheState::new()),
-            load_stripes: std::array::from_fn(|_| Mutex::new(())),
+            load_stripes: (0..LOAD_STRIPES).map(|_| Mutex::new(())).collect(),
             memory: Memory::new(capacity_bytes),
         })
     }
