@@ -53,8 +53,8 @@ use recycled::RecycledBuffers;
 use ring::Entry;
 pub(crate) use slots::{Lease, Resident, Slots};
 
-/// Locks that keep two threads from loading one value. So many that two threads hardly ever wait
-/// for each other's reads: with 64, one wait in a hundred misses was a tenth of the time.
+/// Locks that keep two threads from loading one value. A thread holds one while it reads: so many
+/// that two that load different values hardly ever meet.
 const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 1024 };
 
 /// Beyond this nothing is evicted, and a value that does not fit is not kept. A reader that stops
@@ -353,11 +353,10 @@ impl Drop for Evicted {
     /// as many as it allocates, and the allocator hands the memory from one to the other. Dropping
     /// all at once would overflow its lists of each thread, and threads would wait for its locks.
     fn drop(&mut self) {
-        let mut entries = std::mem::take(&mut self.entries);
         let most_bytes = 2 * portion_bytes(self.cache.capacity_bytes);
-        lock(&self.cache.state).keep_unreachable(&mut entries, most_bytes);
+        lock(&self.cache.state).keep_unreachable(&mut self.entries, most_bytes);
         self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        // The others are dropped here, after the mutex: an index leads back to it.
+        // What is left in `entries` is dropped after the mutex: an index leads back to it.
     }
 }
 

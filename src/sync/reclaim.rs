@@ -298,18 +298,21 @@ fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> u64 {
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
     }
-    let marked_here: Vec<&Record> = registry
-        .records
-        .iter()
-        .copied()
-        .filter(|record| !record.shown().held && record.shown().epoch <= urgent)
-        .filter(|record| !record.is_marked())
-        .collect();
-    marked_here.iter().for_each(|record| record.marked.store(true, Ordering::Relaxed));
+    let mut marked_here = Vec::new();
+    for record in &registry.records {
+        let shown = record.shown();
+        if !shown.held && shown.epoch <= urgent && !record.is_marked() {
+            record.marked.store(true, Ordering::Relaxed);
+            marked_here.push(record);
+        }
+    }
     if barrier::heavy() {
         return oldest(held);
     }
-    marked_here.iter().for_each(|record| record.marked.store(false, Ordering::Relaxed));
+    // A mark without its barrier proves nothing.
+    for record in marked_here {
+        record.marked.store(false, Ordering::Relaxed);
+    }
     without_barrier
 }
 

@@ -64,8 +64,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "evicted data is dropped all at once",
         file: "src/cache/mod.rs",
-        old: "lock(&self.cache.state).keep_unreachable(&mut entries, most_bytes);",
-        new: "let _ = (&mut entries, most_bytes);",
+        old: "lock(&self.cache.state).keep_unreachable(&mut self.entries, most_bytes);",
+        new: "let _ = (&mut self.entries, most_bytes);",
         program: "lib",
         test: "cache::tests::evicted_data_is_dropped_by_the_next_misses_one_by_one",
     },
