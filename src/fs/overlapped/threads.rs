@@ -113,7 +113,7 @@ impl Threads {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub fn count(&self) -> usize {
         lock(&self.0.state).threads
     }
