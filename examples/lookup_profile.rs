@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]
-//!     [--l0 FILES] [--cache-mb N] [--threads N] [--only NAME] [--dir DIR]
+//!     [--value-bytes N] [--l0 FILES] [--cache-mb N] [--threads N] [--only NAME] [--dir DIR]
 //! ```
 //!
-//! The tree is that of `benches/peers`: keys of 20 bytes, values of 100, nothing compressed, filters
+//! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing compressed, filters
 //! of 10 bits a key, everything in the block cache, or as much as `--cache-mb` holds. `--dir` keeps
 //! it, so that the next run need not build it. Printed are medians of nanoseconds an operation,
 //! `--rounds` rounds in turn.
@@ -37,7 +37,6 @@ use std::time::Instant;
 use maypole::{Compression, Db, FilterPolicy};
 
 const TOGETHER: usize = 64;
-const VALUE_BYTES: usize = 100;
 /// Words of 4 bytes that the plain loads choose from: 256 MiB.
 const MEMORY_WORDS: usize = 1 << 26;
 
@@ -63,6 +62,7 @@ fn key(n: u64) -> Key {
 
 struct Options {
     entries: u64,
+    value_bytes: usize,
     operations: usize,
     rounds: u64,
     l0: u64,
@@ -75,6 +75,7 @@ struct Options {
 fn options() -> Answer<Options> {
     let mut options = Options {
         entries: 3_000_000,
+        value_bytes: 100,
         operations: 300_000,
         rounds: 5,
         l0: 0,
@@ -88,6 +89,7 @@ fn options() -> Answer<Options> {
         let value = args.next().ok_or("an option without its value")?;
         match &name[..] {
             "--entries" => options.entries = value.parse()?,
+            "--value-bytes" => options.value_bytes = value.parse()?,
             "--operations" => options.operations = value.parse()?,
             "--rounds" => options.rounds = value.parse()?,
             "--l0" => options.l0 = value.parse()?,
@@ -117,7 +119,8 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
         .block_cache_bytes(options.cache_mb.map_or(options.entries as usize * 400, |mb| mb << 20))
         .open()?;
     let put = |n: u64| {
-        let value: [u8; VALUE_BYTES] = std::array::from_fn(|i| mix(n + i as u64 / 8) as u8);
+        let value: Vec<u8> =
+            (0..options.value_bytes as u64).map(|i| mix(n + i / 8) as u8).collect();
         db.put(key(n), value)
     };
     if db.get(key(options.entries - 1))?.is_none() {
