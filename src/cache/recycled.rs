@@ -67,7 +67,7 @@ impl RecycledBuffers {
         // The tail of the next buffer is the first of it that will be written.
         if let Some(next) = unused.back() {
             next.buffer.prefetch(next.memory_bytes - 1);
-            next.buffer.prefetch(next.memory_bytes - LINE_BYTES - 1);
+            next.buffer.prefetch(next.memory_bytes.saturating_sub(LINE_BYTES + 1));
         }
         Some(taken.buffer)
     }
@@ -130,6 +130,16 @@ mod tests {
         assert!(!lock(&recycled.unused).iter().any(is_first));
         drop(recycled.buffer(20_000));
         assert!(recycled.unused_bytes() <= 10_000);
+    }
+
+    /// The slots of an index without blocks take no bytes: their buffer was shorter than the two lines
+    /// that are fetched of the next buffer.
+    #[test]
+    fn buffers_without_bytes_are_kept_like_others() {
+        let recycled = recycled();
+        drop([recycled.buffer(0), recycled.buffer(0)]);
+        let address = recycled.buffer(0).as_ptr();
+        assert_eq!(recycled.buffer(0).as_ptr(), address);
     }
 
     #[test]

@@ -5,11 +5,15 @@
 //! resident value. [`Slots::load`] loads one, once, however many threads miss at the same moment.
 //!
 //! ```text
-//!   Slots.array  [ stamp | pointer | stamp | ... ]   an odd number is no pointer: the slot is empty
-//!                             │
+//!   Slots.array  [ stamp · | pointer ahead | stamp · | ... ]   an odd number is no pointer: the slot
+//!                             │       └─► lines to fetch          is empty
 //!                  Arc<Resident<T>> ── owned by a ring of the cache; after eviction by the
 //!                                        garbage, until no guard can reach it
 //! ```
+//!
+//! *Ahead* names memory of the value that every use reads first. With it beside the pointer, the trip
+//! to that memory and the trip to the resident overlap. It is only prefetched: where it is old, it
+//! costs a line, and nothing depends on it.
 //!
 //! What keeps a value alive while it is used: for a lookup its guard (`sync/reclaim.rs`), for a
 //! cursor an `Arc` (`table/block/pinned.rs`), for a value that a caller keeps its `Slice`
@@ -36,9 +40,9 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use crate::memory::{LINE_BYTES, prefetch};
+use crate::memory::{LINE_BYTES, LineArray, prefetch};
 use crate::slice::StableBytes;
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Guard, lock, pin};
 
 use super::eviction::RingName;
@@ -67,6 +71,17 @@ fn empty<T>(stamp: usize) -> *mut Resident<T> {
 #[inline(always)]
 fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     if slot.addr() & 1 == 0 { NonNull::new(slot) } else { None }
+}
+
+/// The lines that hold `bytes`: the address of the first, and how many, as far as the bits below a
+/// line's size can say.
+fn lines_of(bytes: &[u8]) -> usize {
+    if bytes.is_empty() {
+        return 0;
+    }
+    let start = bytes.as_ptr().addr();
+    let first = start & !(LINE_BYTES - 1);
+    first | (start - first + bytes.len()).div_ceil(LINE_BYTES).min(LINE_BYTES - 1)
 }
 
 /// The address of the slot that points to a resident.
@@ -174,20 +189,38 @@ impl<T> Deref for Lease<'_, T> {
     }
 }
 
+/// One slot.
+struct Slot<T> {
+    /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns.
+    resident: AtomicPtr<Resident<T>>,
+    /// The address of the first line to fetch with the resident, and in the bits below a line's size
+    /// how many. Of the value that was loaded last, whether it is there or not.
+    ahead: AtomicUsize,
+}
+
 /// A fixed array of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Send + Sync + 'static> {
-    /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns. Not a box: moving a
-    /// box asserts that nobody else points into it, and residents do.
-    array: Arc<[AtomicPtr<Resident<T>>]>,
+    /// Not a box: moving a box asserts that nobody else points into it, and residents do.
+    array: LineArray<Slot<T>>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
     /// Of a new value.
     ring: RingName,
+    /// What every use of a value reads first.
+    read_first: fn(&T) -> &[u8],
+}
+
+impl<T> Slot<T> {
+    fn new() -> Slot<T> {
+        Slot { resident: AtomicPtr::new(empty(0)), ahead: AtomicUsize::new(0) }
+    }
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
     /// `count` empty slots for values of one kind. The values of a `pinned` array are charged, but
     /// never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
+    ///
+    /// The array lies where blocks lie: a lookup goes to any of its lines.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
         let ring = match kind {
             _ if pinned => RingName::Pinned,
@@ -195,16 +228,27 @@ impl<T: Send + Sync + 'static> Slots<T> {
             BlockKind::Index | BlockKind::Filter => RingName::Metadata,
         };
         Slots {
-            array: (0..count).map(|_| AtomicPtr::new(empty(0))).collect(),
+            array: LineArray::new(
+                cache.buffer(LineArray::<Slot<T>>::needed_bytes(count)),
+                count,
+                |_| Slot::new(),
+            ),
             cache: Arc::clone(cache),
             kind,
             ring,
+            read_first: |_| &[],
         }
     }
 
-    /// Heap bytes of an array of `count` slots, without the `Slots` itself.
-    pub const fn heap_bytes(count: usize) -> usize {
-        2 * size_of::<usize>() + count * size_of::<AtomicPtr<T>>()
+    /// The same slots. With a resident, what `read_first` names of its value is prefetched too.
+    pub fn reading_first(mut self, read_first: fn(&T) -> &[u8]) -> Slots<T> {
+        self.read_first = read_first;
+        self
+    }
+
+    /// Heap bytes of the slots, without the `Slots` itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.array.heap_bytes()
     }
 
     /// How many slots there are.
@@ -231,7 +275,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// resident: that would not reach the counts beside it.
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
-        let pointer = full(self.array[i].load(Ordering::Acquire))?;
+        let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
         // SAFETY: alive for as long as the guard is held and the array exists (module comment).
         unsafe { pointer.as_ref() }.header.mark_used();
         Some(pointer)
@@ -243,16 +287,22 @@ impl<T: Send + Sync + 'static> Slots<T> {
         prefetch(&raw const self.array[i]);
     }
 
-    /// Starts to fetch the resident in slot `i` and its counts. Not the memory that it points to.
+    /// Starts to fetch the resident in slot `i`, its counts, and what every use reads first.
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
-        let Some(resident) = full(self.array[i].load(Ordering::Relaxed)) else { return };
+        let slot = &self.array[i];
+        let Some(resident) = full(slot.resident.load(Ordering::Relaxed)) else { return };
         let resident = resident.as_ptr().cast::<u8>();
         let counts = resident.wrapping_sub(2 * size_of::<usize>());
         for offset in (0..size_of::<Resident<T>>()).step_by(LINE_BYTES) {
             prefetch(counts.wrapping_add(offset));
         }
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
+        let ahead = slot.ahead.load(Ordering::Relaxed);
+        let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
+        for line in 0..ahead % LINE_BYTES {
+            prefetch(first.wrapping_add(line * LINE_BYTES));
+        }
     }
 
     /// Fills slot `i` from `read`, which returns the value and the heap bytes it owns. If another
@@ -273,11 +323,16 @@ impl<T: Send + Sync + 'static> Slots<T> {
             let (value, heap_bytes) = read()?;
             let resident = Arc::new(self.resident(i, value, heap_bytes));
             let pointer = Arc::as_ptr(&resident).cast_mut();
+            let slot = &self.array[i];
+            let ahead = lines_of((self.read_first)(&resident.value));
             // Release: a reader that loads the pointer sees the value.
-            let publish = || self.array[i].store(pointer, Ordering::Release);
+            let publish = || {
+                slot.ahead.store(ahead, Ordering::Relaxed);
+                slot.resident.store(pointer, Ordering::Release);
+            };
             let entry: Arc<dyn Entry> = resident.clone();
             // Only a holder of this stripe fills the slot, and only a full one is emptied.
-            let stamp = self.array[i].load(Ordering::Relaxed).addr() >> 1;
+            let stamp = slot.resident.load(Ordering::Relaxed).addr() >> 1;
             let leaving = self.cache.insert(entry, stamp, publish);
             (resident, leaving)
         };
@@ -290,7 +345,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         let charge_bytes =
             heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES);
         let header = Header::new(self.kind, self.ring, charge_bytes);
-        Resident { header, slot: SlotAddress(&raw const self.array[i]), value }
+        Resident { header, slot: SlotAddress(&raw const self.array[i].resident), value }
     }
 
     /// The load lock of slot `i`. Equal slots of different arrays use different locks.
@@ -310,8 +365,8 @@ impl<T: Send + Sync + 'static> Drop for Slots<T> {
             let mut state = lock(&self.cache.state);
             for slot in slots {
                 // SAFETY: under the mutex a full slot's resident is owned by a ring.
-                let resident =
-                    full(slot.load(Ordering::Relaxed)).map(|full| unsafe { full.as_ref() });
+                let resident = full(slot.resident.load(Ordering::Relaxed))
+                    .map(|full| unsafe { full.as_ref() });
                 removed.extend(resident.map(|resident| state.remove(resident)));
             }
             // The values are dropped after the mutex: they may hold slots of their own.

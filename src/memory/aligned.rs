@@ -106,6 +106,12 @@ impl LineBuf {
         (buffer.start, buffer.memory_bytes())
     }
 
+    /// The first byte. For who keeps something else than bytes there.
+    #[inline(always)]
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// Bytes of memory that a buffer of `len` bytes takes, tail included.
     pub fn needed_bytes(len: usize) -> usize {
         Self::layout(len).size()

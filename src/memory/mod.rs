@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! aligned.rs      LineBuf: bytes that start at a cache line, so that a filter's line is one line
+//! array.rs        LineArray: other values in such a buffer
 //! large_pages.rs  LargePages: pages of 2 MiB, so that finding an address is no trip of its own
 //! prefetch.rs     prefetch: asks for a line whose address is known early
 //! ```
@@ -11,8 +12,10 @@
 //! in `cache/`.
 
 mod aligned;
+mod array;
 pub(crate) mod large_pages;
 mod prefetch;
 
 pub(crate) use aligned::{LINE_BYTES, LineBuf, LineLender};
+pub(crate) use array::LineArray;
 pub(crate) use prefetch::prefetch;

@@ -138,7 +138,7 @@ impl TableCursor {
         };
         if self.options.fill_cache {
             let lease = table.load_block(index, i, || {
-                self.ahead.fetch(&source, i, direction, |len| table.buffer(len))
+                self.ahead.fetch(&source, i, direction, |len| table.data_buffer(len))
             })?;
             Ok(BlockPin::Cached(lease.to_arc()))
         } else {

@@ -149,7 +149,7 @@ pub fn index(data: &[u8]) {
     if parser.add(&block).is_err() {
         return;
     }
-    let index = parser.finish();
+    let index = parser.finish(LineBuf::zeroed);
     let mut end = 0;
     for i in 0..index.len() {
         let handle = index.handle(i);

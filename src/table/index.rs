@@ -34,6 +34,7 @@ use crate::encoding::coding::Decoder;
 use crate::encoding::key;
 use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Damage;
+use crate::memory::{LineArray, LineBuf};
 
 use super::block::Block;
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
@@ -160,30 +161,38 @@ impl IndexParser {
         &self.handles
     }
 
-    pub fn finish(mut self) -> Index {
+    /// The index. Its heads are in memory that `buffer` makes.
+    pub fn finish(mut self, buffer: impl FnOnce(usize) -> LineBuf) -> Index {
         self.keys.shrink_to_fit();
         self.ends.shrink_to_fit();
         self.trailers.shrink_to_fit();
-        let mut index = Index {
-            common_prefix: Vec::new(),
-            heads: Vec::with_capacity(self.ends.len()),
-            keys: self.keys,
-            ends: self.ends,
+        let (keys, ends) = (self.keys, self.ends);
+        let count = ends.len();
+        let user_key = |i| nth_key(&keys, &ends, i);
+        // The keys are sorted, so all share what the first and the last share.
+        let common_prefix = match count {
+            0 => Vec::new(),
+            _ => {
+                let (first, last) = (user_key(0), user_key(count - 1));
+                first[..common_prefix_len(first, last)].to_vec()
+            }
+        };
+        let memory = buffer(LineArray::<u64>::needed_bytes(count));
+        Index {
+            heads: LineArray::new(memory, count, |i| head(&user_key(i)[common_prefix.len()..])),
+            common_prefix,
             trailers: self.trailers,
             handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
-        };
-        if let Some(last) = index.len().checked_sub(1) {
-            // The keys are sorted, so all share what the first and the last share.
-            let (first, last) = (index.user_key(0), index.user_key(last));
-            let common = common_prefix_len(first, last);
-            index.common_prefix = first[..common].to_vec();
+            keys,
+            ends,
         }
-        for i in 0..index.len() {
-            let head = head(&index.user_key(i)[index.common_prefix.len()..]);
-            index.heads.push(head);
-        }
-        index
     }
+}
+
+/// Key `i` of keys that lie back to back.
+fn nth_key<'a>(keys: &'a [u8], ends: &[u32], i: usize) -> &'a [u8] {
+    let start = i.checked_sub(1).map_or(0, |before| ends[before]);
+    &keys[start as usize..ends[i] as usize]
 }
 
 fn unzigzag(value: u64) -> i64 {
@@ -194,7 +203,7 @@ fn unzigzag(value: u64) -> i64 {
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Vec<u8>,
-    heads: Vec<u64>,
+    heads: LineArray<u64>,
     keys: Vec<u8>,
     ends: Vec<u32>,
     /// Empty when separators are user keys.
@@ -216,8 +225,7 @@ impl Index {
 
     /// The user key of separator `i`.
     pub fn user_key(&self, i: usize) -> &[u8] {
-        let start = i.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.keys[start as usize..self.ends[i] as usize]
+        nth_key(&self.keys, &self.ends, i)
     }
 
     fn trailer(&self, i: usize) -> u64 {
@@ -292,7 +300,8 @@ impl Index {
     pub fn heap_bytes(&self) -> usize {
         self.common_prefix.capacity()
             + self.keys.capacity()
-            + size_of::<u64>() * (self.heads.capacity() + self.trailers.capacity())
+            + self.heads.heap_bytes()
+            + size_of::<u64>() * self.trailers.capacity()
             + size_of::<u32>() * self.ends.capacity()
             + size_of::<(u64, u32)>() * self.handles.capacity()
     }

@@ -17,13 +17,14 @@ use crate::cache::{BlockCache, BlockKind, Lease, Reservation, Slots};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
-use crate::memory::LineBuf;
+use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
 use crate::slice::StableBytes;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::Guard;
 
 use super::block::Block;
+use super::block::key_heads::KeyHeads;
 use super::filter::block::{PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
 use super::format::file::{BlockFile, Buffer, StoredBlock};
@@ -68,6 +69,8 @@ pub(crate) struct Table {
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
     properties: TableProperties,
+    /// How many entries most data blocks have, at most.
+    usual_entries: u32,
     /// What the open table itself takes.
     _reserved: Reservation,
 }
@@ -83,6 +86,14 @@ unsafe impl StableBytes for Block {
     fn stable_bytes(&self) -> &[u8] {
         self.bytes()
     }
+}
+
+/// How many entries most data blocks have, at most.
+fn usual_entries(properties: &TableProperties) -> u32 {
+    let blocks = properties.number(names::DATA_BLOCKS).unwrap_or(0).max(1);
+    let entries = u32::try_from(properties.entries() / blocks).unwrap_or(u32::MAX);
+    // Some more than the mean, as blocks differ.
+    entries.saturating_add(entries / 16 + 1)
 }
 
 impl Table {
@@ -135,6 +146,7 @@ impl Table {
             global_sequence,
             ranges,
             metaindex,
+            usual_entries: usual_entries(&properties),
             properties,
             file,
         }))
@@ -167,9 +179,16 @@ impl Table {
         self.file.file_counters()
     }
 
-    /// A buffer of `len` bytes with any content, for a block that the cache will keep.
-    pub fn buffer(&self, len: usize) -> LineBuf {
+    /// A buffer of `len` bytes with any content, for what the cache will keep.
+    fn buffer(&self, len: usize) -> LineBuf {
         self.cache.buffer(len)
+    }
+
+    /// A buffer for a data block of `len` bytes that the cache will keep, with room for the block's
+    /// key heads behind it.
+    pub fn data_buffer(&self, len: usize) -> LineBuf {
+        let room = KeyHeads::room_for(self.usual_entries, len);
+        self.cache.buffer(len.next_multiple_of(LINE_BYTES) + room)
     }
 
     pub fn block_file(&self) -> &BlockFile {
@@ -248,7 +267,7 @@ impl Table {
     /// Data block `i`, by one read of its own.
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
-        let buffer = |len| self.buffer(len);
+        let buffer = |len| self.data_buffer(len);
         // Before the load takes its lock: this trip to memory and the one to the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
@@ -280,7 +299,7 @@ impl Table {
             Ticker::BlockCacheDataBytesInsert,
         ];
         self.load(&index.blocks, i, tickers, || {
-            let mut block = self.decode_block(index, i, fetch()?, |len| self.buffer(len))?;
+            let mut block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
             block.add_key_heads();
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
@@ -333,15 +352,16 @@ impl Table {
             Ticker::BlockCacheIndexBytesInsert,
         ];
         self.load(&self.index, 0, tickers, || {
-            let index = self.read_index()?;
-            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
-            let heap_bytes = index.heap_bytes() + Slots::<Block>::heap_bytes(index.len());
+            let index = self.read_index(|len| self.buffer(len))?;
+            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false)
+                .reading_first(Block::read_first);
+            let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             Ok((TableIndex { index, blocks }, heap_bytes))
         })
     }
 
-    /// Reads the index, past the cache.
-    pub fn read_index(&self) -> Result<Index> {
+    /// Reads the index, past the cache. `buffer` makes memory for what every search reads.
+    pub fn read_index(&self, buffer: impl Buffer) -> Result<Index> {
         let add = |parser: &mut IndexParser, handle| {
             let block = self.file.read_metadata_block(handle)?;
             parser.add(&block).map_err(|damage| self.file.damaged(damage, handle))
@@ -349,7 +369,7 @@ impl Table {
         let mut parser = IndexParser::new(self.index_form, self.file.limit());
         if !self.index_form.two_level {
             add(&mut parser, self.index_handle)?;
-            return Ok(parser.finish());
+            return Ok(parser.finish(buffer));
         }
         let upper_form = IndexForm { first_keys: false, ..self.index_form };
         let mut upper = IndexParser::new(upper_form, self.file.limit());
@@ -357,7 +377,7 @@ impl Table {
         for &handle in upper.handles() {
             add(&mut parser, handle)?;
         }
-        Ok(parser.finish())
+        Ok(parser.finish(buffer))
     }
 
     /// Loads through the cache and counts: `tickers` are miss, add and bytes inserted.

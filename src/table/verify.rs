@@ -44,7 +44,7 @@ impl Table {
     /// they ascend, and that each lies between the separators of its block. Asks the filter for
     /// every key.
     pub fn verify(&self) -> Result<TableCheck> {
-        let index = self.read_index()?;
+        let index = self.read_index(LineBuf::zeroed)?;
         let filter = match self.stored_filter() {
             Some(stored) => Some(TableFilter::read(
                 self.block_file(),

@@ -1,11 +1,17 @@
 //! [`BlockBytes`]: the payload of one block in memory.
 //!
+//! ```text
+//! buffer   payload | trailer, if it was read with one | … | room
+//!          ▲ a line starts here                            ▲ and here
+//! ```
+//!
 //! A block that is not compressed stays in the buffer that it was read into, with its trailer: the
-//! payload is the front of the buffer.
+//! payload is the front of the buffer. The room behind it is for what is made of the payload
+//! ([`super::key_heads`]). It begins at the next line, so it may take the trailer's place.
 
 use std::ops::Deref;
 
-use crate::memory::LineBuf;
+use crate::memory::{LINE_BYTES, LineBuf};
 use crate::slice::StableBytes;
 
 /// The payload of one block, from the start of a cache line.
@@ -28,6 +34,24 @@ impl BlockBytes {
         BlockBytes { buffer, len }
     }
 
+    /// The payload, and the room behind it. Who writes there changes no payload.
+    pub fn payload_and_room(&mut self) -> (&[u8], &mut [u8]) {
+        let room_start = self.room_start();
+        let (front, room) = self.buffer.split_at_mut(room_start);
+        (&front[..self.len], room)
+    }
+
+    /// The room behind the payload.
+    #[inline]
+    pub fn room(&self) -> &[u8] {
+        &self.buffer[self.room_start()..]
+    }
+
+    #[inline]
+    fn room_start(&self) -> usize {
+        self.len.next_multiple_of(LINE_BYTES).min(self.buffer.len())
+    }
+
     #[cfg(test)]
     pub fn copy_from(bytes: &[u8]) -> BlockBytes {
         BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())
@@ -39,7 +63,7 @@ impl BlockBytes {
         self.buffer.prefetch(offset);
     }
 
-    /// Bytes of memory behind the payload.
+    /// Bytes of memory that the payload and its room take.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.memory_bytes()
     }

@@ -153,13 +153,14 @@ impl<B: PinsBlock> BlockCursor<B> {
 
     /// Goes before the candidate. `false` if its key cannot be known from the key heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
-        let Some(key_heads) = self.block.key_heads() else { return Ok(false) };
         if candidate.offset > self.entries_bytes() {
             // The block has been read again since, from a file that has changed.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
-        key_heads.key_start(candidate, &mut self.stored_key);
+        if !self.block.candidate_key_start(candidate, &mut self.stored_key) {
+            return Ok(false);
+        }
         self.next = candidate.offset;
         // The shared bytes must be those of the user key, not of its trailer or of the padding.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)

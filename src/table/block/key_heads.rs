@@ -1,9 +1,9 @@
 //! [`KeyHeads`]: the first bytes of a block's keys, side by side, and where each entry is.
 //!
 //! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads
-//! make that two trips to memory: one for the heads, which lie beside the block's own header, and
-//! one for the only entry worth reading. An absent key mostly needs no second trip. Heads are made
-//! when a block enters the cache; the file knows nothing of them.
+//! make that two trips to memory: one for the heads, fetched together with the block's own header,
+//! and one for the only entry worth reading. An absent key mostly needs no second trip. Heads are
+//! made when a block enters the cache; the file knows nothing of them.
 //!
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
@@ -13,7 +13,9 @@
 //! prefix      the common prefix of all user keys
 //! ```
 //!
-//! Up to [`INLINE_BYTES`] bytes stand in the struct itself. More are in a box, a trip of its own.
+//! The rows stand in the room behind the block's payload ([`super::bytes`]), so they lie in large
+//! pages where blocks do. The table leaves as much room as its blocks need on average. Rows that are
+//! larger are in a box.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets none; the plain search finds the
@@ -28,6 +30,7 @@ use std::ops::Range;
 use crate::encoding::bytes::{common_prefix_len, strip_prefix};
 use crate::encoding::key::TRAILER_BYTES;
 
+use super::bytes::BlockBytes;
 use super::entry::{Entry, KeyBuffer};
 
 /// Heads that are compared together: a cache line.
@@ -36,9 +39,11 @@ const LANES: usize = 16;
 /// A longer row of heads is halved until it is this short.
 const LINEAR_HEADS: usize = 128;
 
-/// Enough for 32 entries and a prefix of 32 bytes, or 48 entries without one: a 4 KiB block of
-/// entries of 85 bytes and more.
-const INLINE_BYTES: usize = 288;
+/// Three lengths and a trailer.
+const LEAST_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
+
+/// A table leaves room for as many bytes of the common prefix.
+const PREFIX_ROOM_BYTES: usize = 32;
 
 /// The first walk notes this many offsets: those of a block of the usual size.
 const NOTED_OFFSETS: usize = 64;
@@ -50,10 +55,7 @@ const NARROW_BLOCK_BYTES: usize = 1 << 16;
 pub(crate) struct KeyHeads {
     entries: u32,
     prefix_bytes: u32,
-    /// Bytes of an offset: 2 or 4.
-    offset_bytes: usize,
-    inline: [u8; INLINE_BYTES],
-    /// Everything, when it does not fit inline.
+    /// The rows, if the block has no room for them; else empty.
     boxed: Box<[u8]>,
 }
 
@@ -73,16 +75,16 @@ impl KeyHeads {
     ///
     /// Every cache miss does this. So the block is walked twice: the first walk finds the size of
     /// the rows, and nothing has to be copied or allocated twice.
-    pub fn of(block: &[u8], entries_bytes: usize) -> Option<KeyHeads> {
+    pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
+        let (block, room) = block.payload_and_room();
         let mut offsets = [0; NOTED_OFFSETS];
         let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut offsets)?;
         let noted = offsets.get(..entries).unwrap_or_default();
-        let offset_bytes = if entries_bytes <= NARROW_BLOCK_BYTES { 2 } else { 4 };
-        let (heads_bytes, offsets_bytes) =
-            (4 * entries.next_multiple_of(LANES), offset_bytes * entries);
+        let offset_bytes = offset_bytes(block.len());
+        let (heads_bytes, offsets_bytes) = (heads_bytes(entries), offset_bytes * entries);
         let total = heads_bytes + offsets_bytes + prefix.len();
-        let (mut inline, mut boxed) = ([0; INLINE_BYTES], Box::default());
-        let rows = match inline.get_mut(..total) {
+        let mut boxed = Box::default();
+        let rows = match room.get_mut(..total) {
             Some(front) => front,
             None => {
                 boxed = vec![0; total].into_boxed_slice();
@@ -113,7 +115,28 @@ impl KeyHeads {
             ),
         };
         let (entries, prefix_bytes) = (entries as u32, prefix.len() as u32);
-        ascending.then_some(KeyHeads { entries, prefix_bytes, offset_bytes, inline, boxed })
+        ascending.then_some(KeyHeads { entries, prefix_bytes, boxed })
+    }
+
+    /// The room for the rows of a block of `block_bytes` with `entries` entries, in bytes. Less than
+    /// a block and two lines, whatever `entries` is.
+    pub fn room_for(entries: u32, block_bytes: usize) -> usize {
+        let entries = (entries as usize).min(block_bytes / LEAST_ENTRY_BYTES);
+        heads_bytes(entries) + offset_bytes(block_bytes) * entries + PREFIX_ROOM_BYTES
+    }
+
+    /// All rows. `block` is the one that the heads are of, here and below.
+    pub fn rows<'a>(&'a self, block: &'a BlockBytes) -> &'a [u8] {
+        let entries = self.entries as usize;
+        let bytes =
+            heads_bytes(entries) + offset_bytes(block.len()) * entries + self.prefix_bytes as usize;
+        &self.memory(block)[..bytes]
+    }
+
+    /// The memory that begins with the rows.
+    #[inline]
+    fn memory<'a>(&'a self, block: &'a BlockBytes) -> &'a [u8] {
+        if self.boxed.is_empty() { block.room() } else { &self.boxed }
     }
 
     /// Bytes of memory behind the heads, themselves excluded.
@@ -123,8 +146,8 @@ impl KeyHeads {
 
     /// The first entry whose user key can be `target` or larger; `None` when all are smaller.
     #[inline]
-    pub fn candidate(&self, target: &[u8]) -> Option<Candidate> {
-        let (heads, offsets, prefix) = self.parts();
+    pub fn candidate(&self, block: &BlockBytes, target: &[u8]) -> Option<Candidate> {
+        let (heads, offsets, prefix) = self.parts(block);
         let Some(rest) = strip_prefix(target, prefix) else {
             // Before all entries, or after them.
             let head = (target < prefix).then(|| i32::from_le_bytes(heads[0]))?;
@@ -135,7 +158,7 @@ impl KeyHeads {
         if i >= self.entries as usize {
             return None;
         }
-        let offset = match self.offset_bytes {
+        let offset = match offset_bytes(block.len()) {
             2 => usize::from(u16::from_le_bytes(offsets.as_chunks().0[i])),
             _ => u32::from_le_bytes(offsets.as_chunks().0[i]) as usize,
         };
@@ -146,21 +169,32 @@ impl KeyHeads {
 
     /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user
     /// key.
-    pub fn key_start(&self, candidate: Candidate, key: &mut KeyBuffer) {
+    pub fn key_start(&self, block: &BlockBytes, candidate: Candidate, key: &mut KeyBuffer) {
         key.clear();
-        key.extend_from_slice(self.parts().2);
+        key.extend_from_slice(self.parts(block).2);
         key.extend_from_slice(&(candidate.head as u32 ^ SIGN).to_be_bytes());
     }
 
     /// Heads, offsets and prefix.
     #[inline]
-    fn parts(&self) -> (&[[u8; 4]], &[u8], &[u8]) {
-        let bytes = if self.boxed.is_empty() { &self.inline[..] } else { &self.boxed };
+    fn parts<'a>(&'a self, block: &'a BlockBytes) -> (&'a [[u8; 4]], &'a [u8], &'a [u8]) {
         let entries = self.entries as usize;
-        let (heads, rest) = bytes.split_at(4 * entries.next_multiple_of(LANES));
-        let (offsets, rest) = rest.split_at(self.offset_bytes * entries);
+        let (heads, rest) = self.memory(block).split_at(heads_bytes(entries));
+        let (offsets, rest) = rest.split_at(offset_bytes(block.len()) * entries);
         (heads.as_chunks().0, offsets, &rest[..self.prefix_bytes as usize])
     }
+}
+
+/// Bytes of the row of heads.
+#[inline(always)]
+fn heads_bytes(entries: usize) -> usize {
+    4 * entries.next_multiple_of(LANES)
+}
+
+/// Bytes of an offset in a block.
+#[inline(always)]
+fn offset_bytes(block_bytes: usize) -> usize {
+    if block_bytes <= NARROW_BLOCK_BYTES { 2 } else { 4 }
 }
 
 /// Flipped, it makes the order of unsigned numbers that of signed ones.

@@ -27,7 +27,7 @@ use crate::error::Damage;
 use crate::memory::LINE_BYTES;
 
 use self::bytes::BlockBytes;
-use self::entry::{Entry, Scan, check_internal};
+use self::entry::{Entry, KeyBuffer, Scan, check_internal};
 use self::key_heads::{Candidate, KeyHeads};
 
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
@@ -56,7 +56,7 @@ pub(crate) struct Block {
     entries_end: usize,
     /// At least one.
     restart_count: usize,
-    /// Only in blocks of the cache. Part of the block, so that one trip to memory fetches both.
+    /// Only in blocks of the cache.
     key_heads: Option<KeyHeads>,
 }
 
@@ -120,14 +120,19 @@ impl Block {
 
     /// Prepares a data block for many searches. A block whose keys do not ascend gets no heads.
     pub fn add_key_heads(&mut self) {
-        self.key_heads = KeyHeads::of(&self.bytes, self.entries_end);
+        self.key_heads = KeyHeads::of(&mut self.bytes, self.entries_end);
+    }
+
+    /// The memory that every search reads first: the key heads.
+    pub fn read_first(&self) -> &[u8] {
+        self.key_heads.as_ref().map_or(&[], |key_heads| key_heads.rows(&self.bytes))
     }
 
     /// Where a search for `user_key` starts.
     #[inline]
     pub(crate) fn search_start(&self, user_key: &[u8]) -> SeekStart {
         let Some(key_heads) = &self.key_heads else { return SeekStart::Unknown };
-        key_heads.candidate(user_key).map_or(SeekStart::PastEnd, SeekStart::At)
+        key_heads.candidate(&self.bytes, user_key).map_or(SeekStart::PastEnd, SeekStart::At)
     }
 
     /// Where a seek to `user_key` starts. Prefetches the entries there.
@@ -147,9 +152,12 @@ impl Block {
         self.bytes.prefetch(offset);
     }
 
-    #[inline]
-    pub(crate) fn key_heads(&self) -> Option<&KeyHeads> {
-        self.key_heads.as_ref()
+    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user key.
+    /// `false`: the block has no key heads.
+    pub(crate) fn candidate_key_start(&self, candidate: Candidate, key: &mut KeyBuffer) -> bool {
+        let Some(key_heads) = &self.key_heads else { return false };
+        key_heads.key_start(&self.bytes, candidate, key);
+        true
     }
 
     /// How many restart points there are.

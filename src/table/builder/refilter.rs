@@ -52,7 +52,7 @@ impl Table {
             ..TableOptions::default()
         };
         let mut new = TableBuilder::new(file, options, Dialect::External)?;
-        let index = self.read_index()?;
+        let index = self.read_index(LineBuf::zeroed)?;
         let mut blocks = WholeScan::new(self.block_file(), &index);
         for i in 0..index.len() {
             self.copy_data_block(blocks.read_stored(i)?, &mut new)?;

@@ -126,7 +126,7 @@ impl TableFilter {
         if filters.is_empty() {
             return Ok(TableFilter::untrusted("a partitioned filter without partitions"));
         }
-        Ok(TableFilter::Partitioned(parser.finish(), filters))
+        Ok(TableFilter::Partitioned(parser.finish(buffer), filters))
     }
 
     /// The filter that answers "maybe" to everything, and why it does.

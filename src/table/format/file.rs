@@ -40,12 +40,12 @@ pub(crate) struct BlockFile {
     tail: Vec<u8>,
 }
 
-/// Makes a buffer of a length, with any content: `LineBuf::zeroed`, or memory of a cache.
+/// Makes a buffer of a length or longer, with any content: `LineBuf::zeroed`, or memory of a cache.
 pub(crate) trait Buffer: Fn(usize) -> LineBuf + Copy {}
 
 impl<F: Fn(usize) -> LineBuf + Copy> Buffer for F {}
 
-/// A block as it is stored: payload and trailer.
+/// A block as it is stored: payload and trailer. What is left of the buffer is not used.
 pub(crate) struct StoredBlock {
     buffer: LineBuf,
     handle: BlockHandle,
@@ -167,8 +167,9 @@ impl BlockFile {
 
     /// A block as it is stored, **not** checked.
     pub fn read_stored(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<StoredBlock> {
-        let mut buffer = buffer(self.stored_bytes(handle)?);
-        self.read_bytes(handle.offset, &mut buffer)?;
+        let bytes = self.stored_bytes(handle)?;
+        let mut buffer = buffer(bytes);
+        self.read_bytes(handle.offset, &mut buffer[..bytes])?;
         Ok(StoredBlock { buffer, handle })
     }
 
@@ -259,12 +260,12 @@ impl BlockFile {
                 Err(self.damaged(Damage::new(0, expected, found), handle))
             }
             Some(compressed) => {
-                self.afford(compressed.uncompressed_bytes)?;
-                let mut out = buffer(compressed.uncompressed_bytes);
+                let length = compressed.uncompressed_bytes;
+                self.afford(length)?;
+                let mut out = buffer(length);
                 compressed
-                    .decompress_into(&mut out)
+                    .decompress_into(&mut out[..length])
                     .map_err(|damage| fail(Failure::Damage(damage)))?;
-                let length = out.len();
                 Ok(BlockBytes::new(out, length))
             }
         }
@@ -279,9 +280,9 @@ fn count_read(counters: &Counters, file_counters: &FileCounters, bytes: usize) {
 }
 
 impl StoredBlock {
-    /// A block whose bytes, with the trailer, fill `buffer`.
+    /// A block whose bytes, with the trailer, are the front of `buffer`.
     pub fn new(buffer: LineBuf, handle: BlockHandle) -> StoredBlock {
-        debug_assert_eq!(buffer.len() as u64, handle.bytes + BLOCK_TRAILER_BYTES as u64);
+        debug_assert!(buffer.len() as u64 >= handle.bytes + BLOCK_TRAILER_BYTES as u64);
         StoredBlock { buffer, handle }
     }
 
@@ -293,7 +294,7 @@ impl StoredBlock {
     ) -> StoredBlock {
         debug_assert_eq!(payload_and_trailer.len() as u64, handle.bytes + 5);
         let mut buffer = buffer(payload_and_trailer.len());
-        buffer.copy_from_slice(payload_and_trailer);
+        buffer[..payload_and_trailer.len()].copy_from_slice(payload_and_trailer);
         StoredBlock { buffer, handle }
     }
 
@@ -303,7 +304,7 @@ impl StoredBlock {
 
     /// Payload and trailer.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[..self.handle.bytes as usize + BLOCK_TRAILER_BYTES]
     }
 
     pub fn payload(&self) -> &[u8] {
@@ -320,7 +321,7 @@ impl StoredBlock {
 
     /// Whether the trailer's checksum is that of the stored bytes.
     pub fn verify(&self, footer: &Footer) -> Result<(), Damage> {
-        let (covered, stored) = self.buffer.split_at(self.handle.bytes as usize + 1);
+        let (covered, stored) = self.bytes().split_at(self.handle.bytes as usize + 1);
         let stored = fixed32(stored);
         let computed = footer.block_checksum(covered, self.handle.offset);
         if stored != computed {

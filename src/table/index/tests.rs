@@ -78,7 +78,7 @@ fn every_form_is_read_and_searched_as_a_sorted_list_is() {
             for restart_interval in [1, 16] {
                 let mut parser = IndexParser::new(form, LIMIT);
                 parser.add(&encode(&entries, form, restart_interval)).unwrap();
-                let index = parser.finish();
+                let index = parser.finish(LineBuf::zeroed);
                 assert_eq!(index.len(), users.len());
                 for (i, (_, handle)) in entries.iter().enumerate() {
                     assert_eq!(index.handle(i), *handle);
@@ -111,7 +111,7 @@ fn versions_of_one_key_may_span_blocks() {
         .collect();
     let mut parser = IndexParser::new(form, LIMIT);
     parser.add(&encode(&entries, form, 1)).unwrap();
-    let index = parser.finish();
+    let index = parser.finish(LineBuf::zeroed);
     for (sequence, block) in [(99, 1), (30, 1), (29, 2), (20, 2), (12, 3), (9, 4)] {
         assert_eq!(index.find(b"k", key::pack(sequence, 0xff)), block, "{sequence}");
     }
@@ -149,7 +149,7 @@ fn separators_that_share_a_prefix_are_bounded_by_the_file() {
     let parse = |long, file_bytes| {
         let block = encode(&separators(long), form, usize::MAX);
         let mut parser = IndexParser::new(form, file_bytes);
-        parser.add(&block).map(|()| parser.finish().heap_bytes())
+        parser.add(&block).map(|()| parser.finish(LineBuf::zeroed).heap_bytes())
     };
     let end = separators(0).last().unwrap().1.end().unwrap();
     assert!(parse(1000, end).is_ok());

@@ -72,7 +72,9 @@ impl BlockPosition<'_> {
 /// A piece of a file, and the blocks that fill it.
 struct Piece<'w> {
     blocks: &'w [(&'w Table, &'w AbsentBlock)],
+    /// The piece is the front of it.
     buffer: LineBuf,
+    bytes: usize,
 }
 
 /// Reads blocks through the cache, which had none of them a moment ago. Their order is that of
@@ -101,11 +103,11 @@ pub(crate) fn read_together(
             bytes += table.block_file().stored_bytes(block.handle())?;
         }
         let buffer = match blocks.len() {
-            1 => table.buffer(bytes),
+            1 => table.data_buffer(bytes),
             _ => LineBuf::zeroed(bytes),
         };
         table.block_file().count_read(bytes);
-        pieces.push((first.handle().offset, Piece { blocks, buffer }));
+        pieces.push((first.handle().offset, Piece { blocks, buffer, bytes }));
     }
     let mut failed = Ok(());
     let mut requests: Vec<_> = pieces
@@ -113,7 +115,7 @@ pub(crate) fn read_together(
         .map(|(offset, piece)| ReadRequest {
             file: piece.blocks[0].0.block_file().file(),
             offset: *offset,
-            buffer: &mut piece.buffer,
+            buffer: &mut piece.buffer[..piece.bytes],
         })
         .collect();
     reader.read_many(&mut requests, &mut |_, read| {
@@ -144,7 +146,11 @@ impl Piece<'_> {
             let handle = absent.handle();
             let (bytes, later) = rest.split_at(table.block_file().stored_bytes(handle)?);
             rest = later;
-            load(table, absent, StoredBlock::copy_from(bytes, handle, |len| table.buffer(len)))?;
+            load(
+                table,
+                absent,
+                StoredBlock::copy_from(bytes, handle, |len| table.data_buffer(len)),
+            )?;
         }
         Ok(())
     }

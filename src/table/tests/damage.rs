@@ -6,6 +6,7 @@ use super::*;
 use crate::cursor::Cursor;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
+use crate::memory::LineBuf;
 use crate::stats::Ticker;
 use crate::sync::pin;
 use crate::table::format::checksum::ChecksumKind;
@@ -241,7 +242,7 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
         };
         let (bytes, _) = table_bytes(&entries, options);
         let table = Table::open(file_of(&bytes), context(0)).unwrap();
-        let index = table.read_index().unwrap();
+        let index = table.read_index(LineBuf::zeroed).unwrap();
         let extent = |i: usize| {
             let handle = index.handle(i);
             handle.offset as usize..handle.end().unwrap() as usize

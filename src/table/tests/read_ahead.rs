@@ -9,6 +9,7 @@ use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, internal_key};
 use crate::error::{Error, Result};
 use crate::fs::{Fault, FaultFs, Fs, MemFs, Operation, RandomAccessFile, Target, write_atomic};
+use crate::memory::LineBuf;
 use crate::stats::Ticker;
 use crate::table::{Compression, ScanOptions, Table, TableBuilder, TableContext, TableCursor};
 
@@ -196,7 +197,7 @@ fn a_file_shorter_than_one_read_is_read_once() {
 
 /// The numbers of the entries that stand before block `i`.
 fn entries_before(table: &Table, i: usize) -> usize {
-    let index = table.read_index().unwrap();
+    let index = table.read_index(LineBuf::zeroed).unwrap();
     (0..ENTRIES).take_while(|&n| index.find(&user_key(n), u64::MAX) < i).count()
 }
 
@@ -206,7 +207,7 @@ fn entries_before(table: &Table, i: usize) -> usize {
 fn damage_within_a_read_is_named_by_its_block() {
     let (fs, _, table) = made(ENTRIES);
     let damaged = 700;
-    let handle = table.read_index().unwrap().handle(damaged);
+    let handle = table.read_index(LineBuf::zeroed).unwrap().handle(damaged);
     let mut bytes = fs.read(Path::new("t.sst")).unwrap();
     bytes[handle.offset as usize + 100] ^= 1;
     write_atomic(&fs, Path::new("bad.sst"), &bytes).unwrap();
@@ -256,7 +257,7 @@ impl RandomAccessFile for BadSector {
 #[test]
 fn what_the_device_cannot_read_costs_no_entry_before_it() {
     let (fs, _, table) = made(ENTRIES);
-    let handle = table.read_index().unwrap().handle(700);
+    let handle = table.read_index(LineBuf::zeroed).unwrap().handle(700);
     let inner = fs.open(Path::new("t.sst")).unwrap();
     let file = Arc::new(BadSector { inner, at: handle.offset + 50 });
     let bad = Table::open(file, context(1 << 20)).unwrap();

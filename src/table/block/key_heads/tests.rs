@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::encoding::key::{internal_key, pack};
+use crate::memory::{LINE_BYTES, LineBuf};
 use crate::table::block::Block;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::block::bytes::BlockBytes;
@@ -38,10 +39,31 @@ fn build(keys: &BTreeSet<(Vec<u8>, std::cmp::Reverse<u64>)>, value_bytes: usize)
     Block::new(BlockBytes::copy_from(builder.finish())).unwrap()
 }
 
-/// Asks a block with key heads and the same block without one.
+/// A copy of a block's bytes with room behind them, and the key heads that they get.
+fn heads_of(block: &Block, room: usize) -> (BlockBytes, Option<KeyHeads>) {
+    let mut bytes = with_room(block.bytes(), room);
+    let key_heads = KeyHeads::of(&mut bytes, block.entries().len());
+    assert_eq!(*bytes, *block.bytes(), "the payload was changed");
+    (bytes, key_heads)
+}
+
+fn with_room(bytes: &[u8], room: usize) -> BlockBytes {
+    let mut buffer = LineBuf::zeroed(bytes.len().next_multiple_of(LINE_BYTES) + room);
+    buffer.fill(0xa5);
+    buffer[..bytes.len()].copy_from_slice(bytes);
+    BlockBytes::new(buffer, bytes.len())
+}
+
+/// Asks a block with key heads, in its room or in a box, and the same block without any.
 fn assert_same_answers(plain: &Block, target: &[u8]) {
-    let mut fast = Block::new(BlockBytes::copy_from(plain.bytes())).unwrap();
-    fast.add_key_heads();
+    for room in [0, plain.bytes().len() * 2 + 100] {
+        let mut fast = Block::new(with_room(plain.bytes(), room)).unwrap();
+        fast.add_key_heads();
+        assert_same_answers_of(plain, &fast, target);
+    }
+}
+
+fn assert_same_answers_of(plain: &Block, fast: &Block, target: &[u8]) {
     for global_sequence in [None, Some(7)] {
         for trailer in [0, pack(2, 1), pack(2, 0xff), pack(7, 0xff), u64::MAX] {
             let expected = plain.find(target, trailer, global_sequence).unwrap();
@@ -50,10 +72,8 @@ fn assert_same_answers(plain: &Block, target: &[u8]) {
                 expected,
                 "{target:?}"
             );
-            let mut cursors = [
-                BlockCursor::new(plain, global_sequence),
-                BlockCursor::new(&fast, global_sequence),
-            ];
+            let mut cursors =
+                [BlockCursor::new(plain, global_sequence), BlockCursor::new(fast, global_sequence)];
             for cursor in &mut cursors {
                 cursor.seek_parts(target, trailer).unwrap();
             }
@@ -96,7 +116,7 @@ fn a_block_with_key_heads_answers_as_one_without() {
             targets.push(random.bytes(most, alphabet));
         }
         let block = build(&keys, 4);
-        assert!(KeyHeads::of(block.bytes(), block.entries().len()).is_some());
+        assert!(heads_of(&block, 0).1.is_some());
         for target in targets.iter().take(60) {
             assert_same_answers(&block, target);
         }
@@ -109,18 +129,24 @@ fn ordinary_blocks_of_every_size_get_key_heads_that_name_each_entry() {
         let user = |i: usize| format!("user{:08}", i * 3).into_bytes();
         let keys = (0..count).map(|i| (user(i), std::cmp::Reverse(pack(5, 1)))).collect();
         let block = build(&keys, value_bytes);
-        let key_heads = KeyHeads::of(block.bytes(), block.entries().len()).unwrap();
+        let (bytes, key_heads) =
+            heads_of(&block, KeyHeads::room_for(count as u32, block.bytes().len()));
+        let key_heads = key_heads.unwrap();
         let mut scan = block.scan();
         for i in 0..count {
             let start = scan.value_range().end;
             scan.next().unwrap().unwrap();
-            assert_eq!(key_heads.candidate(&user(i)).unwrap().offset, start, "{i} of {count}");
+            assert_eq!(
+                key_heads.candidate(&bytes, &user(i)).unwrap().offset,
+                start,
+                "{i} of {count}"
+            );
             if count > 1 {
                 assert_same_answers(&block, &user(i));
                 assert_same_answers(&block, format!("user{:08}", i * 3 + 1).as_bytes());
             }
         }
-        assert_eq!(key_heads.heap_bytes() > 0, count > 40);
+        assert_eq!(key_heads.heap_bytes(), 0, "the room for {count} entries is too small");
     }
 }
 
@@ -131,9 +157,9 @@ fn a_block_out_of_order_gets_no_key_heads() {
         builder.add(&internal_key(user, 1, 1), b"");
     }
     let block = Block::new(BlockBytes::copy_from(builder.finish())).unwrap();
-    assert!(KeyHeads::of(block.bytes(), block.entries().len()).is_none());
+    assert!(heads_of(&block, 100).1.is_none());
     let empty = Block::new(BlockBytes::copy_from(BlockBuilder::new(1).finish())).unwrap();
-    assert!(KeyHeads::of(empty.bytes(), empty.entries().len()).is_none());
+    assert!(heads_of(&empty, 100).1.is_none());
 }
 
 #[test]
@@ -158,5 +184,13 @@ fn damage_never_panics_and_is_found_as_without_key_heads() {
                 let _ = BlockCursor::new(&block, None).seek_parts(&[b'k', i / 8, i], 0);
             }
         }
+    }
+}
+
+#[test]
+fn properties_that_lie_ask_for_little_room() {
+    for block_bytes in [0, 10, 4_096, 1 << 20] {
+        let room = KeyHeads::room_for(u32::MAX, block_bytes);
+        assert!(room < block_bytes + 2 * LINE_BYTES, "{room} bytes behind {block_bytes}");
     }
 }
