@@ -73,15 +73,19 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     if slot.addr() & 1 == 0 { NonNull::new(slot) } else { None }
 }
 
-/// The lines that hold `bytes`: the address of the first, and how many, as far as the bits below a
-/// line's size can say.
+/// The key heads of a block of 4 KiB with 33 to 48 entries.
+const USUAL_LINES_AHEAD: usize = 5;
+
+/// More lines than this are not fetched ahead. A processor fetches about as many at one time, and a use
+/// of more memory than that reads a part of it.
+const MOST_LINES_AHEAD: usize = 16;
+
+/// The lines that hold `bytes`: the address of the first, and how many. No line if there are many.
 fn lines_of(bytes: &[u8]) -> usize {
-    if bytes.is_empty() {
-        return 0;
-    }
     let start = bytes.as_ptr().addr();
     let first = start & !(LINE_BYTES - 1);
-    first | (start - first + bytes.len()).div_ceil(LINE_BYTES).min(LINE_BYTES - 1)
+    let lines = (start - first + bytes.len()).div_ceil(LINE_BYTES);
+    if bytes.is_empty() || lines > MOST_LINES_AHEAD { 0 } else { first | lines }
 }
 
 /// The address of the slot that points to a resident.
@@ -300,7 +304,11 @@ impl<T: Send + Sync + 'static> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
         let ahead = slot.ahead.load(Ordering::Relaxed);
         let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        for line in 0..ahead % LINE_BYTES {
+        // Fewer are rare, and cost less than to ask for them.
+        for line in 0..USUAL_LINES_AHEAD {
+            prefetch(first.wrapping_add(line * LINE_BYTES));
+        }
+        for line in USUAL_LINES_AHEAD..ahead % LINE_BYTES {
             prefetch(first.wrapping_add(line * LINE_BYTES));
         }
     }
@@ -373,5 +381,24 @@ impl<T: Send + Sync + 'static> Drop for Slots<T> {
             drop(state);
             drop(removed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::LineBuf;
+
+    #[test]
+    fn the_lines_of_some_bytes_are_all_that_hold_one_of_them() {
+        let memory = LineBuf::zeroed(LINE_BYTES * 30);
+        let start = memory.as_ptr().addr();
+        for (from, to, lines) in [(0, 1, 1), (0, 64, 1), (0, 65, 2), (63, 65, 2), (70, 100, 1)] {
+            let ahead = lines_of(&memory[from..to]);
+            assert_eq!(ahead & !(LINE_BYTES - 1), start + from / LINE_BYTES * LINE_BYTES);
+            assert_eq!(ahead % LINE_BYTES, lines, "{from} to {to}");
+        }
+        assert_eq!(lines_of(&memory[..LINE_BYTES * 16]), start | 16);
+        assert_eq!((lines_of(&memory[..LINE_BYTES * 16 + 1]), lines_of(&[])), (0, 0));
     }
 }

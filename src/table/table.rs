@@ -27,7 +27,7 @@ use super::block::Block;
 use super::block::key_heads::KeyHeads;
 use super::filter::block::{PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
-use super::format::file::{BlockFile, Buffer, StoredBlock};
+use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::{Index, IndexParser};
@@ -187,7 +187,9 @@ impl Table {
     /// A buffer for a data block of `len` bytes that the cache will keep, with room for the block's
     /// key heads behind it.
     pub fn data_buffer(&self, len: usize) -> LineBuf {
-        let room = KeyHeads::room_for(self.usual_entries, len);
+        // Large blocks ask for the memory of their heads when they know how many they have.
+        let is_large = len >= LARGE_BLOCK_BYTES;
+        let room = if is_large { 0 } else { KeyHeads::room_for(self.usual_entries, len) };
         self.cache.buffer(len.next_multiple_of(LINE_BYTES) + room)
     }
 

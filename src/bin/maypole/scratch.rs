@@ -152,14 +152,15 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // The order counts: a signal must not find the flag that it sets itself.
+    // The order counts. Whoever sees the flag waits for the end, so the signal that sets it must be
+    // collected. And a signal must not find the flag that it sets itself.
+    let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;
     }
     for &signal in &signals {
         flag::register(signal, &INTERRUPTED)?;
     }
-    let first = first_of(signals)?;
     thread::Builder::new().name("signals".into()).spawn(move || first().map(end))?;
     Ok(())
 }
@@ -190,6 +191,8 @@ fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> +
 
 /// Removes everything and ends the program.
 fn end(signal: i32) {
+    // One that came before the flag was listening has not set it.
+    INTERRUPTED.store(true, Ordering::SeqCst);
     thread::spawn(|| {
         thread::sleep(SAME_PRESS);
         IMPATIENT.store(true, Ordering::SeqCst);

@@ -71,7 +71,7 @@ pub(crate) struct Candidate {
 
 impl KeyHeads {
     /// The heads of a block of internal keys, whose entries are the first `entries_bytes`. `None`
-    /// for a block that is empty, damaged or out of order.
+    /// for a block that is empty, damaged or out of order, or if there is no memory.
     ///
     /// Every cache miss does this. So the block is walked twice: the first walk finds the size of
     /// the rows, and nothing has to be copied or allocated twice.
@@ -87,7 +87,10 @@ impl KeyHeads {
         let rows = match room.get_mut(..total) {
             Some(front) => front,
             None => {
-                boxed = vec![0; total].into_boxed_slice();
+                let mut rows = Vec::new();
+                rows.try_reserve_exact(total).ok()?;
+                rows.resize(total, 0);
+                boxed = rows.into_boxed_slice();
                 &mut boxed[..]
             }
         };

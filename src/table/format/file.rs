@@ -20,7 +20,7 @@ use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
 
 /// From this size on a block asks whether there is memory for it.
-const LARGE_BLOCK_BYTES: usize = 1 << 20;
+pub(crate) const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// The most that opening a table reads at once.
 pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
