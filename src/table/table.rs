@@ -90,7 +90,8 @@ unsafe impl StableBytes for Block {
 
 /// How many entries most data blocks have, at most.
 fn usual_entries(properties: &TableProperties) -> u32 {
-    let blocks = properties.number(names::DATA_BLOCKS).unwrap_or(0).max(1);
+    // The last block may be nearly empty.
+    let blocks = properties.number(names::DATA_BLOCKS).unwrap_or(0).saturating_sub(1).max(1);
     let entries = u32::try_from(properties.entries() / blocks).unwrap_or(u32::MAX);
     // Some more than the mean, as blocks differ.
     entries.saturating_add(entries / 16 + 1)
@@ -133,10 +134,16 @@ impl Table {
         let pinned = context.pin_metadata;
         let names_bytes =
             metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
-        let heap_bytes = size_of::<Table>() + properties.heap_bytes() + names_bytes.sum::<usize>();
+        let filter = Slots::new(&context.cache, 1, BlockKind::Filter, pinned);
+        let index = Slots::new(&context.cache, 1, BlockKind::Index, pinned);
+        let heap_bytes = size_of::<Table>()
+            + properties.heap_bytes()
+            + names_bytes.sum::<usize>()
+            + filter.heap_bytes()
+            + index.heap_bytes();
         Ok(Arc::new(Table {
-            filter: Slots::new(&context.cache, 1, BlockKind::Filter, pinned),
-            index: Slots::new(&context.cache, 1, BlockKind::Index, pinned),
+            filter,
+            index,
             _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES),
             cache: context.cache,
             stored_filter,

@@ -213,3 +213,37 @@ fn reads_ahead_grow_while_a_scan_goes_on_and_end_before_a_resident_block() {
     assert!(bytes < data_bytes, "{bytes} bytes read of {data_bytes}: no block twice");
     assert_eq!(walk(&context, &table), [0, 0, 0]);
 }
+
+/// Key heads in a box are a trip to memory more. They were, for small entries in blocks of 4 KiB.
+#[test]
+fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
+    for value_bytes in [0, 20, 100, 1000] {
+        for (compression, block_bytes) in
+            [(Compression::None, 4096), (Compression::Lz4, 4096), (Compression::None, 100_000)]
+        {
+            let values = (0..20_000).map(|i| (i * 7919) % (2 * value_bytes + 1));
+            let entries = keys(20_000).into_iter().zip(values);
+            let entries: Entries = entries.map(|((key, _), len)| (key, vec![7; len])).collect();
+            let options = TableOptions { block_bytes, ..options(compression) };
+            let table = table(&entries, options, &context(0));
+            let guard = pin();
+            let index = table.index(&guard).unwrap();
+            let (mut behind, mut heads_bytes, mut data_bytes) = (0, 0, 0);
+            for i in 0..index.index.len() {
+                let block = table.read_block(&index, i).unwrap();
+                let (bytes, heads) = (block.bytes().as_ptr_range(), block.read_first());
+                let is_behind = heads.as_ptr() >= bytes.end
+                    && heads.as_ptr() < bytes.start.wrapping_add(block.heap_bytes());
+                behind += usize::from(is_behind);
+                data_bytes += block.bytes().len();
+                heads_bytes += block.heap_bytes() - block.bytes().len();
+            }
+            let blocks = index.index.len();
+            let what = format!("{value_bytes} {compression:?} {block_bytes}: {behind} of {blocks}");
+            assert!(behind * 10 >= blocks * 9, "{what}");
+            // The smallest entries have up to 8 bytes each for 13 of their own, and each block some
+            // lines.
+            assert!(heads_bytes < data_bytes * 8 / 10 + blocks * 300, "{what}: {heads_bytes}");
+        }
+    }
+}
