@@ -6,10 +6,10 @@
 //!     [--value-bytes N] [--l0 FILES] [--cache-mb N] [--threads N] [--only NAME] [--dir DIR]
 //! ```
 //!
-//! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing compressed, filters
-//! of 10 bits a key, everything in the block cache, or as much as `--cache-mb` holds. `--dir` keeps
-//! it, so that the next run need not build it. Printed are medians of nanoseconds an operation,
-//! `--rounds` rounds in turn.
+//! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing
+//! compressed, filters of 10 bits a key, everything in the block cache, or as much as `--cache-mb`
+//! holds. `--dir` keeps it, so that the next run need not build it. Printed are medians of
+//! nanoseconds an operation, `--rounds` rounds in turn.
 //!
 //! `isolated`: with a fence after each lookup, so that neighbours cannot overlap. `of 1000`: the same
 //! thousand keys again and again, all of whose lines are in the processor's caches: what is left is

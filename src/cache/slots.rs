@@ -73,19 +73,19 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     if slot.addr() & 1 == 0 { NonNull::new(slot) } else { None }
 }
 
-/// The key heads of a block of 4 KiB with 33 to 48 entries.
+/// What is read first of most values: up to 320 bytes.
 const USUAL_LINES_AHEAD: usize = 5;
 
-/// More lines than this are not fetched ahead. A processor fetches about as many at one time, and a use
-/// of more memory than that reads a part of it.
+/// Of more lines than this only the usual ones are fetched ahead. A processor fetches about as many at
+/// one time, and a use of more memory than that reads a part of it.
 const MOST_LINES_AHEAD: usize = 16;
 
-/// The lines that hold `bytes`: the address of the first, and how many. No line if there are many.
+/// The lines that hold `bytes`: the address of the first, and how many; 0 if there are many.
 fn lines_of(bytes: &[u8]) -> usize {
     let start = bytes.as_ptr().addr();
     let first = start & !(LINE_BYTES - 1);
     let lines = (start - first + bytes.len()).div_ceil(LINE_BYTES);
-    if bytes.is_empty() || lines > MOST_LINES_AHEAD { 0 } else { first | lines }
+    if lines > MOST_LINES_AHEAD { first } else { first | lines }
 }
 
 /// The address of the slot that points to a resident.
@@ -304,7 +304,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
         let ahead = slot.ahead.load(Ordering::Relaxed);
         let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        // Fewer are rare, and cost less than to ask for them.
+        // Values with fewer lines are rare. To fetch others beside them costs less than to count.
         for line in 0..USUAL_LINES_AHEAD {
             prefetch(first.wrapping_add(line * LINE_BYTES));
         }
@@ -399,6 +399,6 @@ mod tests {
             assert_eq!(ahead % LINE_BYTES, lines, "{from} to {to}");
         }
         assert_eq!(lines_of(&memory[..LINE_BYTES * 16]), start | 16);
-        assert_eq!((lines_of(&memory[..LINE_BYTES * 16 + 1]), lines_of(&[])), (0, 0));
+        assert_eq!(lines_of(&memory[..LINE_BYTES * 16 + 1]), start);
     }
 }
