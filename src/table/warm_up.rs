@@ -8,7 +8,7 @@ use super::format::properties::names;
 use super::table::Table;
 
 /// Memory of an index entry beside its stored bytes: slot, head, handle, end.
-const INDEX_ENTRY_BYTES: u64 = 40;
+const INDEX_ENTRY_BYTES: u64 = 48;
 
 fn is_missing<T: Send + Sync + 'static>(slots: &Slots<T>) -> bool {
     slots.get(0, &pin()).is_none()

@@ -80,8 +80,7 @@ impl KeyHeads {
         let mut offsets = [0; NOTED_OFFSETS];
         let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut offsets)?;
         let noted = offsets.get(..entries).unwrap_or_default();
-        let offset_bytes = offset_bytes(block.len());
-        let (heads_bytes, offsets_bytes) = (heads_bytes(entries), offset_bytes * entries);
+        let (heads_bytes, offsets_bytes) = row_bytes(entries, block.len());
         let total = heads_bytes + offsets_bytes + prefix.len();
         let mut boxed = Box::default();
         let rows = match room.get_mut(..total) {
@@ -99,7 +98,7 @@ impl KeyHeads {
         let (heads, padding) = heads.as_chunks_mut().0.split_at_mut(entries);
         padding.fill(i32::MAX.to_le_bytes());
         prefix_row.copy_from_slice(&block[prefix.clone()]);
-        let ascending = match offset_bytes {
+        let ascending = match offset_bytes(block.len()) {
             2 => fill(
                 block,
                 entries_bytes,
@@ -125,15 +124,14 @@ impl KeyHeads {
     /// a block and two lines, whatever `entries` is.
     pub fn room_for(entries: u32, block_bytes: usize) -> usize {
         let entries = (entries as usize).min(block_bytes / LEAST_ENTRY_BYTES);
-        heads_bytes(entries) + offset_bytes(block_bytes) * entries + PREFIX_ROOM_BYTES
+        let (heads_bytes, offsets_bytes) = row_bytes(entries, block_bytes);
+        heads_bytes + offsets_bytes + PREFIX_ROOM_BYTES
     }
 
     /// All rows. `block` is the one that the heads are of, here and below.
     pub fn rows<'a>(&'a self, block: &'a BlockBytes) -> &'a [u8] {
-        let entries = self.entries as usize;
-        let bytes =
-            heads_bytes(entries) + offset_bytes(block.len()) * entries + self.prefix_bytes as usize;
-        &self.memory(block)[..bytes]
+        let (heads_bytes, offsets_bytes) = row_bytes(self.entries as usize, block.len());
+        &self.memory(block)[..heads_bytes + offsets_bytes + self.prefix_bytes as usize]
     }
 
     /// The memory that begins with the rows.
@@ -142,7 +140,7 @@ impl KeyHeads {
         if self.boxed.is_empty() { block.room() } else { &self.boxed }
     }
 
-    /// Bytes of memory behind the heads, themselves excluded.
+    /// Bytes of memory that the rows take outside the block's own.
     pub fn heap_bytes(&self) -> usize {
         self.boxed.len()
     }
@@ -181,17 +179,17 @@ impl KeyHeads {
     /// Heads, offsets and prefix.
     #[inline]
     fn parts<'a>(&'a self, block: &'a BlockBytes) -> (&'a [[u8; 4]], &'a [u8], &'a [u8]) {
-        let entries = self.entries as usize;
-        let (heads, rest) = self.memory(block).split_at(heads_bytes(entries));
-        let (offsets, rest) = rest.split_at(offset_bytes(block.len()) * entries);
+        let (heads_bytes, offsets_bytes) = row_bytes(self.entries as usize, block.len());
+        let (heads, rest) = self.memory(block).split_at(heads_bytes);
+        let (offsets, rest) = rest.split_at(offsets_bytes);
         (heads.as_chunks().0, offsets, &rest[..self.prefix_bytes as usize])
     }
 }
 
-/// Bytes of the row of heads.
+/// Bytes of the row of heads, and of the row of offsets.
 #[inline(always)]
-fn heads_bytes(entries: usize) -> usize {
-    4 * entries.next_multiple_of(LANES)
+fn row_bytes(entries: usize, block_bytes: usize) -> (usize, usize) {
+    (4 * entries.next_multiple_of(LANES), offset_bytes(block_bytes) * entries)
 }
 
 /// Bytes of an offset in a block.
