@@ -2,7 +2,8 @@
 //! short.
 //!
 //! ```text
-//!   new tables get their names                          they repeat what old ones hold
+//!   new tables get their names                          they repeat what old ones hold; durable
+//!                                                       before the next step
 //!   replaced files get second names in lost/            durable before the next step
 //!   new MANIFEST; CURRENT names it                      ◄── the repair happens here, as a whole
 //!   the first names of replaced files go
@@ -64,7 +65,9 @@ impl Repair<'_> {
                 FileLocation::NamedAs(from) => self.fs.hard_link(from, &path)?,
             }
         }
-        Ok(())
+        // The next repair believes a whole MANIFEST that no CURRENT names yet, and misses what it
+        // lists.
+        self.fs.sync_dir(&self.dir)
     }
 
     /// Gives every file that the new tree does not use a second name in `lost/`.
