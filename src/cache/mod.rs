@@ -82,6 +82,11 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
+/// Unused memory takes at most one part in so many of the room for blocks. It may come near where
+/// memory that cannot be refused (open tables) has come after the pool had grown, and where blocks
+/// become much larger.
+const MOST_UNUSED_SHARE: usize = 2;
+
 /// What a cached value is. Data blocks leave the cache before the others.
 ///
 /// ```
@@ -247,9 +252,21 @@ impl BlockCache {
     /// Memory of `len` bytes, whatever they hold, for a value that is about to be cached.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
         match &self.memory {
-            Memory::Pool(pool) => pool.buffer(len).unwrap_or_else(|| LineBuf::zeroed(len)),
+            Memory::Pool(pool) => pool
+                .buffer(len, |bytes| self.may_take(bytes))
+                .unwrap_or_else(|| LineBuf::zeroed(len)),
             Memory::Recycled(recycled) => recycled.buffer(len),
         }
+    }
+
+    /// Whether the pool may have `bytes` more. They count for as long as one block lies in them. If
+    /// the pool took all of the capacity, what lies elsewhere (headers of blocks, open tables) would
+    /// displace blocks, and in vain: each block that goes leaves as much unused memory.
+    fn may_take(&self, bytes: usize) -> bool {
+        let state = lock(&self.state);
+        let evicted_bytes = state.leaving_bytes + state.unreachable_bytes;
+        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
+        state.usage_bytes + evicted_bytes + beside_bytes + bytes <= self.capacity_bytes
     }
 
     /// Memory that no block uses.
@@ -289,9 +306,11 @@ impl BlockCache {
     ) -> Leaving {
         let may_evict = !self.has_much_garbage();
         let mut state = lock(&self.state);
-        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed)
-            + state.unreachable_bytes
-            + self.unused_bytes();
+        // No more than this of what is unused in the pool. To evict a block makes it more, until a
+        // whole slab is empty: without an end the cache could empty itself and stay empty.
+        let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MOST_UNUSED_SHARE);
+        let beside_bytes =
+            self.garbage_bytes.load(Ordering::Relaxed) + state.unreachable_bytes + unused_bytes;
         let room_bytes = self
             .capacity_bytes
             .saturating_sub(beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes)));

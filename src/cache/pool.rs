@@ -73,11 +73,16 @@ impl Pool {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// A buffer of `len` bytes, whatever they hold. `None` when the reservation is used up.
-    pub fn buffer(self: &Arc<Pool>, len: usize) -> Option<LineBuf> {
-        let bytes = LineBuf::needed_bytes(len);
+    /// A buffer of `len` bytes, whatever they hold. `None` when the reservation is used up, or when
+    /// it takes new slabs and `may_grow` says no to their bytes.
+    pub fn buffer(
+        self: &Arc<Pool>,
+        len: usize,
+        may_grow: impl Fn(usize) -> bool,
+    ) -> Option<LineBuf> {
+        let lines = LineBuf::needed_bytes(len) / LINE_BYTES;
         let mut state = lock(&self.state);
-        let line = state.take(bytes / LINE_BYTES, self.pages.bytes() / SLAB_BYTES)?;
+        let line = state.take(lines, self.pages.bytes() / SLAB_BYTES, may_grow)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
         // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once
@@ -109,9 +114,14 @@ impl PoolState {
     }
 
     /// Takes a run of `lines` lines in a reservation of `most_slabs`. Answers its first line.
-    fn take(&mut self, lines: usize, most_slabs: usize) -> Option<usize> {
+    fn take(
+        &mut self,
+        lines: usize,
+        most_slabs: usize,
+        may_grow: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         if lines > SLAB_LINES {
-            return self.take_slabs(lines, most_slabs);
+            return self.take_slabs(lines, most_slabs, may_grow);
         }
         let (before, after) = (0..self.current, self.current..self.slabs.len());
         for i in after.chain(before) {
@@ -128,16 +138,21 @@ impl PoolState {
                 Err(longest) => slab.longest = longest,
             }
         }
-        let i = self.new_slabs(1, most_slabs)?;
+        let i = self.new_slabs(1, most_slabs, may_grow)?;
         self.current = i;
         self.mark(i, 0, lines);
         Some(i * SLAB_LINES)
     }
 
     /// Takes a piece larger than a slab. It starts at one.
-    fn take_slabs(&mut self, lines: usize, most_slabs: usize) -> Option<usize> {
+    fn take_slabs(
+        &mut self,
+        lines: usize,
+        most_slabs: usize,
+        may_grow: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let count = lines.div_ceil(SLAB_LINES);
-        let first = self.new_slabs(count, most_slabs)?;
+        let first = self.new_slabs(count, most_slabs, may_grow)?;
         for (i, at) in (first..).zip((0..lines).step_by(SLAB_LINES)) {
             self.mark(i, 0, SLAB_LINES.min(lines - at));
         }
@@ -145,7 +160,15 @@ impl PoolState {
     }
 
     /// Makes `count` neighbouring slabs resident. Answers the first of them.
-    fn new_slabs(&mut self, count: usize, most_slabs: usize) -> Option<usize> {
+    fn new_slabs(
+        &mut self,
+        count: usize,
+        most_slabs: usize,
+        may_grow: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if !may_grow(count * SLAB_BYTES) {
+            return None;
+        }
         let mut run = 0;
         let in_row = self.slabs.iter().position(|slab| {
             run = if slab.resident { 0 } else { run + 1 };
@@ -274,7 +297,7 @@ mod tests {
                     1..10 => rng.random_range(0..300_000),
                     _ => rng.random_range(3_900..4_300),
                 };
-                let Some(mut piece) = pool.buffer(len) else {
+                let Some(mut piece) = pool.buffer(len, |_| true) else {
                     refused += 1;
                     continue;
                 };
@@ -304,23 +327,34 @@ mod tests {
         let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
         // As many as there is room for, then every second one goes and is taken again, twice as
         // large where two neighbours went.
-        let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000)).collect();
+        let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();
-        let even: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000)).collect();
+        let even: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
         assert_eq!(even.len(), odd.len());
         drop(even);
-        assert!(pool.buffer(8_000).is_none());
+        assert!(pool.buffer(8_000, |_| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
         // Three of four lie side by side, but where a slab ends.
-        let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000)).collect();
+        let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
+    }
+
+    #[test]
+    fn a_pool_that_may_not_grow_lends_what_it_has() {
+        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        assert!(pool.buffer(4_000, |_| false).is_none());
+        let first = pool.buffer(4_000, |bytes| bytes == SLAB_BYTES).unwrap();
+        let others = std::iter::from_fn(|| pool.buffer(4_000, |_| false));
+        let all: Vec<_> = others.chain([first]).collect();
+        assert_eq!((all.len(), state_bytes(&pool)), (SLAB_LINES / 64, SLAB_BYTES));
+        assert!(pool.buffer(3 * SLAB_BYTES, |bytes| bytes < 3 * SLAB_BYTES).is_none());
     }
 
     #[test]
     fn a_piece_outlives_its_pool() {
         let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
-        let mut piece = pool.buffer(100).unwrap();
+        let mut piece = pool.buffer(100, |_| true).unwrap();
         drop(pool);
         piece.fill(7);
         assert_eq!(piece[..], [7; 100]);

@@ -554,3 +554,48 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
         assert!(cache.usage() > capacity / 2, "{len}: {} {}", cache.usage(), unused_bytes());
     }
 }
+
+/// A cache of 64 MiB held 3: its pool had grown to the whole capacity, headers of blocks and open
+/// tables came on top, and evicting blocks only made holes.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_beside_the_pool_does_not_empty_the_cache() {
+    let capacity = 64 << 20;
+    let cache = BlockCache::new(capacity);
+    let slots: Slots<LineBuf> = Slots::new(&cache, 200_000, BlockKind::Data, false);
+    let load = |i: usize| {
+        wait_for_readers(&cache);
+        let lease = slots.load(i, || {
+            let buffer = cache.buffer(5_000 + i % 7 * 100);
+            let bytes = buffer.memory_bytes() + 300;
+            Ok::<_, Infallible>((buffer, bytes))
+        });
+        drop(lease);
+    };
+    let filters: Slots<LineBuf> = Slots::new(&cache, 200, BlockKind::Filter, false);
+    let load_filter = |i: usize| {
+        let load = || {
+            let buffer = cache.buffer(1_000);
+            let bytes = buffer.memory_bytes();
+            Ok::<_, Infallible>((buffer, bytes))
+        };
+        drop(filters.load(i, load));
+    };
+    // Slabs get blocks of every age, and filters, which stay.
+    let churn = |from: usize| {
+        for i in from..from + 60_000 {
+            load(i);
+            if i % 3 == 0 {
+                load(i - i % 1000);
+            }
+            if i % 200 == 0 {
+                load_filter(i / 200 % filters.len());
+            }
+        }
+    };
+    churn(0);
+    assert!(cache.usage() > capacity / 16 * 15, "{}", cache.usage());
+    let _tables = cache.reserve(8 << 20);
+    churn(60_000);
+    assert!(cache.usage() > capacity / 2, "{}", cache.usage());
+}

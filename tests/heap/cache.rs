@@ -63,7 +63,9 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
         });
         let held = held.into_inner() - empty_bytes;
         assert!(held <= capacity + capacity / 20, "{held} bytes held of {capacity}");
-        assert!(cache.usage() > capacity / 2);
+        // A cache once emptied itself: evicted blocks left holes in its large pages, and the holes
+        // displaced more blocks.
+        assert!(cache.usage() > capacity / 8 * 7, "{} bytes used of {capacity}", cache.usage());
         db.close().unwrap();
     }
 }
