@@ -52,12 +52,13 @@ fn read_all(db: &Db) {
     }
 }
 
-/// Which families the tables have: of level 0, of the levels between, of the last one.
+/// Which families the tables have: of level 0, of the levels between, of the last one. Small tables
+/// do not count: a ribbon of few keys would be the larger filter, so they get a Bloom filter.
 fn families(db: &Db) -> [BTreeSet<String>; 3] {
     let stats = db.stats();
     let last = stats.files.iter().map(|file| file.level).max().unwrap();
     let mut families: [BTreeSet<String>; 3] = Default::default();
-    for file in &stats.files {
+    for file in stats.files.iter().filter(|file| file.entries >= 200) {
         let family = file.filter.as_ref().and_then(|filter| filter.family);
         let place = if file.level == 0 { 0 } else { 1 + usize::from(file.level == last) };
         families[place].insert(family.map_or("none".into(), |family| family.to_string()));

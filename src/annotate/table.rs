@@ -6,8 +6,8 @@
 //!        └─► index ──► data blocks
 //! ```
 //!
-//! Bytes that no handle leads to are printed as such. Handles of a damaged file may
-//! overlap. Then the first block is printed whole and the other is only named.
+//! Padding is named. Other bytes that no handle leads to are printed as such. Handles of a damaged
+//! file may overlap. Then the first block is printed whole and the other is only named.
 
 use std::fmt;
 use std::path::Path;
@@ -17,6 +17,7 @@ use crate::table::filter::block::StoredFilter;
 use crate::table::format::compression::{Compressed, Failure};
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer};
 use crate::table::format::limits::most_metadata_bytes;
+use crate::table::format::padding::padding_to_page;
 use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::IndexParser;
 
@@ -63,6 +64,12 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
 fn unreferenced(dump: &mut Dump<'_, '_>, end: usize) -> fmt::Result {
     if dump.position() == end {
         return Ok(());
+    }
+    let between = &dump.bytes()[dump.position()..end];
+    if between == padding_to_page(dump.position() as u64) {
+        let heading = format!("Padding at {}, {} bytes", dump.position(), between.len());
+        let meaning = "the next block lies in fewer pages of 4096 bytes";
+        return dump.part(heading, end, |dump| Ok(dump.field(end - dump.position(), meaning)?));
     }
     let heading = format!("Bytes from {} on", dump.position());
     dump.part(heading, end, |_| Err(Stop::Unclear("no handle leads to these bytes".into())))

@@ -38,6 +38,7 @@ use super::format::checksum::ChecksumKind;
 use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
 use super::format::limits::most_metadata_bytes;
+use super::format::padding::padding_before;
 use super::index::builder::IndexBuilder;
 use super::open::{tail_bytes, tail_start};
 use super::options::{Dialect, TableOptions, TableSummary};
@@ -267,14 +268,14 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// RocksDB's rule, so that the same entries make the same blocks.
+    /// RocksDB's rule for blocks that fit into pages with their trailers (`block_align`).
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
         }
         let current = self.data.estimated_bytes();
         // Three lengths of at most 5 bytes, and a restart point.
-        let with_entry = current + key.len() + value.len() + 4;
+        let with_entry = current + key.len() + value.len() + 4 + BLOCK_TRAILER_BYTES;
         let limit = self.options.block_bytes;
         current >= limit
             || (with_entry > limit && current > (limit * EARLY_CUT_PERCENT).div_ceil(100))
@@ -287,6 +288,9 @@ impl TableBuilder {
         let block = self.data.finish();
         let compression = self.compressor.compress(block, &mut self.compressed);
         let stored = if compression == Compression::None { block } else { &self.compressed };
+        let stored_bytes = (stored.len() + BLOCK_TRAILER_BYTES) as u64;
+        let padding = padding_before(self.offset, stored_bytes);
+        write_padding(&mut *self.file, &mut self.offset, padding)?;
         let handle = write_block(&mut *self.file, &mut self.offset, stored, compression)?;
         self.data.clear();
         self.summary.data_blocks += 1;
@@ -349,6 +353,12 @@ impl TableSummary {
         self.smallest_sequence = self.smallest_sequence.min(sequence);
         self.largest_sequence = self.largest_sequence.max(sequence);
     }
+}
+
+fn write_padding(file: &mut dyn WritableFile, offset: &mut u64, padding: &[u8]) -> Result<()> {
+    file.append(padding)?;
+    *offset += padding.len() as u64;
+    Ok(())
 }
 
 /// Appends payload and trailer.

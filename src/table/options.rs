@@ -19,8 +19,9 @@ use super::format::compression::Compression;
 /// ```
 #[derive(Debug, Clone)]
 pub struct TableOptions {
-    /// Uncompressed bytes at which a data block ends, default 4096. A lookup reads one block:
-    /// larger ones compress better and cost more to read.
+    /// Uncompressed bytes at which a data block ends, its trailer counted, default 4096. A lookup
+    /// reads one block: larger ones compress better and cost more to read. A multiple of 4096 fills
+    /// whole pages of the device.
     pub block_bytes: usize,
     /// Entries between two whole keys in a data block, default 16. Fewer: larger blocks, shorter
     /// walks.

@@ -4,7 +4,7 @@
 //! damaged             how the data blocks are found
 //! data blocks         by the index; unreadable blocks are holes
 //! properties          by the index; its form is tried out: the blocks must follow each other from
-//!                     the file's first byte on
+//!                     the file's first byte on, with nothing but padding between them
 //! index               by a search from the first byte on: a block ends where a checksum is right
 //! footer              by the same search, for metaindex and index too. Only in tables of this crate:
 //!                     format_version 5, XXH3
@@ -31,6 +31,7 @@ use crate::stats::Counters;
 use super::block::cursor::BlockCursor;
 use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
+use super::format::padding::padding_to_page;
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::IndexParser;
 use super::open::{global_sequence_of, read_metaindex, read_properties, refuse_unknown};
@@ -45,6 +46,8 @@ pub(crate) struct Salvage {
     file: BlockFile,
     global_sequence: Option<SequenceNumber>,
     blocks: Vec<BlockHandle>,
+    /// The index lists them, so that none is missing between two of them.
+    blocks_are_listed: bool,
     /// Where the data blocks end.
     data_end: u64,
     ranges: Option<Arc<RangeTombstones>>,
@@ -142,6 +145,7 @@ impl Salvage {
             }
             None => None,
         };
+        let blocks_are_listed = from_index.is_some();
         let (blocks, data_end) = match (from_index, stated_end) {
             (Some(blocks), _) => {
                 let end = blocks.last().and_then(|handle| handle.end()).unwrap_or(0);
@@ -164,6 +168,7 @@ impl Salvage {
             file,
             global_sequence,
             blocks,
+            blocks_are_listed,
             data_end,
             ranges: ranges.flatten(),
             identity: properties.as_ref().and_then(TableProperties::identity),
@@ -192,7 +197,7 @@ impl Salvage {
         let mut end = 0;
         for &handle in &self.blocks {
             let after = || (!last_key.is_empty()).then(|| user_key(&last_key).to_vec());
-            if handle.offset > end && open.is_none() {
+            if open.is_none() && self.lacks_blocks(end, handle.offset)? {
                 let why = self.file.damaged(
                     Damage::new(0, "data blocks that follow each other", "none that can be read"),
                     BlockHandle { offset: end, bytes: 0 },
@@ -235,6 +240,20 @@ impl Salvage {
         Ok(holes)
     }
 
+    /// Whether blocks may be missing between one that ends at `end` and one that starts at `next`.
+    fn lacks_blocks(&self, end: u64, next: u64) -> Result<bool> {
+        if self.blocks_are_listed || next <= end {
+            return Ok(false);
+        }
+        let padding = padding_to_page(end);
+        if next - end != padding.len() as u64 {
+            return Ok(true);
+        }
+        let mut between = vec![0; padding.len()];
+        self.file.file().read_exact_at(end, &mut between)?;
+        Ok(between != padding)
+    }
+
     /// All entries of a block. Their keys must be behind `last_key`, which is empty before the
     /// first.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
@@ -263,7 +282,7 @@ impl Salvage {
 
 /// The data blocks that the index lists; `None` when it cannot be read. `must_follow`: the handle
 /// is a guess, so the index is believed only if its blocks follow each other from the first byte
-/// on.
+/// on, with padding between them at most.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,
@@ -301,12 +320,8 @@ fn index_blocks(
             Ok(lower.handles().to_vec())
         })())?;
         let Some(blocks) = parsed else { continue };
-        let mut end = 0;
-        let follow = blocks.iter().all(|block| {
-            let follows = block.offset == end;
-            end = block.end().unwrap_or(u64::MAX);
-            follows
-        });
+        let follow = blocks.first().is_none_or(|first| first.offset == 0)
+            && blocks.is_sorted_by(|block, next| block.is_followed_by(*next));
         if follow || (stated.is_some() && !must_follow) {
             return Ok(Some(blocks));
         }

@@ -9,8 +9,8 @@
 //! What comes out is byte for byte what [`TableBuilder`] writes from the same entries with the other
 //! filter.
 //!
-//! Tables of other layouts than this crate's are refused: index partitions, gaps between data blocks,
-//! checksums that depend on the position.
+//! Tables of other layouts than this crate's are refused: index partitions, other gaps between data
+//! blocks, checksums that depend on the position.
 
 use std::collections::BTreeMap;
 
@@ -28,11 +28,12 @@ use crate::table::format::checksum::ChecksumKind;
 use crate::table::format::compression::Compression;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::{BlockHandle, WRITTEN_VERSION, unsupported};
+use crate::table::format::padding::padding_to_page;
 use crate::table::format::properties::names;
 use crate::table::options::{Dialect, TableOptions, TableSummary};
 use crate::table::table::Table;
 
-use super::{PROPERTIES_BLOCK, TableBuilder};
+use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
 
 impl Table {
     /// Writes this table to `file`, which must be empty, with the filter that `filter` asks for.
@@ -107,6 +108,10 @@ impl Table {
     fn copy_data_block(&self, stored: StoredBlock, new: &mut TableBuilder) -> Result<()> {
         let handle = stored.handle();
         self.block_file().check(&stored)?;
+        if new.offset != handle.offset {
+            let padding = padding_to_page(new.offset);
+            write_padding(&mut *new.file, &mut new.offset, padding)?;
+        }
         if new.copy(&stored)? != handle {
             return Err(self.cannot_refilter("its data blocks lie otherwise"));
         }

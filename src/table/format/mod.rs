@@ -6,4 +6,5 @@ pub(crate) mod file;
 pub(crate) mod footer;
 pub(crate) mod identity;
 pub(crate) mod limits;
+pub(crate) mod padding;
 pub(crate) mod properties;

@@ -89,7 +89,7 @@ pub(crate) fn read_together(
     let mut joined_bytes = 0;
     let neighbours = wanted.chunk_by(|(table, before), (next_table, block)| {
         let (before, handle) = (before.handle(), block.handle());
-        let adjoins = std::ptr::eq(*table, *next_table) && before.end() == Some(handle.offset);
+        let adjoins = std::ptr::eq(*table, *next_table) && before.is_followed_by(handle);
         let with_before = joined_bytes + before.bytes;
         let joins = adjoins && with_before + handle.bytes <= MOST_JOINED_BYTES;
         joined_bytes = if joins { with_before } else { 0 };
@@ -100,7 +100,8 @@ pub(crate) fn read_together(
         let (table, first) = blocks[0];
         let mut bytes = 0;
         for (table, block) in blocks {
-            bytes += table.block_file().stored_bytes(block.handle())?;
+            let start = (block.handle().offset - first.handle().offset) as usize;
+            bytes = start + table.block_file().stored_bytes(block.handle())?;
         }
         let buffer = match blocks.len() {
             1 => table.data_buffer(bytes),
@@ -141,16 +142,13 @@ impl Piece<'_> {
         if let [(table, absent)] = self.blocks {
             return load(table, absent, StoredBlock::new(self.buffer, absent.handle()));
         }
-        let mut rest = &*self.buffer;
+        let first = self.blocks[0].1.handle();
         for (table, absent) in self.blocks {
             let handle = absent.handle();
-            let (bytes, later) = rest.split_at(table.block_file().stored_bytes(handle)?);
-            rest = later;
-            load(
-                table,
-                absent,
-                StoredBlock::copy_from(bytes, handle, |len| table.data_buffer(len)),
-            )?;
+            let start = (handle.offset - first.offset) as usize;
+            let bytes = &self.buffer[start..][..table.block_file().stored_bytes(handle)?];
+            let stored = StoredBlock::copy_from(bytes, handle, |len| table.data_buffer(len));
+            load(table, absent, stored)?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Finds the blocks of a table whose index or footer is lost, by their checksums.
 //!
 //! Blocks follow each other from the first byte of the file on. A block can start wherever the one
-//! before ended, and ends at the first length whose checksum is right. Behind a block that cannot
-//! be read every byte may be a start, so there the search is kept short.
+//! before ended, or behind the padding there. It ends at the first length whose checksum is right.
+//! Behind a block that cannot be read every byte may be a start, so there the search is kept short.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::table::format::file::BlockFile;
 use crate::table::format::footer::{
     BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION,
 };
+use crate::table::format::padding::padding_to_page;
 use crate::table::open::read_metaindex;
 use crate::table::range_del::RANGE_DEL_BLOCK;
 
@@ -93,7 +94,13 @@ pub(super) fn find_blocks(
             file.read_exact_at(offset, &mut window.1)?;
         }
         let start = (offset - window.0) as usize;
-        match block_at(&window.1[start..start + wanted as usize], offset, footer) {
+        let bytes = &window.1[start..start + wanted as usize];
+        let padding = padding_to_page(offset);
+        let behind_padding = bytes.strip_prefix(padding).and_then(|bytes| {
+            let offset = offset + padding.len() as u64;
+            block_at(bytes, offset, footer)
+        });
+        match behind_padding.or_else(|| block_at(bytes, offset, footer)) {
             Some(handle) => {
                 largest = largest.max(handle.bytes as usize);
                 blocks.push(handle);

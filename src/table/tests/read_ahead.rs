@@ -96,7 +96,11 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
                 assert!(seen.into_iter().eq(0..ENTRIES));
             });
             assert!(count <= most, "{count} reads of {data} bytes, backward: {backward}");
-            assert_eq!(bytes, data, "backward: {backward}, fills the cache: {fill_cache}");
+            // The padding between two reads belongs to neither.
+            assert!(
+                (data - 256 * count..=data).contains(&bytes),
+                "{bytes} of {data}, backward: {backward}, fills the cache: {fill_cache}"
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
 use crate::filter::Family;
 use crate::fs::{Fault, FaultFs, RandomAccessFile, Target};
+use crate::memory::LineBuf;
 use crate::sync::pin;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::checksum::{ChecksumKind, context as checksum_context};
@@ -161,6 +162,35 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
     let table = table(&entries, options, &context(1 << 20));
     assert!(table.stored_filter().is_none());
     assert_reads_as(&table, &entries);
+}
+
+/// A device gave 8 KiB for nearly every block of 4 KiB: they lay across two pages.
+#[test]
+fn full_blocks_lie_in_as_few_pages_as_they_can_and_padding_is_short() {
+    for (value_bytes, block_bytes, most_padding_percent) in
+        [(8, 4096, 1), (100, 4096, 3), (200, 4096, 6), (100, 16 << 10, 1), (1000, 4096, 1)]
+    {
+        let count = 3_000_000 / (value_bytes + 20);
+        let key = |i: usize| internal_key(format!("{i:016}").as_bytes(), 9, 1);
+        let entries: Entries = (0..count).map(|i| (key(i), vec![i as u8; value_bytes])).collect();
+        let options = TableOptions { block_bytes, ..options(Compression::None) };
+        let table = table(&entries, options, &context(1 << 20));
+        assert_reads_as(&table, &entries);
+        let index = table.read_index(LineBuf::zeroed).unwrap();
+        let blocks: Vec<_> = (0..index.len()).map(|i| index.handle(i)).collect();
+        let (mut padding, mut apart) = (0, 0);
+        for (i, block) in blocks.iter().enumerate() {
+            padding += block.offset - i.checked_sub(1).map_or(0, |i| blocks[i].end().unwrap());
+            let bytes = block.end().unwrap() - block.offset;
+            let pages = block.end().unwrap().div_ceil(4096) - block.offset / 4096;
+            apart += u64::from(pages > bytes.div_ceil(4096));
+        }
+        let story = format!("values of {value_bytes}, blocks of {block_bytes}: {padding}, {apart}");
+        // Four values of 1000 bytes do not fit into a page, and three leave too much of it.
+        assert!(value_bytes == 1000 || apart == 0, "{story}");
+        let data_bytes = blocks.last().unwrap().end().unwrap();
+        assert!(100 * padding < most_padding_percent * data_bytes, "{story}");
+    }
 }
 
 #[test]

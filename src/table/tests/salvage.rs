@@ -2,6 +2,7 @@
 
 use super::round_trip::file_of;
 use super::*;
+use crate::memory::LineBuf;
 use crate::range_tombstones::RangeTombstone;
 use crate::table::Salvage;
 
@@ -90,6 +91,39 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
         let (missing, _) = salvaged(&damaged, &entries, false, &story).unwrap();
         assert!((1..entries.len() / 4).contains(&missing), "{story}: {missing}");
     }
+}
+
+/// A device had lost a page and gave zeros for it. The block at its end was shorter than padding may
+/// be, and the index was lost too. Had padding been zeros, the block would have been missed by
+/// nobody.
+#[test]
+fn a_lost_block_does_not_pass_for_padding() {
+    let entries = mixed_entries(400);
+    let fs = MemFs::new();
+    let options = TableOptions { block_bytes: 1, filter: bloom(), ..options(Compression::None) };
+    write(&fs, "t.sst", &entries, options);
+    let bytes = fs.read(Path::new("t.sst")).unwrap();
+    let table = Table::open(file_of(&bytes), context(0)).unwrap();
+    let index = table.read_index(LineBuf::zeroed).unwrap();
+    let blocks: Vec<_> = (0..index.len()).map(|i| index.handle(i)).collect();
+    let gaps = blocks.windows(2).filter(|pair| pair[0].end() != Some(pair[1].offset)).count();
+    let mut at_page_ends = 0;
+    for (i, block) in blocks.iter().enumerate() {
+        let [start, end] = [block.offset, block.end().unwrap()];
+        let next_page = start.next_multiple_of(4096);
+        let ends_a_page = blocks.get(i + 1).is_some_and(|next| next.offset == next_page);
+        if !ends_a_page || next_page - start > 256 {
+            continue;
+        }
+        at_page_ends += 1;
+        let mut damaged = bytes.clone();
+        damaged[start as usize..end as usize].fill(0);
+        damaged[table.footer().index.unwrap().offset as usize] ^= 1;
+        let story = format!("block {i}, {start} to {end}");
+        let (missing, _) = salvaged(&damaged, &entries, false, &story).unwrap();
+        assert_eq!(missing, 1, "{story}");
+    }
+    assert!(at_page_ends > 2 && gaps > 2, "{at_page_ends} blocks before a page, {gaps} gaps");
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! Where a data block begins: at once behind the one before, or at the next page.
+//!
+//! ```text
+//!   pages      │0               4096│            8192│           12288│
+//!   packed     │ block 0 ──────┤ block 1 ────┼──┤ block 2 ─────┼─┤        block 1 is in two pages
+//!   padded     │ block 0 ──────┤··│ block 1 ────────┤·│ block 2 ────────┤   each is in one
+//! ```
+//!
+//! Devices and systems read whole pages. A block of 4 KiB that lies across two of them costs two:
+//! then a device transfers 8 KiB for it, and a batch of lookups gets half as many blocks in the same
+//! time. So a block is moved to the next page if it then lies in fewer pages, and if that page is
+//! near. A block that is full ends a little before the end of a page: padding takes half an entry on
+//! average, and a sixteenth of the file at most, if entries of one size happen to leave so much.
+//! Where entries are large or blocks are compressed, most blocks stay where they are.
+//!
+//! Readers go by the index, which holds a whole handle for each block. So does every RocksDB: its
+//! option `block_align` makes such gaps too.
+//!
+//! Padding is not zeros. A page that a device has lost reads as zeros, and must not pass for it. Nor
+//! does a block of entries begin like padding: the first entry shares 0 bytes with the one before,
+//! and says so in the first byte.
+
+use super::footer::BlockHandle;
+
+/// What devices and systems read at least.
+const PAGE_BYTES: u64 = 4096;
+
+/// The most bytes of padding before a block: a sixteenth of the page that it saves.
+const MOST_PADDING_BYTES: u64 = 256;
+
+/// Every byte of padding.
+const PADDING: [u8; MOST_PADDING_BYTES as usize] = [b'.'; MOST_PADDING_BYTES as usize];
+
+/// What stands before a data block of `stored_bytes`, its trailer counted, that could begin at
+/// `offset`.
+pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
+    let in_page = offset % PAGE_BYTES;
+    let padding = (PAGE_BYTES - in_page) % PAGE_BYTES;
+    let pages = in_page.saturating_add(stored_bytes).div_ceil(PAGE_BYTES);
+    let saves = stored_bytes.div_ceil(PAGE_BYTES) < pages;
+    if saves && padding <= MOST_PADDING_BYTES { &PADDING[..padding as usize] } else { &[] }
+}
+
+/// The padding from `offset` to the end of its page, if a block may follow behind as much.
+pub(crate) fn padding_to_page(offset: u64) -> &'static [u8] {
+    // A block that would fill a page saves one wherever it does not begin with the page.
+    padding_before(offset, PAGE_BYTES)
+}
+
+impl BlockHandle {
+    /// Whether `next` is the next data block: nothing, or only padding, stands between the two.
+    pub(crate) fn is_followed_by(self, next: BlockHandle) -> bool {
+        self.end().is_some_and(|end| {
+            let gap = next.offset.checked_sub(end);
+            gap == Some(0) || gap == Some(padding_to_page(end).len() as u64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages that hold bytes from `offset` on.
+    fn pages(offset: u64, bytes: u64) -> u64 {
+        (offset + bytes).div_ceil(PAGE_BYTES) - offset / PAGE_BYTES
+    }
+
+    #[test]
+    fn padding_saves_a_page_and_is_short() {
+        let mut padded = 0;
+        for offset in (0..2 * PAGE_BYTES).chain([1 << 40, (1 << 40) + 4000]) {
+            for bytes in (13..3 * PAGE_BYTES).step_by(29) {
+                let padding = padding_before(offset, bytes);
+                let start = offset + padding.len() as u64;
+                if padding.is_empty() {
+                    let next = offset.next_multiple_of(PAGE_BYTES);
+                    assert!(
+                        next - offset > MOST_PADDING_BYTES
+                            || pages(next, bytes) == pages(offset, bytes),
+                        "{offset} {bytes}"
+                    );
+                } else {
+                    padded += 1;
+                    assert!(start.is_multiple_of(PAGE_BYTES) && padding.len() <= 256);
+                    assert!(pages(start, bytes) < pages(offset, bytes), "{offset} {bytes}");
+                    assert_eq!(padding, padding_to_page(offset));
+                }
+                let [end, next] = [offset, start].map(|offset| BlockHandle { offset, bytes: 8 });
+                let before = BlockHandle { offset: end.offset.saturating_sub(13), bytes: 8 };
+                assert_eq!(before.is_followed_by(next), offset >= 13, "{offset} {bytes}");
+                let elsewhere = BlockHandle { offset: next.offset + 300, ..next };
+                assert!(!before.is_followed_by(elsewhere));
+            }
+        }
+        assert!(padded > 1000);
+    }
+}
