@@ -8,7 +8,9 @@
 //! * A scan may end at any entry. So the first block is read alone, then reads double: a scan reads
 //!   at most about twice what it uses. A scan past the cache is known to go on, and reads in full
 //!   size at once.
-//! * Nothing is read past the scan's bounds, nor past a block that is in memory.
+//! * Nothing is read past the scan's bounds. A read goes on over a few blocks that are in memory, and
+//!   ends before many: one longer read costs less than two, and the system takes reads with gaps
+//!   between them for reads in no order.
 //! * A scan may go backward too. No system reads ahead in that direction by itself.
 //! * A read for several blocks may fail because of a later one. Then the wanted block is read
 //!   alone. So a scan delivers all entries before the damage, and names the block that has it.
@@ -46,6 +48,9 @@ const LEAST_SHARE_BYTES: usize = 16 << 10;
 /// The first read of a scan that may end soon, when it has come to its second block in a row.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
+/// The most bytes of adjacent blocks in memory that a read goes on over.
+const MOST_RESIDENT_BYTES: u64 = 32 << 10;
+
 /// How a cursor gets its blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanOptions {
@@ -55,8 +60,7 @@ pub(crate) struct ScanOptions {
     /// Whether the scan is known to go on to its bounds: then reads have their full size at once.
     pub goes_on: bool,
     /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. The
-    /// reads of a scan that may end soon start small, double up to this, and end before a block that
-    /// is in memory.
+    /// reads of a scan that may end soon start small and double up to this.
     pub read_ahead_bytes: usize,
     /// The user keys that the scan wants: the first one, and the first one behind them.
     pub bounds: ScanBounds,
@@ -208,7 +212,8 @@ impl ReadAhead {
     }
 
     /// Block `i` and those that follow in the scan's direction: within its bounds, up to
-    /// `most_bytes` bytes of the file, and to before a block that is in memory.
+    /// `most_bytes` bytes of the file, and to before many blocks that are in memory. The last one is
+    /// not in memory.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,
@@ -216,24 +221,32 @@ impl ReadAhead {
         most_bytes: u64,
     ) -> Range<usize> {
         let limits = source.blocks_in_bounds(i);
-        let is_wanted = |blocks: &Range<usize>, next: usize| {
-            let bytes = source.bytes_of(blocks);
-            bytes.end - bytes.start <= most_bytes && !(source.is_resident)(next)
+        let length = |blocks: Range<usize>| {
+            let bytes = source.bytes_of(&blocks);
+            bytes.end - bytes.start
         };
-        let mut blocks = i..i + 1;
+        let mut last = i;
         if self.direction == Some(Direction::Backward) {
-            while blocks.start > limits.start
-                && is_wanted(&(blocks.start - 1..blocks.end), blocks.start - 1)
-            {
-                blocks.start -= 1;
+            for next in (limits.start..i).rev() {
+                match (source.is_resident)(next) {
+                    _ if length(next..i + 1) > most_bytes => break,
+                    true if length(next..last) > MOST_RESIDENT_BYTES => break,
+                    true => {}
+                    false => last = next,
+                }
             }
+            last..i + 1
         } else {
-            while blocks.end < limits.end && is_wanted(&(blocks.start..blocks.end + 1), blocks.end)
-            {
-                blocks.end += 1;
+            for next in i + 1..limits.end {
+                match (source.is_resident)(next) {
+                    _ if length(i..next + 1) > most_bytes => break,
+                    true if length(last + 1..next + 1) > MOST_RESIDENT_BYTES => break,
+                    true => {}
+                    false => last = next,
+                }
             }
+            i..last + 1
         }
-        blocks
     }
 
     /// Fills the buffer with these bytes of the file. `None` if they cannot be read together.

@@ -199,6 +199,41 @@ fn a_file_shorter_than_one_read_is_read_once() {
     assert_eq!((count, bytes), (2, data_bytes(&table)), "the first block, and the rest");
 }
 
+/// Lookups had left one block in ten in memory. A scan read up to each of them and went on behind
+/// it: a tenth as much at a time, and the system saw reads in no order.
+#[test]
+fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
+    for backward in [false, true] {
+        let (fs, ..) = made(ENTRIES);
+        let context = context(16 << 20);
+        let table = open(&fs, "t.sst", &context).unwrap();
+        let index = table.load_index().unwrap();
+        let blocks = index.index.len();
+        let many = blocks / 4..blocks / 2;
+        for i in (0..blocks).filter(|i| i % 10 == 3 || many.contains(i)) {
+            let handle = index.index.handle(i);
+            let read = || table.block_file().read_stored(handle, LineBuf::zeroed);
+            table.load_block(&index, i, read).unwrap();
+        }
+        let held = index.index.handle(many.end).offset - index.index.handle(many.start).offset;
+        let [count, bytes] = reads(&context, || {
+            let mut cursor = TableCursor::new(Arc::clone(&table), scan(true, [None; 2]));
+            let (seen, end) = if backward {
+                cursor.seek_to_last().unwrap();
+                walk(&mut cursor, TableCursor::prev)
+            } else {
+                cursor.seek_to_first().unwrap();
+                walk(&mut cursor, TableCursor::next)
+            };
+            end.unwrap();
+            assert_eq!(seen.len(), ENTRIES as usize);
+        });
+        assert!(count <= 16, "{count} reads, backward: {backward}");
+        let most_bytes = data_bytes(&table) - held + (64 << 10);
+        assert!(bytes <= most_bytes, "{bytes} read, {most_bytes} are not in memory");
+    }
+}
+
 /// The numbers of the entries that stand before block `i`.
 fn entries_before(table: &Table, i: usize) -> usize {
     let index = table.read_index(LineBuf::zeroed).unwrap();
