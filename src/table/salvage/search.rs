@@ -96,10 +96,12 @@ pub(super) fn find_blocks(
         let start = (offset - window.0) as usize;
         let bytes = &window.1[start..start + wanted as usize];
         let padding = padding_to_page(offset);
-        let behind_padding = bytes.strip_prefix(padding).and_then(|bytes| {
-            let offset = offset + padding.len() as u64;
-            block_at(bytes, offset, footer)
-        });
+        let behind_padding = match bytes.strip_prefix(padding) {
+            Some(bytes) if !padding.is_empty() => {
+                block_at(bytes, offset + padding.len() as u64, footer)
+            }
+            _ => None,
+        };
         match behind_padding.or_else(|| block_at(bytes, offset, footer)) {
             Some(handle) => {
                 largest = largest.max(handle.bytes as usize);
