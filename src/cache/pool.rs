@@ -138,13 +138,12 @@ impl PoolState {
                 Err(longest) => slab.longest = longest,
             }
         }
-        let i = self.new_slabs(1, most_slabs, may_grow)?;
-        self.current = i;
-        self.mark(i, 0, lines);
-        Some(i * SLAB_LINES)
+        let line = self.take_slabs(lines, most_slabs, may_grow)?;
+        self.current = line / SLAB_LINES;
+        Some(line)
     }
 
-    /// Takes a piece larger than a slab. It starts at one.
+    /// Takes a piece in new slabs. It starts with the first of them.
     fn take_slabs(
         &mut self,
         lines: usize,
@@ -152,7 +151,10 @@ impl PoolState {
         may_grow: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let count = lines.div_ceil(SLAB_LINES);
-        let first = self.new_slabs(count, most_slabs, may_grow)?;
+        if !may_grow(count * SLAB_BYTES) {
+            return None;
+        }
+        let first = self.new_slabs(count, most_slabs)?;
         for (i, at) in (first..).zip((0..lines).step_by(SLAB_LINES)) {
             self.mark(i, 0, SLAB_LINES.min(lines - at));
         }
@@ -160,15 +162,7 @@ impl PoolState {
     }
 
     /// Makes `count` neighbouring slabs resident. Answers the first of them.
-    fn new_slabs(
-        &mut self,
-        count: usize,
-        most_slabs: usize,
-        may_grow: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        if !may_grow(count * SLAB_BYTES) {
-            return None;
-        }
+    fn new_slabs(&mut self, count: usize, most_slabs: usize) -> Option<usize> {
         let mut run = 0;
         let in_row = self.slabs.iter().position(|slab| {
             run = if slab.resident { 0 } else { run + 1 };

@@ -14,6 +14,7 @@ mod walk;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::format::footer::BlockHandle;
 use super::{
     Compression, Dialect, LookupKey, Table, TableBuilder, TableContext, TableOptions, TableSummary,
 };
@@ -23,6 +24,7 @@ use crate::encoding::key::{SequenceNumber, internal_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::{Fs, MemFs};
+use crate::memory::LineBuf;
 use crate::slice::Slice;
 use crate::stats::Counters;
 use crate::sync::pin;
@@ -65,6 +67,12 @@ fn mixed_entries(count: usize) -> Entries {
 
 fn options(compression: Compression) -> TableOptions {
     TableOptions { block_bytes: 700, compression, ..TableOptions::default() }
+}
+
+/// The data blocks of a table, as its index lists them.
+fn data_blocks(table: &Table) -> Vec<BlockHandle> {
+    let index = table.read_index(LineBuf::zeroed).unwrap();
+    (0..index.len()).map(|i| index.handle(i)).collect()
 }
 
 fn write(

@@ -67,6 +67,17 @@ fn walk(
     (seen, Ok(()))
 }
 
+/// Walks from one end of the table to the other.
+fn walk_all(cursor: &mut TableCursor, backward: bool) -> (Vec<u32>, Result<()>) {
+    if backward {
+        cursor.seek_to_last().unwrap();
+        walk(cursor, TableCursor::prev)
+    } else {
+        cursor.seek_to_first().unwrap();
+        walk(cursor, TableCursor::next)
+    }
+}
+
 #[test]
 fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
     for fill_cache in [true, false] {
@@ -84,13 +95,7 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
             drop(table.load_index());
             let [count, bytes] = reads(&context, || {
                 let mut cursor = TableCursor::new(Arc::clone(&table), scan(fill_cache, [None; 2]));
-                let (mut seen, end) = if backward {
-                    cursor.seek_to_last().unwrap();
-                    walk(&mut cursor, TableCursor::prev)
-                } else {
-                    cursor.seek_to_first().unwrap();
-                    walk(&mut cursor, TableCursor::next)
-                };
+                let (mut seen, end) = walk_all(&mut cursor, backward);
                 end.unwrap();
                 seen.sort();
                 assert!(seen.into_iter().eq(0..ENTRIES));
@@ -218,13 +223,7 @@ fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
         let held = index.index.handle(many.end).offset - index.index.handle(many.start).offset;
         let [count, bytes] = reads(&context, || {
             let mut cursor = TableCursor::new(Arc::clone(&table), scan(true, [None; 2]));
-            let (seen, end) = if backward {
-                cursor.seek_to_last().unwrap();
-                walk(&mut cursor, TableCursor::prev)
-            } else {
-                cursor.seek_to_first().unwrap();
-                walk(&mut cursor, TableCursor::next)
-            };
+            let (seen, end) = walk_all(&mut cursor, backward);
             end.unwrap();
             assert_eq!(seen.len(), ENTRIES as usize);
         });

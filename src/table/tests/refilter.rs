@@ -7,7 +7,6 @@ use super::round_trip::file_of;
 use super::*;
 use crate::error::Error;
 use crate::fs::RealFs;
-use crate::memory::LineBuf;
 use crate::table::{FilterKeys, PrefixExtractor};
 
 fn refiltered(table: &Table, filter: FilterSpec, keys: FilterKeys) -> Result<Vec<u8>> {
@@ -81,8 +80,7 @@ fn damage_is_not_copied() {
     let (bytes, _) = table_bytes(&mixed_entries(100), options(Compression::None));
     let whole = Table::open(file_of(&bytes), context(1 << 20)).unwrap();
     let sound = refiltered(&whole, bloom(), FilterKeys::Whole).unwrap();
-    let index = whole.read_index(LineBuf::zeroed).unwrap();
-    let blocks: Vec<_> = (0..index.len()).map(|i| index.handle(i)).collect();
+    let blocks = data_blocks(&whole);
     let mut in_padding = 0;
     for at in (0..blocks.last().unwrap().end().unwrap()).step_by(7) {
         let mut damaged = bytes.clone();

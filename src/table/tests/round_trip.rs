@@ -9,7 +9,6 @@ use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
 use crate::filter::Family;
 use crate::fs::{Fault, FaultFs, RandomAccessFile, Target};
-use crate::memory::LineBuf;
 use crate::sync::pin;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::checksum::{ChecksumKind, context as checksum_context};
@@ -176,8 +175,7 @@ fn full_blocks_lie_in_as_few_pages_as_they_can_and_padding_is_short() {
         let options = TableOptions { block_bytes, ..options(Compression::None) };
         let table = table(&entries, options, &context(1 << 20));
         assert_reads_as(&table, &entries);
-        let index = table.read_index(LineBuf::zeroed).unwrap();
-        let blocks: Vec<_> = (0..index.len()).map(|i| index.handle(i)).collect();
+        let blocks = data_blocks(&table);
         let (mut padding, mut apart) = (0, 0);
         for (i, block) in blocks.iter().enumerate() {
             padding += block.offset - i.checked_sub(1).map_or(0, |i| blocks[i].end().unwrap());
