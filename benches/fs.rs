@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use maypole::fs::{
-    DescriptorPool, Fs, OverlappedReader, RandomAccessFile, ReadRequest, RealFs, WritableFile,
+    DescriptorPool, Fs, OverlappedReader, RandomAccessFile, ReadBuffer, ReadRequest, RealFs,
+    WritableFile,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -121,24 +122,24 @@ fn many(criterion: &mut Criterion) {
             (0..bytes >> 20).for_each(|n| file.read_exact_at(n << 20, &mut piece).unwrap());
         }
         for (name, reader) in &readers {
-            let mut buffers = vec![[0; BLOCK_BYTES]; BATCH];
             let mut batch = || {
                 if place == "device" {
                     file.drop_page_cache().unwrap();
                 }
                 let blocks = bytes / BLOCK_BYTES as u64;
                 let mut offset = || random.random_range(0..blocks) * BLOCK_BYTES as u64;
-                let mut requests: Vec<_> = buffers
-                    .iter_mut()
-                    .map(|buffer| ReadRequest { file: &file, offset: offset(), buffer })
-                    .collect();
+                let request = |_| {
+                    let buffer = ReadBuffer::new(BLOCK_BYTES);
+                    ReadRequest { file: &file, offset: offset(), buffer }
+                };
+                let requests: Vec<_> = (0..BATCH).map(request).collect();
                 let start = Instant::now();
                 match reader {
-                    Some(reader) => reader.read_many(&mut requests, &mut |_, bytes| {
+                    Some(reader) => reader.read_many(&mut requests.into_iter(), &mut |_, bytes| {
                         black_box(bytes.unwrap());
                     }),
-                    None => requests.iter_mut().for_each(|request| {
-                        request.file.read_exact_at(request.offset, request.buffer).unwrap();
+                    None => requests.into_iter().for_each(|mut request| {
+                        request.file.read_exact_at(request.offset, &mut request.buffer).unwrap();
                     }),
                 }
                 start.elapsed()

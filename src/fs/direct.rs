@@ -1,14 +1,8 @@
 //! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
 //!
-//! ```text
-//!   wanted                  ├──── block ────┤
-//!   file     │       ·      │       ·       │       ·       │      the device's blocks
-//!   read             ├──────────────────────────────┤              whole ones, to an aligned buffer
-//! ```
-//!
-//! The system reads the device's blocks straight into the caller's memory. So offset, length and
-//! buffer must be multiples of the block size. A read that is not goes through a buffer of the
-//! thread, and what was wanted is copied: 100 ns beside the 50 µs of a device.
+//! The system reads the device's blocks straight into a program's memory. So offset, length and
+//! address must be multiples of the block size. A read goes to a [`BlockBuffer`] of the thread, and
+//! what was wanted is copied: 100 ns beside the 50 µs of a device.
 //!
 //! Where the file system has no such reads, or wants larger multiples, files are read through the
 //! cache: a database works everywhere, and only its memory differs.
@@ -24,7 +18,7 @@ use crate::error::Result;
 /// system's cache had.
 ///
 /// A lookup whose block is not in the block cache waits for the device each time. A scan is not read
-/// ahead by the system. A `multi_get` reads by threads, up to 16 reads at one time. Files are written
+/// ahead by the system. Files are written
 /// as by [`RealFs`]; what the system keeps of a table is dropped when it is opened. Only Linux has
 /// this: elsewhere it is the same as `RealFs`.
 ///
@@ -129,14 +123,15 @@ mod linux {
     use std::sync::Arc;
 
     use crate::error::{Error, Result};
-    use crate::fs::descriptors::{DescriptorPool, PooledFile, with_descriptor};
+    use crate::fs::block_buffer::{BlockBuffer, BlockRange};
+    use crate::fs::descriptors::{DescriptorPool, HeldDescriptor, PooledFile, with_descriptor};
     use crate::fs::real::{check_regular, open_by};
     use crate::fs::system::{self, Borrowed, Descriptor};
     use crate::fs::{RandomAccessFile, past_end};
 
     /// No device of today has larger blocks.
     const BLOCK_BYTES: usize = 4096;
-    /// A thread keeps no larger buffer than this.
+    /// A thread keeps a buffer for ranges up to this.
     const MOST_KEPT_BYTES: usize = 64 << 10;
 
     pub fn open(path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
@@ -165,31 +160,32 @@ mod linux {
 
     impl RandomAccessFile for DirectFile {
         fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-            let Some(held) = self.inner.descriptor() else {
+            let Some(held) = self.descriptor() else {
                 // It could not be opened again. This says why.
                 return self.inner.read_exact_at(offset, buffer);
             };
-            let error = |error| Error::io(self.path(), "read", error);
             let wanted = buffer.len();
             if wanted == 0 {
                 return Ok(());
             }
             let past_end = |filled| past_end(self.path(), offset, wanted, filled);
-            let skipped = (offset % BLOCK_BYTES as u64) as usize;
-            let needed = skipped.checked_add(wanted).ok_or_else(|| past_end(0))?;
             if offset.checked_add(wanted as u64).is_none_or(|end| end > self.len()) {
                 return Err(past_end(self.len().saturating_sub(offset)));
             }
-            with_aligned_buffer(needed, |aligned| {
-                let filled =
-                    read_blocks(held.descriptor(), offset - skipped as u64, aligned, needed)
-                        .map_err(error)?;
-                if filled < needed {
-                    return Err(past_end(filled.saturating_sub(skipped) as u64));
+            let range = BlockRange::new(offset, wanted, BLOCK_BYTES);
+            with_kept_buffer(range, |kept| {
+                let filled = read_blocks(held.descriptor(), range, kept.blocks(range))
+                    .map_err(|error| Error::io(self.path(), "read", error))?;
+                if filled < range.needed() {
+                    return Err(past_end(filled.saturating_sub(range.skipped()) as u64));
                 }
-                buffer.copy_from_slice(&aligned[skipped..needed]);
+                buffer.copy_from_slice(kept.wanted(range));
                 Ok(())
             })
+        }
+
+        fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
+            Some(self.inner.descriptor()?.in_blocks_of(BLOCK_BYTES))
         }
 
         fn len(&self) -> u64 {
@@ -209,22 +205,20 @@ mod linux {
         }
     }
 
-    /// Reads whole blocks from `offset` on, until `needed` bytes are there or the file ends. Answers
-    /// how many there are.
+    /// Reads whole blocks until what `range` needs is there or the file ends. Answers how many bytes
+    /// there are.
     fn read_blocks(
         descriptor: Borrowed<'_>,
-        offset: u64,
-        aligned: &mut [u8],
-        needed: usize,
+        range: BlockRange,
+        blocks: &mut [u8],
     ) -> io::Result<usize> {
         let mut filled = 0;
         let mut is_direct = true;
-        while filled < needed {
-            // A read may end early, also within a block: that one is read again.
-            let from = filled - filled % BLOCK_BYTES;
-            match system::read_at(descriptor, &mut aligned[from..], offset + from as u64) {
-                Ok(count) if from + count <= filled => break,
-                Ok(count) => filled = from + count,
+        while filled < range.needed() {
+            let next = range.next(filled);
+            match system::read_at(descriptor, &mut blocks[next..], range.start() + next as u64) {
+                Ok(count) if next + count <= filled => break,
+                Ok(count) => filled = next + count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Its blocks are larger than was thought.
                 Err(error) if error.kind() == ErrorKind::InvalidInput && is_direct => {
@@ -237,22 +231,15 @@ mod linux {
         Ok(filled)
     }
 
-    /// Lends a buffer of whole blocks, at least `len` bytes, that starts where the device wants it.
-    fn with_aligned_buffer<R>(len: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+    /// Lends a buffer of the thread, or for a long range one of its own.
+    fn with_kept_buffer<R>(range: BlockRange, work: impl FnOnce(&mut BlockBuffer) -> R) -> R {
         thread_local! {
-            static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            static KEPT: RefCell<BlockBuffer> = RefCell::default();
         }
-        let len = len.next_multiple_of(BLOCK_BYTES);
-        let needed = len + BLOCK_BYTES;
-        KEPT.with_borrow_mut(|kept| {
-            let mut large = Vec::new();
-            let bytes = if needed > MOST_KEPT_BYTES { &mut large } else { kept };
-            if bytes.len() < needed {
-                bytes.resize(needed, 0);
-            }
-            let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
-            work(&mut bytes[start..start + len])
-        })
+        match range.needed() > MOST_KEPT_BYTES {
+            true => work(&mut BlockBuffer::default()),
+            false => KEPT.with_borrow_mut(work),
+        }
     }
 }
 

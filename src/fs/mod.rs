@@ -29,6 +29,8 @@
 //! makes `flush` cheap: [`Fs::create_log`]), asynchronous I/O (a call of [`OverlappedReader`]
 //! returns when all of its reads have ended).
 
+#[cfg(target_os = "linux")]
+mod block_buffer;
 mod descriptors;
 mod direct;
 mod fault;
@@ -52,7 +54,7 @@ pub use direct::DirectFs;
 pub use fault::{Fault, FaultFs, Operation, Target};
 pub use limits::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 pub use mem::MemFs;
-pub use overlapped::{OverlappedReader, ReadRequest};
+pub use overlapped::{OverlappedReader, ReadBuffer, ReadRequest};
 pub use real::RealFs;
 
 /// A file being written hands on this many bytes at a time, and starts each piece at a multiple of

@@ -275,7 +275,10 @@ impl Index {
         }
         let first = block.restart_key(0)?;
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
-        if self.find(user_key, trailer) == i {
+        // Mostly the heads on both sides decide. The lookup that wants the block has just read them.
+        let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
+        let rest = strip_prefix(user_key, &self.common_prefix);
+        if rest.is_some_and(|rest| is_between(head(rest))) || self.find(user_key, trailer) == i {
             return Ok(());
         }
         let found = format_args!("\"{}\"", user_key.escape_ascii()).to_string();

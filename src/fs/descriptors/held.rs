@@ -21,7 +21,10 @@ use crate::fs::system::Borrowed;
 /// assert!(memory.open(Path::new("a"))?.descriptor().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct HeldDescriptor<'a>(Held<'a>);
+pub struct HeldDescriptor<'a> {
+    held: Held<'a>,
+    block_bytes: usize,
+}
 
 // Only Linux has a ring to give it to.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -34,17 +37,30 @@ enum Held<'a> {
 
 impl<'a> HeldDescriptor<'a> {
     pub(super) fn pinned(pinned: Pinned<'a>) -> HeldDescriptor<'a> {
-        HeldDescriptor(Held::Pinned(pinned))
+        HeldDescriptor { held: Held::Pinned(pinned), block_bytes: 1 }
     }
 
     pub(in crate::fs) fn lent(descriptor: Borrowed<'a>) -> HeldDescriptor<'a> {
-        HeldDescriptor(Held::Lent(descriptor))
+        HeldDescriptor { held: Held::Lent(descriptor), block_bytes: 1 }
+    }
+
+    /// A descriptor that reads whole blocks of this size, a power of two, to an address that is a
+    /// multiple of it.
+    #[cfg(target_os = "linux")]
+    pub(in crate::fs) fn in_blocks_of(self, block_bytes: usize) -> HeldDescriptor<'a> {
+        HeldDescriptor { block_bytes, ..self }
+    }
+
+    /// What offset, length and address of a read are multiples of.
+    #[cfg(target_os = "linux")]
+    pub(in crate::fs) fn block_bytes(&self) -> usize {
+        self.block_bytes
     }
 
     /// For as long as this value is borrowed, not longer.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn descriptor(&self) -> Borrowed<'_> {
-        match &self.0 {
+        match &self.held {
             Held::Pinned(pinned) => pinned.descriptor(),
             Held::Lent(descriptor) => *descriptor,
         }
@@ -53,7 +69,9 @@ impl<'a> HeldDescriptor<'a> {
 
 impl fmt::Debug for HeldDescriptor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_pooled = matches!(self.0, Held::Pinned(_));
-        f.debug_struct("HeldDescriptor").field("is_pooled", &is_pooled).finish_non_exhaustive()
+        f.debug_struct("HeldDescriptor")
+            .field("is_pooled", &matches!(self.held, Held::Pinned(_)))
+            .field("block_bytes", &self.block_bytes)
+            .finish_non_exhaustive()
     }
 }

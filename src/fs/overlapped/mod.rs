@@ -15,7 +15,9 @@
 //! * Errors are those of `read_exact_at`. The ring knows none of its own: a read that it cannot
 //!   finish (the device's error, the end of the file, a file system that refuses) is made again by
 //!   `read_exact_at`, which says what is wrong.
-//! * The buffers are the ring's while it reads. `read_many` neither returns nor unwinds before.
+//! * Whoever reads owns the buffer, and gives it to `done`. A ring takes requests as it has room for
+//!   them, so 64 buffers are enough for any number of them.
+//! * `read_many` neither returns nor unwinds while the kernel has a buffer.
 //! * No call waits for another call. It gets a ring that nobody uses, or none. The threads never
 //!   call `done`, and the caller reads too: a call ends even if the system refuses every thread.
 //!
@@ -25,6 +27,7 @@
 //! Absent on purpose: writes, cancelling, priorities; joining neighbouring ranges (the caller knows
 //! its blocks).
 
+mod buffer;
 mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
@@ -38,6 +41,7 @@ use std::sync::Arc;
 use super::descriptors::{DescriptorPool, MakeUring};
 use super::{HeldDescriptor, RandomAccessFile};
 use crate::error::Result;
+pub use buffer::ReadBuffer;
 use threads::Threads;
 pub(super) use uring::Uring;
 
@@ -45,7 +49,8 @@ pub(super) use uring::Uring;
 /// threads when they are first needed; idle ones cost little, and are gone when it is dropped.
 ///
 /// ```
-/// use maypole::fs::{DescriptorPool, Fs, OverlappedReader, ReadRequest, RealFs, write_atomic};
+/// use maypole::fs::{DescriptorPool, Fs, OverlappedReader, RealFs};
+/// use maypole::fs::{ReadBuffer, ReadRequest, write_atomic};
 ///
 /// let dir = tempfile::tempdir()?;
 /// let path = dir.path().join("a");
@@ -54,14 +59,13 @@ pub(super) use uring::Uring;
 /// let file = RealFs.open_pooled(&path, &pool)?;
 ///
 /// let reader = OverlappedReader::new(&pool);
-/// let (mut some, mut of) = ([0; 4], [0; 2]);
-/// let mut requests = [
-///     ReadRequest { file: &file, offset: 0, buffer: &mut some },
-///     ReadRequest { file: &file, offset: 11, buffer: &mut of },
+/// let requests = [
+///     ReadRequest { file: &file, offset: 0, buffer: ReadBuffer::new(4) },
+///     ReadRequest { file: &file, offset: 11, buffer: ReadBuffer::new(2) },
 /// ];
-/// reader.read_many(&mut requests, &mut |n, bytes| {
+/// reader.read_many(&mut requests.into_iter(), &mut |n, bytes| {
 ///     let expected: &[u8] = if n == 0 { b"some" } else { b"of" };
-///     assert_eq!(bytes.unwrap(), expected);
+///     assert_eq!(*bytes.unwrap(), *expected);
 /// });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -72,26 +76,24 @@ pub struct OverlappedReader {
     threads: Threads,
 }
 
-/// A range of a file, and where its bytes are wanted. [`OverlappedReader`] has an example.
+/// A range of a file, and the memory for it. [`OverlappedReader`] has an example.
+#[derive(Debug)]
 pub struct ReadRequest<'a> {
     /// What is read.
     pub file: &'a Arc<dyn RandomAccessFile>,
     /// Where the range starts, in bytes.
     pub offset: u64,
-    /// Filled by the read. It is as long as the range. After a failed read its bytes are
-    /// unspecified.
-    pub buffer: &'a mut [u8],
+    /// Filled by the read. It is as long as the range.
+    pub buffer: ReadBuffer,
 }
 
 /// Receives the answers: the number of the request, and its bytes.
-pub(super) type Done<'a> = dyn FnMut(usize, Result<&mut [u8]>) + 'a;
+type Done<'a> = dyn FnMut(usize, Result<ReadBuffer>) + 'a;
 
 /// A request on its way. `'r` is the time of one call.
 struct Part<'r> {
     number: usize,
-    file: &'r Arc<dyn RandomAccessFile>,
-    offset: u64,
-    buffer: &'r mut [u8],
+    request: ReadRequest<'r>,
 }
 
 impl OverlappedReader {
@@ -113,27 +115,25 @@ impl OverlappedReader {
     }
 
     /// Reads every range, many at one time, in any order. Calls `done` for each when it is there,
-    /// with its index in `requests`. Returns when all have been answered.
+    /// with its place in `requests`. Returns when all have been answered. Reads go on while
+    /// `requests` makes the next one.
     ///
     /// `done` gets the error of one request as [`RandomAccessFile::read_exact_at`] returns it, and
     /// the others as if nothing had happened. Other reads go on while `done` works. If it panics,
     /// the panic goes on when no read is in flight any more; the other answers are lost.
     ///
     /// Any number of threads may call at one time. One request is read as by `read_exact_at`.
-    pub fn read_many(
+    pub fn read_many<'r>(
         &self,
-        requests: &mut [ReadRequest<'_>],
-        done: &mut dyn FnMut(usize, Result<&mut [u8]>),
+        requests: &mut dyn ExactSizeIterator<Item = ReadRequest<'r>>,
+        done: &mut dyn FnMut(usize, Result<ReadBuffer>),
     ) {
-        let overlaps =
-            requests.len() > 1 && requests.iter().any(|request| request.file.waits_for_device());
-        let mut parts = requests.iter_mut().enumerate().map(|(number, request)| Part {
-            number,
-            file: request.file,
-            offset: request.offset,
-            buffer: &mut *request.buffer,
-        });
-        if !overlaps {
+        let parts = requests.enumerate();
+        let mut parts = parts.map(|(number, request)| Part { number, request }).peekable();
+        while let Some(part) = parts.next_if(|part| !part.request.file.waits_for_device()) {
+            part.read(done);
+        }
+        if parts.len() < 2 {
             parts.for_each(|part| part.read(done));
             return;
         }
@@ -161,21 +161,12 @@ impl fmt::Debug for OverlappedReader {
     }
 }
 
-impl fmt::Debug for ReadRequest<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadRequest")
-            .field("file", &self.file.path())
-            .field("offset", &self.offset)
-            .field("bytes", &self.buffer.len())
-            .finish()
-    }
-}
-
 impl Part<'_> {
     /// Reads by itself.
     fn read(self, done: &mut Done<'_>) {
-        let result = self.file.read_exact_at(self.offset, self.buffer);
-        done(self.number, result.map(|()| self.buffer));
+        let ReadRequest { file, offset, mut buffer } = self.request;
+        let result = file.read_exact_at(offset, &mut buffer);
+        done(self.number, result.map(|()| buffer));
     }
 }
 
@@ -212,7 +203,7 @@ impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
 
     fn ended(&mut self, part: Part<'r>, is_filled: bool) {
         match is_filled {
-            true => (self.done)(part.number, Ok(part.buffer)),
+            true => (self.done)(part.number, Ok(part.request.buffer)),
             false => self.unread.push(part),
         }
     }
@@ -222,9 +213,10 @@ impl<'r> Part<'r> {
     /// The file's descriptor, if a ring can read the range.
     fn descriptor(&self) -> Option<HeldDescriptor<'r>> {
         // The kernel takes the offset −1 for the place where the last read of the descriptor ended.
-        let end = self.offset.checked_add(self.buffer.len() as u64)?;
-        let is_possible = !self.buffer.is_empty() && i64::try_from(end).is_ok();
-        if is_possible { self.file.descriptor() } else { None }
+        let ReadRequest { file, offset, buffer } = &self.request;
+        let end = offset.checked_add(buffer.len() as u64)?;
+        let is_possible = !buffer.is_empty() && i64::try_from(end).is_ok();
+        if is_possible { file.descriptor() } else { None }
     }
 }
 

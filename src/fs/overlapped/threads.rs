@@ -10,9 +10,8 @@
 //! read: where the system has the bytes in memory, it reads most of them before a thread has woken
 //! up.
 //!
-//! All of it is safe code: a job owns its buffer and shares its file. The copy into the caller's
-//! buffer costs little beside a read. A job that is done holds its file no more: when `read_all`
-//! has returned, no thread has a file of it.
+//! A job owns its buffer and shares its file. A job that is done holds its file no more: when
+//! `read_all` has returned, no thread has a file of it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Done, Part};
+use super::{Done, Part, ReadBuffer, ReadRequest};
 use crate::error::Result;
 use crate::fs::RandomAccessFile;
 use crate::sync::lock;
@@ -61,15 +60,15 @@ struct Batch {
 }
 
 struct Job {
-    /// Of the part, in the call's list.
-    index: usize,
+    /// Of the request.
+    number: usize,
     file: Arc<dyn RandomAccessFile>,
     offset: u64,
-    bytes: usize,
+    buffer: ReadBuffer,
 }
 
-/// A job's index and its bytes, or the panic of the file.
-type Answer = (usize, thread::Result<Result<Vec<u8>>>);
+/// A job's number and its bytes, or the panic of the file.
+type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
 /// Takes the jobs out that nobody has begun, also when `done` panics.
 struct Closing<'a>(&'a Batch);
@@ -88,27 +87,19 @@ impl Threads {
             parts.into_iter().for_each(|part| part.read(done));
             return;
         }
-        let (mut waiting, in_memory): (Vec<_>, Vec<_>) = parts
-            .into_iter()
-            .map(Some)
-            .partition(|part| part.as_ref().is_some_and(|part| part.file.waits_for_device()));
+        let (waiting, in_memory): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| part.request.file.waits_for_device());
         let (answers, received) = channel();
-        let batch = Arc::new(Batch { jobs: Mutex::new(jobs(&waiting)), answers });
+        let count = waiting.len();
+        let jobs = waiting.into_iter().map(Job::of).collect();
+        let batch = Arc::new(Batch { jobs: Mutex::new(jobs), answers });
         let _closing = Closing(&batch);
-        self.help(&batch, waiting.len().saturating_sub(1));
-        in_memory.into_iter().flatten().for_each(|part| part.read(done));
-        for _ in 0..waiting.len() {
+        self.help(&batch, count.saturating_sub(1));
+        in_memory.into_iter().for_each(|part| part.read(done));
+        for _ in 0..count {
             match next_answer(&batch, &received) {
-                Next::Read(index) => take(&mut waiting, index).read(done),
-                Next::Answer(index, Ok(bytes)) => {
-                    let part = take(&mut waiting, index);
-                    let copied = bytes.map(|bytes| {
-                        part.buffer.copy_from_slice(&bytes);
-                        part.buffer
-                    });
-                    done(part.number, copied);
-                }
-                Next::Answer(_, Err(panic)) => resume_unwind(panic),
+                (number, Ok(bytes)) => done(number, bytes),
+                (_, Err(panic)) => resume_unwind(panic),
             }
         }
     }
@@ -137,35 +128,17 @@ impl Threads {
     }
 }
 
-fn jobs(parts: &[Option<Part<'_>>]) -> VecDeque<Job> {
-    let job = |(index, part): (usize, &Option<Part<'_>>)| {
-        let part = part.as_ref()?;
-        let file = Arc::clone(part.file);
-        Some(Job { index, file, offset: part.offset, bytes: part.buffer.len() })
-    };
-    parts.iter().enumerate().filter_map(job).collect()
-}
-
-fn take<'r>(parts: &mut [Option<Part<'r>>], index: usize) -> Part<'r> {
-    parts[index].take().expect("a job is taken once")
-}
-
-enum Next {
-    /// Nobody reads this one yet.
-    Read(usize),
-    Answer(usize, thread::Result<Result<Vec<u8>>>),
-}
-
-/// What the caller does next. Answers come first: they are worked on while others read.
-fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Next {
-    if let Ok((index, answer)) = received.try_recv() {
-        return Next::Answer(index, answer);
+/// The next answer. Those that are there come first: others read while they are worked on. Then the
+/// caller reads what nobody has begun.
+fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Answer {
+    if let Ok(answer) = received.try_recv() {
+        return answer;
     }
-    if let Some(job) = lock(&batch.jobs).pop_front() {
-        return Next::Read(job.index);
+    let job = lock(&batch.jobs).pop_front();
+    match job {
+        Some(job) => (job.number, Ok(job.read())),
+        None => received.recv().expect("the batch has a sender, and lives"),
     }
-    let (index, answer) = received.recv().expect("the batch has a sender, and lives");
-    Next::Answer(index, answer)
 }
 
 impl Batch {
@@ -173,20 +146,24 @@ impl Batch {
     fn work(&self) {
         loop {
             let Some(job) = lock(&self.jobs).pop_front() else { return };
-            let index = job.index;
+            let number = job.number;
             // The caller goes on with the panic.
             let answer = catch_unwind(AssertUnwindSafe(|| job.read()));
             // The caller may have ended by a panic.
-            let _ = self.answers.send((index, answer));
+            let _ = self.answers.send((number, answer));
         }
     }
 }
 
 impl Job {
-    fn read(self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.bytes];
-        self.file.read_exact_at(self.offset, &mut bytes)?;
-        Ok(bytes)
+    fn of(part: Part<'_>) -> Job {
+        let ReadRequest { file, offset, buffer } = part.request;
+        Job { number: part.number, file: Arc::clone(file), offset, buffer }
+    }
+
+    fn read(mut self) -> Result<ReadBuffer> {
+        self.file.read_exact_at(self.offset, &mut self.buffer)?;
+        Ok(self.buffer)
     }
 }
 

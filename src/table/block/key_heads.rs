@@ -45,8 +45,8 @@ const LEAST_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 /// A table leaves room for as many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
-/// The first walk notes this many offsets: those of a block of the usual size.
-const NOTED_OFFSETS: usize = 64;
+/// The first walk notes this many entries: those of a block of the usual size.
+const MOST_NOTES: usize = 64;
 
 /// Offsets of blocks up to this size fit into 16 bits.
 const NARROW_BLOCK_BYTES: usize = 1 << 16;
@@ -77,9 +77,8 @@ impl KeyHeads {
     /// the rows, and nothing has to be copied or allocated twice.
     pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
         let (block, room) = block.payload_and_room();
-        let mut offsets = [0; NOTED_OFFSETS];
-        let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut offsets)?;
-        let noted = offsets.get(..entries).unwrap_or_default();
+        let mut notes = [Note::default(); MOST_NOTES];
+        let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut notes)?;
         let (heads_bytes, offsets_bytes) = row_bytes(entries, block.len());
         let total = heads_bytes + offsets_bytes + prefix.len();
         let mut boxed = Box::default();
@@ -98,23 +97,17 @@ impl KeyHeads {
         let (heads, padding) = heads.as_chunks_mut().0.split_at_mut(entries);
         padding.fill(i32::MAX.to_le_bytes());
         prefix_row.copy_from_slice(&block[prefix.clone()]);
-        let ascending = match offset_bytes(block.len()) {
-            2 => fill(
-                block,
-                entries_bytes,
-                prefix.len(),
-                noted,
-                heads,
-                offsets.as_chunks_mut::<2>().0,
-            ),
-            _ => fill(
-                block,
-                entries_bytes,
-                prefix.len(),
-                noted,
-                heads,
-                offsets.as_chunks_mut::<4>().0,
-            ),
+        let mut again = Notes { entries: &block[..entries_bytes], offset: 0 };
+        let next = || again.next();
+        let narrow = offset_bytes(block.len()) == 2;
+        let ascending = match notes.get(..entries) {
+            Some(notes) if narrow => {
+                let mut notes = notes.iter();
+                let offsets = offsets.as_chunks_mut::<2>().0;
+                fill(block, prefix.len(), || notes.next().copied(), heads, offsets)
+            }
+            _ if narrow => fill(block, prefix.len(), next, heads, offsets.as_chunks_mut::<2>().0),
+            _ => fill(block, prefix.len(), next, heads, offsets.as_chunks_mut::<4>().0),
         };
         let (entries, prefix_bytes) = (entries as u32, prefix.len() as u32);
         ascending.then_some(KeyHeads { entries, prefix_bytes, boxed })
@@ -209,41 +202,80 @@ struct FirstWalk {
     prefix: Range<usize>,
 }
 
+/// What the heads need of an entry.
+#[derive(Clone, Copy, Default)]
+struct Note {
+    offset: u32,
+    /// Where its suffix starts.
+    suffix: u32,
+    /// Bytes that its key has in common with the key before.
+    shared: u32,
+    key_bytes: u32,
+}
+
+/// The notes of the entries from `offset` on.
+struct Notes<'a> {
+    entries: &'a [u8],
+    offset: usize,
+}
+
+impl Iterator for Notes<'_> {
+    type Item = Note;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Note> {
+        if self.offset >= self.entries.len() {
+            return None;
+        }
+        let entry = Entry::decode(self.entries, self.offset).ok()?;
+        let note = Note {
+            offset: self.offset as u32,
+            suffix: entry.suffix.start as u32,
+            shared: entry.shared as u32,
+            // Right where `shared` is: then it is less than all bytes of the block.
+            key_bytes: (entry.shared + entry.suffix.len()) as u32,
+        };
+        self.offset = entry.value.end;
+        Some(note)
+    }
+}
+
 impl FirstWalk {
-    /// Notes the offsets of the first entries. `None`: there are no entries, or they do not decode
+    /// Notes the first entries. `None`: there are no entries, or they do not decode
     /// as internal keys.
-    fn over(entries: &[u8], offsets: &mut [u32; NOTED_OFFSETS]) -> Option<FirstWalk> {
-        let (mut count, mut offset, mut key_bytes) = (0, 0, 0);
+    fn over(entries: &[u8], notes: &mut [Note; MOST_NOTES]) -> Option<FirstWalk> {
+        let mut walk = Notes { entries, offset: 0 };
+        let (mut count, mut key_bytes) = (0, 0);
         let mut prefix = 0..0;
-        while offset < entries.len() {
-            let entry = Entry::decode(entries, offset).ok()?;
-            if entry.shared > key_bytes {
+        for note in walk.by_ref() {
+            if note.shared > key_bytes {
                 return None;
             }
-            key_bytes = entry.shared + entry.suffix.len();
-            let user_bytes = key_bytes.checked_sub(TRAILER_BYTES)?;
+            key_bytes = note.key_bytes;
+            let user_bytes = (key_bytes as usize).checked_sub(TRAILER_BYTES)?;
+            let (suffix, shared) = (note.suffix as usize, note.shared as usize);
             if count == 0 {
-                prefix = entry.suffix.start..entry.suffix.start + user_bytes;
-            } else if entry.shared < prefix.len() {
+                prefix = suffix..suffix + user_bytes;
+            } else if shared < prefix.len() {
                 // A whole key at a restart point, mostly. What is shared is prefix already.
-                let rest = &entries[prefix.start + entry.shared..prefix.end];
-                let same = common_prefix_len(rest, &entries[entry.suffix]);
-                prefix.end = prefix.start + entry.shared + same;
+                let rest = &entries[prefix.start + shared..prefix.end];
+                let own = &entries[suffix..][..key_bytes as usize - shared];
+                prefix.end = prefix.start + shared + common_prefix_len(rest, own);
             }
             prefix.end = prefix.end.min(prefix.start + user_bytes);
-            if let Some(slot) = offsets.get_mut(count) {
-                *slot = offset as u32;
+            if let Some(slot) = notes.get_mut(count) {
+                *slot = note;
             }
             count += 1;
-            offset = entry.value.end;
         }
-        (count > 0).then_some(FirstWalk { entries: count, prefix })
+        let is_whole = walk.offset == entries.len();
+        (count > 0 && is_whole).then_some(FirstWalk { entries: count, prefix })
     }
 }
 
 /// Fills the rows of heads and offsets, an item for each entry. After the [`FirstWalk`] every entry
-/// decodes and every key has the prefix. `noted` holds the offsets of all entries, or none. With
-/// them the processor decodes several entries at once. `false`: the heads do not ascend.
+/// decodes and every key has the prefix. `next` says what is known of each entry. `false`: the heads
+/// do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are
@@ -252,36 +284,32 @@ impl FirstWalk {
 /// ```
 #[inline(always)]
 fn fill<const N: usize>(
-    bytes: &[u8],
-    entries_bytes: usize,
+    block: &[u8],
     prefix_bytes: usize,
-    noted: &[u32],
+    mut next: impl FnMut() -> Option<Note>,
     heads: &mut [[u8; 4]],
     offsets: &mut [[u8; N]],
 ) -> bool {
-    let entries = &bytes[..entries_bytes];
-    let (mut end, mut window, mut last, mut ascending) = (0, 0, i32::MIN, true);
-    let mut noted = noted.iter();
+    let (mut window, mut last, mut ascending) = (0, i32::MIN, true);
     for (head, slot) in heads.iter_mut().zip(offsets) {
-        let offset = noted.next().map_or(end, |&offset| offset as usize);
-        let Ok(entry) = Entry::decode(entries, offset) else { return false };
-        let window_start = entry.suffix.start + prefix_bytes.saturating_sub(entry.shared);
+        let Some(note) = next() else { return false };
+        let shared = note.shared as usize;
+        let window_start = note.suffix as usize + prefix_bytes.saturating_sub(shared);
         // The tail of the block follows the last entry: these bytes are in the block, also where
         // all of the window is shared and the suffix has fewer.
-        let Some(own) = bytes.get(window_start..).and_then(|rest| rest.first_chunk()) else {
+        let Some(own) = block.get(window_start..).and_then(|rest| rest.first_chunk()) else {
             return false;
         };
-        let shared_bytes = entry.shared.saturating_sub(prefix_bytes).min(4);
+        let shared_bytes = shared.saturating_sub(prefix_bytes).min(4);
         window = window & front_mask(shared_bytes)
             | (u64::from(u32::from_be_bytes(*own)) >> (8 * shared_bytes)) as u32;
-        let key_bytes = entry.shared + entry.suffix.len();
-        let own_bytes = key_bytes.saturating_sub(TRAILER_BYTES + prefix_bytes).min(4);
+        let own_bytes =
+            (note.key_bytes as usize).saturating_sub(TRAILER_BYTES + prefix_bytes).min(4);
         let value = ((window & front_mask(own_bytes)) ^ SIGN) as i32;
         ascending &= last <= value;
         last = value;
         *head = value.to_le_bytes();
-        slot.copy_from_slice(&(offset as u32).to_le_bytes()[..N]);
-        end = entry.value.end;
+        slot.copy_from_slice(&note.offset.to_le_bytes()[..N]);
     }
     ascending
 }

@@ -12,7 +12,7 @@
 
 use crate::cache::Lease;
 use crate::error::Result;
-use crate::fs::{OverlappedReader, ReadRequest};
+use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::memory::LineBuf;
 use crate::sync::Guard;
 use crate::table::block::Block;
@@ -69,11 +69,11 @@ impl BlockPosition<'_> {
     }
 }
 
-/// A piece of a file, and the blocks that fill it.
+/// Blocks of one file that are read by one read.
 struct Piece<'w> {
     blocks: &'w [(&'w Table, &'w AbsentBlock)],
-    /// The piece is the front of it.
-    buffer: LineBuf,
+    /// The number of the first one, in what is wanted.
+    first: usize,
     bytes: usize,
 }
 
@@ -86,6 +86,21 @@ pub(crate) fn read_together(
     wanted: &[(&Table, &AbsentBlock)],
     reader: &OverlappedReader,
 ) -> Result<Vec<Lease<'static, Block>>> {
+    let pieces = pieces(wanted)?;
+    let mut found: Vec<Option<Lease<'static, Block>>> = wanted.iter().map(|_| None).collect();
+    let mut result = Ok(());
+    // Each block is checked and taken into the cache while the others are on their way.
+    reader.read_many(&mut pieces.iter().map(Piece::request), &mut |n, read| {
+        if result.is_ok() {
+            result = read.and_then(|read| pieces[n].load(read, &mut found[pieces[n].first..]));
+        }
+    });
+    result?;
+    Ok(found.into_iter().map(|block| block.expect("each piece was answered")).collect())
+}
+
+/// Neighbours together, as far as one read is better than two.
+fn pieces<'w>(wanted: &'w [(&'w Table, &'w AbsentBlock)]) -> Result<Vec<Piece<'w>>> {
     let mut joined_bytes = 0;
     let neighbours = wanted.chunk_by(|(table, before), (next_table, block)| {
         let (before, handle) = (before.handle(), block.handle());
@@ -95,60 +110,56 @@ pub(crate) fn read_together(
         joined_bytes = if joins { with_before } else { 0 };
         joins
     });
-    let mut pieces = Vec::with_capacity(wanted.len());
-    for blocks in neighbours {
-        let (table, first) = blocks[0];
-        let mut bytes = 0;
+    let mut first = 0;
+    let piece = |blocks: &'w [(&Table, &AbsentBlock)]| {
+        let mut piece = Piece { blocks, first, bytes: 0 };
+        first += blocks.len();
         for (table, block) in blocks {
-            let start = (block.handle().offset - first.handle().offset) as usize;
-            bytes = start + table.block_file().stored_bytes(block.handle())?;
+            let stored_bytes = table.block_file().stored_bytes(block.handle())?;
+            piece.bytes = piece.start_of(block) + stored_bytes;
         }
-        let buffer = match blocks.len() {
-            1 => table.data_buffer(bytes),
-            _ => LineBuf::zeroed(bytes),
-        };
-        table.block_file().count_read(bytes);
-        pieces.push((first.handle().offset, Piece { blocks, buffer, bytes }));
-    }
-    let mut failed = Ok(());
-    let mut requests: Vec<_> = pieces
-        .iter_mut()
-        .map(|(offset, piece)| ReadRequest {
-            file: piece.blocks[0].0.block_file().file(),
-            offset: *offset,
-            buffer: &mut piece.buffer[..piece.bytes],
-        })
-        .collect();
-    reader.read_many(&mut requests, &mut |_, read| {
-        if let (Err(error), Ok(())) = (read, &failed) {
-            failed = Err(error);
-        }
-    });
-    failed?;
-    let mut found = Vec::with_capacity(wanted.len());
-    for (_, piece) in pieces {
-        piece.load(&mut found)?;
-    }
-    Ok(found)
+        Ok(piece)
+    };
+    neighbours.map(piece).collect()
 }
 
-impl Piece<'_> {
-    /// Checks the blocks and takes them into the cache.
-    fn load(self, found: &mut Vec<Lease<'static, Block>>) -> Result<()> {
-        let mut load = |table: &Table, absent: &AbsentBlock, stored| {
-            found.push(table.load_block(&absent.index, absent.block, || Ok(stored))?);
-            Ok(())
+impl<'w> Piece<'w> {
+    fn offset(&self) -> u64 {
+        self.blocks[0].1.handle().offset
+    }
+
+    /// Where the block starts in the piece.
+    fn start_of(&self, block: &AbsentBlock) -> usize {
+        (block.handle().offset - self.offset()) as usize
+    }
+
+    /// A single block is read to where the cache will have it.
+    fn request(&self) -> ReadRequest<'w> {
+        let table = self.blocks[0].0;
+        let memory = match self.blocks.len() {
+            1 => table.data_buffer(self.bytes),
+            _ => LineBuf::zeroed(self.bytes),
         };
-        if let [(table, absent)] = self.blocks {
-            return load(table, absent, StoredBlock::new(self.buffer, absent.handle()));
+        table.block_file().count_read(self.bytes);
+        let buffer = ReadBuffer::in_front_of(memory, self.bytes);
+        ReadRequest { file: table.block_file().file(), offset: self.offset(), buffer }
+    }
+
+    /// Checks the blocks and takes them into the cache. `read` is what the request asked for.
+    fn load(&self, read: ReadBuffer, found: &mut [Option<Lease<'static, Block>>]) -> Result<()> {
+        let load = |(table, absent): &(&Table, &AbsentBlock), stored| {
+            table.load_block(&absent.index, absent.block, || Ok(stored)).map(Some)
+        };
+        if let [block] = self.blocks {
+            found[0] = load(block, StoredBlock::new(read.into_memory(), block.1.handle()))?;
+            return Ok(());
         }
-        let first = self.blocks[0].1.handle();
-        for (table, absent) in self.blocks {
-            let handle = absent.handle();
-            let start = (handle.offset - first.offset) as usize;
-            let bytes = &self.buffer[start..][..table.block_file().stored_bytes(handle)?];
+        for (block, found) in self.blocks.iter().zip(found) {
+            let (table, handle) = (block.0, block.1.handle());
+            let stored_bytes = table.block_file().stored_bytes(handle)?;
+            let bytes = &read[self.start_of(block.1)..][..stored_bytes];
             let stored = StoredBlock::copy_from(bytes, handle, |len| table.data_buffer(len));
-            load(table, absent, stored)?;
+            *found = load(block, stored)?;
         }
         Ok(())
     }

@@ -1,0 +1,58 @@
+//! [`ReadBuffer`]: memory that moves into a read and out of it.
+//!
+//! ```text
+//!   ReadBuffer ─► ReadRequest ─► the kernel, or a thread ─► done(number, Ok(ReadBuffer))
+//! ```
+//!
+//! Whoever reads owns the memory meanwhile, so nothing can free it under the kernel. The bytes stay
+//! where they are when the value moves. So a block is read to where the cache keeps it.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use crate::memory::LineBuf;
+
+/// The bytes of a range of a file, before and after they are read.
+pub struct ReadBuffer {
+    memory: LineBuf,
+    /// The range is the front of the memory.
+    bytes: usize,
+}
+
+impl ReadBuffer {
+    /// Memory for a range of `bytes` bytes. Zeros, until it is read.
+    pub fn new(bytes: usize) -> ReadBuffer {
+        ReadBuffer::in_front_of(LineBuf::zeroed(bytes), bytes)
+    }
+
+    /// The first `bytes` of `memory`, which has that many.
+    pub(crate) fn in_front_of(memory: LineBuf, bytes: usize) -> ReadBuffer {
+        debug_assert!(bytes <= memory.len());
+        ReadBuffer { memory, bytes }
+    }
+
+    /// All of the memory.
+    pub(crate) fn into_memory(self) -> LineBuf {
+        self.memory
+    }
+}
+
+impl Deref for ReadBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[..self.bytes]
+    }
+}
+
+impl DerefMut for ReadBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.bytes]
+    }
+}
+
+impl fmt::Debug for ReadBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadBuffer").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
