@@ -9,8 +9,8 @@
 //!                   └─ a short read: its rest goes in again
 //! ```
 //!
-//! A few reads at a time are handed over. The kernel takes 5 to 8 µs for each: the device works
-//! meanwhile, and does not wait for the last one.
+//! A few reads at a time are handed over, and what has ended is worked on. The kernel takes 5 to 8
+//! µs for each: the device works meanwhile, and does not wait for the last one.
 //!
 //! Why the kernel never writes to memory that is not the ring's:
 //!
@@ -76,21 +76,18 @@ impl Uring {
     pub(super) fn read_all<'r>(mut self, reads: &mut impl Reads<'r>) -> Option<Uring> {
         let mut flight = Flight::new(&mut self.ring);
         loop {
-            while let Some(place) = flight.free.pop() {
-                let Some((part, descriptor)) = reads.next(flight.count() > 1) else {
-                    flight.free.push(place);
-                    break;
-                };
-                let read = InFlight::new(part, descriptor, || self.spare.pop());
-                flight.places[place] = Some(read);
-                flight.submit(place);
-                flight.hand_over();
+            let mut begun = 0;
+            while begun < TOGETHER && !flight.free.is_empty() {
+                let Some((part, descriptor)) = reads.next(flight.count() > 0) else { break };
+                flight.begin(InFlight::new(part, descriptor, || self.spare.pop()));
+                begun += 1;
             }
             if flight.count() == 0 {
                 drop(flight);
                 return Some(self);
             }
-            if flight.wait().is_err() {
+            // It waits when no read can begin.
+            if flight.hand_over(usize::from(begun < TOGETHER)).is_err() {
                 // The kernel has none of them.
                 let left = flight.places.iter_mut().filter_map(Option::take);
                 left.for_each(|read| reads.ended(read.part, false));
@@ -161,6 +158,13 @@ impl<'u, 'r> Flight<'u, 'r> {
         self.count() - self.ring.submission().len()
     }
 
+    /// Takes a read into a free place, and puts it into the submission queue.
+    fn begin(&mut self, read: InFlight<'r>) {
+        let place = self.free.pop().expect("the caller has seen a free place");
+        self.places[place] = Some(read);
+        self.submit(place);
+    }
+
     /// Puts the read of `place`, or the rest of it, into the submission queue.
     fn submit(&mut self, place: usize) {
         let Some(read) = &mut self.places[place] else { return };
@@ -183,20 +187,12 @@ impl<'u, 'r> Flight<'u, 'r> {
         pushed.expect("the queue is as long as there are places");
     }
 
-    /// Submits what is in the queue, if it is worth a call of the kernel. What the kernel does not
-    /// take now, `wait` submits.
-    fn hand_over(&mut self) {
-        if self.ring.submission().len() >= TOGETHER {
-            let _ = self.ring.submit();
-        }
-    }
-
-    /// Submits what is in the queue and waits for an answer, mostly.
+    /// Submits what is in the queue and waits for so many answers, mostly.
     ///
     /// # Errors
     /// The kernel has none of the reads, and takes none.
-    fn wait(&mut self) -> io::Result<()> {
-        let Err(error) = self.ring.submit_and_wait(1) else { return Ok(()) };
+    fn hand_over(&mut self, answers: usize) -> io::Result<()> {
+        let Err(error) = self.ring.submit_and_wait(answers) else { return Ok(()) };
         // A signal; or an answer came meanwhile.
         if error.kind() == ErrorKind::Interrupted || !self.ring.completion().is_empty() {
             return Ok(());
@@ -236,7 +232,7 @@ impl<'u, 'r> Flight<'u, 'r> {
 
 impl Drop for Flight<'_, '_> {
     fn drop(&mut self) {
-        while self.at_the_kernel() > 0 && self.wait().is_ok() {
+        while self.at_the_kernel() > 0 && self.hand_over(1).is_ok() {
             while self.land().is_some() {}
         }
     }
