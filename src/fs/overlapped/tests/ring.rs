@@ -172,6 +172,31 @@ fn what_the_ring_cannot_read_is_read_without_it() {
     assert_eq!(pool.urings(), 1, "the ring is as good as before");
 }
 
+/// In whole blocks, to memory that the device accepts: else the kernel refuses, and threads read.
+#[test]
+fn files_past_the_systems_cache_are_read_by_the_ring_too() {
+    if !has_rings() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let pool = DescriptorPool::new(8);
+    let bytes: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+    let path = dir.path().join("file");
+    std::fs::write(&path, &bytes).unwrap();
+    let file = DirectFs.open_pooled(&path, &pool).unwrap();
+    let reader = OverlappedReader::new(&pool);
+    let mut ranges: Vec<Range> =
+        (0..200).map(|n| (Arc::clone(&file), 499 * n, 1 + 7 * n as usize % 500)).collect();
+    // The end of the file is within a block.
+    ranges.push((Arc::clone(&file), 90_000, 10_000));
+    ranges.push((Arc::clone(&file), 0, 100_000));
+    let found = answers(&reader, &ranges);
+    for ((_, offset, length), found) in ranges.iter().zip(found) {
+        assert!(found.unwrap() == bytes[*offset as usize..][..*length], "{length} at {offset}");
+    }
+    assert_eq!((pool.urings(), reader.threads.count()), (1, 0));
+}
+
 fn files_of_one_pool(dir: &Path, pool: &Arc<DescriptorPool>, count: usize) -> Vec<File> {
     let open = |n: usize| {
         let path = dir.join(n.to_string());
