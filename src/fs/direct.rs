@@ -18,9 +18,8 @@ use crate::error::Result;
 /// system's cache had.
 ///
 /// A lookup whose block is not in the block cache waits for the device each time. A scan is not read
-/// ahead by the system. Files are written
-/// as by [`RealFs`]; what the system keeps of a table is dropped when it is opened. Only Linux has
-/// this: elsewhere it is the same as `RealFs`.
+/// ahead by the system. Files are written as by [`RealFs`]; what the system keeps of a table is
+/// dropped when it is opened. Only Linux has this: elsewhere it is the same as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
