@@ -1,7 +1,7 @@
 //! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
 //!
 //! The system reads the device's blocks straight into a program's memory. So offset, length and
-//! address must be multiples of the block size. A read goes to a [`BlockBuffer`] of the thread, and
+//! address must be multiples of the block size. A read goes to a `BlockBuffer` of the thread, and
 //! what was wanted is copied: 100 ns beside the 50 µs of a device.
 //!
 //! Where the file system has no such reads, or wants larger multiples, files are read through the
