@@ -70,8 +70,8 @@ impl BlockBuffer {
     }
 
     /// What a read has brought of `range`.
-    pub fn wanted(&mut self, range: BlockRange) -> &mut [u8] {
-        &mut self.blocks(range)[range.skipped()..range.needed()]
+    pub fn wanted(&mut self, range: BlockRange) -> &[u8] {
+        &self.blocks(range)[range.skipped()..range.needed()]
     }
 
     /// Its memory, for whoever decides whether it is kept.

@@ -9,8 +9,8 @@
 //!                   └─ a short read: its rest goes in again
 //! ```
 //!
-//! A few reads at a time are handed over, and what has ended is worked on. The kernel takes 5 to 8
-//! µs for each: the device works meanwhile, and does not wait for the last one.
+//! A few reads at a time are handed over, and what has ended is worked on. The kernel takes
+//! several µs for each: the device works meanwhile, and does not wait for the last one.
 //!
 //! Why the kernel never writes to memory that is not the ring's:
 //!

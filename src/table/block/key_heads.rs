@@ -241,8 +241,8 @@ impl Iterator for Notes<'_> {
 }
 
 impl FirstWalk {
-    /// Notes the first entries. `None`: there are no entries, or they do not decode
-    /// as internal keys.
+    /// Notes the first entries. `None`: there are no entries, or they do not decode as internal
+    /// keys.
     fn over(entries: &[u8], notes: &mut [Note; MOST_NOTES]) -> Option<FirstWalk> {
         let mut walk = Notes { entries, offset: 0 };
         let (mut count, mut key_bytes) = (0, 0);
