@@ -71,9 +71,6 @@ pub(super) struct CacheState {
     /// Evicted data, until it is enough to be retired together.
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
-    /// Evicted data that no reader can reach any more. The next misses drop it, one by one.
-    pub unreachable: Vec<Arc<dyn Entry>>,
-    pub unreachable_bytes: usize,
     /// Metadata is leaving too and must be retired at once: an index leads back to the cache, so
     /// the cache must not keep it.
     pub metadata_leaves: bool,
@@ -91,8 +88,6 @@ impl CacheState {
             stamp: 1,
             leaving: Vec::new(),
             leaving_bytes: 0,
-            unreachable: Vec::new(),
-            unreachable_bytes: 0,
             metadata_leaves: false,
         }
     }
@@ -181,29 +176,12 @@ impl CacheState {
         self.leaving.push(victim);
     }
 
-    /// Takes over the data among `entries`, which no reader can reach, up to `most_bytes` in all.
-    pub fn keep_unreachable(&mut self, entries: &mut Vec<Arc<dyn Entry>>, most_bytes: usize) {
-        let keep = |entry: &mut Arc<dyn Entry>| {
-            let header = entry.header();
-            let bytes = self.unreachable_bytes + header.charge_bytes;
-            let keep = header.kind == BlockKind::Data && bytes <= most_bytes;
-            if keep {
-                self.unreachable_bytes = bytes;
-            }
-            keep
-        };
-        self.unreachable.extend(entries.extract_if(.., keep));
-    }
-
-    /// One value to drop, if more than `beyond_bytes` of them wait. The last one: its memory is the
-    /// likeliest to be in the processor's caches.
-    pub fn take_unreachable(&mut self, beyond_bytes: usize) -> Option<Arc<dyn Entry>> {
-        if self.unreachable_bytes <= beyond_bytes {
-            return None;
-        }
-        let entry = self.unreachable.pop()?;
-        self.unreachable_bytes -= entry.header().charge_bytes;
-        Some(entry)
+    /// Evicts a value that is in its slot and finds no room.
+    pub fn turn_away(&mut self, entry: Arc<dyn Entry>) {
+        self.add(Arc::clone(&entry), 0);
+        let ring = entry.header().ring();
+        let victim = self.rings[ring as usize].take(&*entry);
+        self.evict(victim);
     }
 
     /// Takes `entry` in. There is room for it. `stamp`: what its slot has kept of its eviction; 0 if

@@ -12,29 +12,30 @@
 //!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
 //!                ring Pinned                  never evicted, but charged
 //!
-//!   memory       pool       from 64 MiB on: large pages
-//!                recycled   smaller caches: buffers of evicted blocks
+//!   lanes        what misses need, for some threads alone: new blocks on their way to a ring,
+//!                evicted ones whose memory the next blocks take
+//!   pool         from 64 MiB on: memory in large pages
 //! ```
 //!
 //! Invariants:
 //! - `usage` is the sum of the charges of all entries and of all reservations. It exceeds the
 //!   capacity only if the reservations alone do; then no entry stays.
-//! - A slot is written only under the mutex, together with its ring entry: a slot is full exactly
-//!   while a ring owns its value.
+//! - A slot is full exactly while a ring or a lane owns its value. It is filled under the lock of the
+//!   owner, and emptied under the mutex.
 //! - Evicted values wait in the garbage until no reader can hold them. Garbage reduces the room for
 //!   blocks, so the capacity and the loads under way bound the heap.
-//! - Memory comes from a [`pool`], in small caches from [`recycled`] buffers. Unused bytes there
-//!   reduce the room for blocks too, except the first 1/64 of the capacity.
-//! - No value is dropped or retired while the mutex is held.
+//! - Unused bytes of the [`pool`] and of the [`lanes`] reduce the room for blocks too, except the
+//!   first 1/64 of the capacity.
+//! - No value is retired or dropped while the mutex is held.
 //!
-//! Only misses, evictions and the closing of tables take the mutex. A hit writes at most one
-//! reference bit, and only if it is not set.
+//! Only misses, evictions and the closing of tables take the mutex, misses of blocks once in a dozen
+//! times. A hit writes at most one reference bit, and only if it is not set.
 
 mod eviction;
+mod lanes;
 #[cfg(all(test, loom))]
 mod models;
 mod pool;
-mod recycled;
 mod ring;
 pub(crate) mod slots;
 #[cfg(all(test, not(loom)))]
@@ -45,17 +46,17 @@ use std::sync::Arc;
 use crate::memory::LineBuf;
 use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Condvar, Mutex, lock, try_lock};
 
 use eviction::CacheState;
+use lanes::{Fresh, LaneState, Lanes};
 use pool::Pool;
-use recycled::RecycledBuffers;
 use ring::Entry;
-pub(crate) use slots::{Lease, Resident, Slots};
+pub(crate) use slots::{Cached, Lease, Resident, Slots};
 
-/// Locks that keep two threads from loading one value. A thread holds one while it reads: so many
-/// that two that load different values hardly ever meet.
-const LOAD_STRIPES: usize = if cfg!(loom) { 2 } else { 1024 };
+/// Where threads sleep while another one loads the value that they want. One that is woken for
+/// another slot looks, and sleeps on.
+const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Beyond this nothing is evicted, and a value that does not fit is not kept. A reader that stops
 /// under its guard keeps all garbage alive: it must neither let the heap grow nor empty the cache.
@@ -183,15 +184,22 @@ pub struct BlockCache {
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
     state: Mutex<CacheState>,
-    /// As many as [`LOAD_STRIPES`].
-    load_stripes: Box<[Mutex<()>]>,
-    memory: Memory,
+    /// As many as [`WAITING_PLACES`].
+    waiting_places: Box<[WaitingPlace]>,
+    lanes: Lanes,
+    pool: Option<Arc<Pool>>,
 }
 
-/// Where memory for blocks comes from.
-enum Memory {
-    Pool(Arc<Pool>),
-    Recycled(Arc<RecycledBuffers>),
+/// See [`WAITING_PLACES`].
+struct WaitingPlace {
+    mutex: Mutex<()>,
+    ended: Condvar,
+}
+
+impl WaitingPlace {
+    fn new() -> WaitingPlace {
+        WaitingPlace { mutex: Mutex::new(()), ended: Condvar::new() }
+    }
 }
 
 /// Evicted values, on their way through the garbage.
@@ -201,21 +209,6 @@ struct Evicted {
     entries: Vec<Arc<dyn Entry>>,
 }
 
-/// What leaves the cache with one miss: for [`BlockCache::retire`].
-struct Leaving {
-    evicted: Option<Arc<Evicted>>,
-    unreachable: [Option<Arc<dyn Entry>>; 2],
-}
-
-impl Memory {
-    fn new(capacity_bytes: usize) -> Memory {
-        let most_spare_bytes =
-            (4 * portion_bytes(capacity_bytes)).min(tolerated_bytes(capacity_bytes));
-        Pool::new(capacity_bytes)
-            .map_or_else(|| Memory::Recycled(RecycledBuffers::new(most_spare_bytes)), Memory::Pool)
-    }
-}
-
 impl BlockCache {
     /// A cache for at most `capacity_bytes` bytes. With 0 it keeps nothing.
     pub fn new(capacity_bytes: usize) -> Arc<BlockCache> {
@@ -223,8 +216,9 @@ impl BlockCache {
             capacity_bytes,
             garbage_bytes: AtomicUsize::new(0),
             state: Mutex::new(CacheState::new()),
-            load_stripes: (0..LOAD_STRIPES).map(|_| Mutex::new(())).collect(),
-            memory: Memory::new(capacity_bytes),
+            waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
+            lanes: Lanes::new(capacity_bytes),
+            pool: Pool::new(capacity_bytes),
         })
     }
 
@@ -235,7 +229,8 @@ impl BlockCache {
 
     /// Bytes charged now. Never more than the capacity, unless open tables alone take more.
     pub fn usage(&self) -> usize {
-        lock(&self.state).usage_bytes
+        let usage_bytes = lock(&self.state).usage_bytes;
+        usage_bytes + self.fresh_usage().bytes
     }
 
     /// Bytes charged now for values that are never evicted.
@@ -246,17 +241,31 @@ impl BlockCache {
 
     /// Values and bytes of one kind.
     pub fn usage_of(&self, kind: BlockKind) -> KindUsage {
-        lock(&self.state).by_kind[kind as usize]
+        let mut usage = lock(&self.state).by_kind[kind as usize];
+        if kind == BlockKind::Data {
+            let fresh = self.fresh_usage();
+            usage.entries += fresh.entries;
+            usage.bytes += fresh.bytes;
+        }
+        usage
+    }
+
+    /// Of the blocks in the lanes. To be read after the state: what moves to a ring meanwhile is
+    /// left out, and not counted twice.
+    fn fresh_usage(&self) -> KindUsage {
+        let mut usage = KindUsage::default();
+        for lane in self.lanes.iter() {
+            let lane = lock(lane);
+            usage.entries += lane.fresh.len();
+            usage.bytes += lane.fresh_bytes;
+        }
+        usage
     }
 
     /// Memory of `len` bytes, whatever they hold, for a value that is about to be cached.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
-        match &self.memory {
-            Memory::Pool(pool) => pool
-                .buffer(len, |bytes| self.may_take(bytes))
-                .unwrap_or_else(|| LineBuf::zeroed(len)),
-            Memory::Recycled(recycled) => recycled.buffer(len),
-        }
+        let of_pool = || self.pool.as_ref()?.buffer(len, |bytes| self.may_take(bytes));
+        self.lanes.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
     /// Whether the pool may have `bytes` more. They count for as long as one block lies in them. If
@@ -264,17 +273,29 @@ impl BlockCache {
     /// displace blocks, and in vain: each block that goes leaves as much unused memory.
     fn may_take(&self, bytes: usize) -> bool {
         let state = lock(&self.state);
-        let evicted_bytes = state.leaving_bytes + state.unreachable_bytes;
         let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
-        state.usage_bytes + evicted_bytes + beside_bytes + bytes <= self.capacity_bytes
+        let taken_bytes = state.usage_bytes + state.leaving_bytes + self.lanes.reserved_bytes();
+        taken_bytes + beside_bytes + bytes <= self.capacity_bytes
     }
 
     /// Memory that no block uses.
     fn unused_bytes(&self) -> usize {
-        match &self.memory {
-            Memory::Pool(pool) => pool.free_bytes(),
-            Memory::Recycled(recycled) => recycled.unused_bytes(),
-        }
+        self.pool.as_ref().map_or(0, |pool| pool.free_bytes()) + self.lanes.unused_bytes()
+    }
+
+    /// What the rings may have, if nothing else is in memory.
+    fn most_room_bytes(&self) -> usize {
+        self.capacity_bytes.saturating_sub(self.lanes.reserved_bytes())
+    }
+
+    /// What the rings may have beside all else that is in memory.
+    fn room_bytes(&self) -> usize {
+        // No more than this of what is unused in the pool. To evict a block makes it more, until a
+        // whole slab is empty: without an end the cache could empty itself and stay empty.
+        let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MOST_UNUSED_SHARE);
+        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + unused_bytes;
+        let counted_bytes = beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes));
+        self.most_room_bytes().saturating_sub(counted_bytes)
     }
 
     fn has_much_garbage(&self) -> bool {
@@ -284,65 +305,134 @@ impl BlockCache {
     /// Charges `bytes` of memory beside the cache while the reservation lives, and evicts what they
     /// displace. Never fails: such memory is needed whatever the capacity is.
     pub(crate) fn reserve(self: &Arc<BlockCache>, bytes: usize) -> Reservation {
-        let leaving = {
+        let (evicted, is_crowded) = {
             let mut state = lock(&self.state);
             state.usage_bytes += bytes;
             state.pinned_bytes += bytes;
             state.reserved_bytes += bytes;
-            state.evict_to(self.capacity_bytes);
-            self.take_leaving(&mut state)
+            state.evict_to(self.most_room_bytes());
+            (self.take_evicted(&mut state), state.usage_bytes > self.most_room_bytes())
         };
-        self.retire(leaving);
+        self.retire(evicted);
+        if is_crowded {
+            self.settle_lanes();
+        }
         Reservation { cache: Arc::clone(self), bytes }
     }
 
-    /// Makes room for `entry` and takes it in; `publish` fills its slot, which had this stamp.
-    /// The caller retires what leaves when it holds no lock.
+    /// Takes `entry` in, or lets it go if there is no room; `publish` fills its slot, which had this
+    /// stamp. The caller retires what leaves when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
         stamp: usize,
         publish: impl FnOnce(),
-    ) -> Leaving {
-        let may_evict = !self.has_much_garbage();
-        let mut state = lock(&self.state);
-        // No more than this of what is unused in the pool. To evict a block makes it more, until a
-        // whole slab is empty: without an end the cache could empty itself and stay empty.
-        let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MOST_UNUSED_SHARE);
-        let beside_bytes =
-            self.garbage_bytes.load(Ordering::Relaxed) + state.unreachable_bytes + unused_bytes;
-        let room_bytes = self
-            .capacity_bytes
-            .saturating_sub(beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes)));
-        if state.make_room(room_bytes, may_evict, &*entry) {
-            state.add(entry, stamp);
-            publish();
+    ) -> Option<Arc<Evicted>> {
+        match self.lanes.takes(entry.header()) && !self.has_much_garbage() {
+            true => self.insert_fresh(entry, stamp, publish),
+            false => self.insert_at_once(entry, stamp, publish),
         }
-        state.prefetch_next();
-        self.take_leaving(&mut state)
     }
 
-    /// Turns the evicted values into garbage, if they are a portion or hold metadata. Takes out one
-    /// unreachable value, and a second one if many wait.
-    fn take_leaving(self: &Arc<BlockCache>, state: &mut CacheState) -> Leaving {
-        let portion_bytes = portion_bytes(self.capacity_bytes);
-        let unreachable = [state.take_unreachable(0), state.take_unreachable(portion_bytes)];
-        if state.leaving_bytes <= portion_bytes && !state.metadata_leaves {
-            return Leaving { evicted: None, unreachable };
+    /// Puts `entry` into the lane of this thread.
+    fn insert_fresh(
+        self: &Arc<BlockCache>,
+        entry: Arc<dyn Entry>,
+        stamp: usize,
+        publish: impl FnOnce(),
+    ) -> Option<Arc<Evicted>> {
+        self.lanes.with_lane(|lane| {
+            let bytes = lane.fresh_bytes + entry.header().charge_bytes;
+            let room_bytes = self.lanes.room_bytes();
+            // From the half on as soon as nobody else has the mutex.
+            let state = match bytes {
+                _ if !lane.is_open || bytes > room_bytes => Some(lock(&self.state)),
+                _ if bytes > room_bytes / 2 => try_lock(&self.state),
+                _ => None,
+            };
+            let evicted = state.and_then(|mut state| self.settle(lane, &mut state));
+            if lane.is_open {
+                publish();
+                lane.push(entry, stamp);
+            }
+            evicted
+        })
+    }
+
+    /// Makes room for `entry` and puts it into its ring.
+    fn insert_at_once(
+        self: &Arc<BlockCache>,
+        entry: Arc<dyn Entry>,
+        stamp: usize,
+        publish: impl FnOnce(),
+    ) -> Option<Arc<Evicted>> {
+        let may_evict = !self.has_much_garbage();
+        let evicted = {
+            let mut state = lock(&self.state);
+            let room_bytes = self.room_bytes();
+            if state.make_room(room_bytes, may_evict, &*entry) {
+                state.add(entry, stamp);
+                publish();
+            }
+            state.prefetch_next();
+            self.take_evicted(&mut state)
+        };
+        // For the memory of spare values: this value goes past its lane.
+        self.lanes.with_lane(|_| ());
+        evicted
+    }
+
+    /// Moves the fresh values of a lane to their rings.
+    fn settle(
+        self: &Arc<BlockCache>,
+        lane: &mut LaneState,
+        state: &mut CacheState,
+    ) -> Option<Arc<Evicted>> {
+        let may_evict = !self.has_much_garbage();
+        // A lane is closed where pinned values leave no room for all lanes.
+        let opens = state.pinned_bytes <= self.capacity_bytes - self.lanes.most_reserved_bytes();
+        self.lanes.set_open(lane, opens);
+        state.evict_to(self.most_room_bytes());
+        let room_bytes = self.room_bytes();
+        for Fresh { entry, stamp } in lane.take_fresh() {
+            match state.make_room(room_bytes, may_evict, &*entry) {
+                true => state.add(entry, stamp),
+                false => state.turn_away(entry),
+            }
+            state.prefetch_next();
+        }
+        self.take_evicted(state)
+    }
+
+    /// Moves all fresh values to their rings.
+    fn settle_lanes(self: &Arc<BlockCache>) {
+        for lane in self.lanes.iter() {
+            let mut lane = lock(lane);
+            if lane.fresh.is_empty() {
+                continue;
+            }
+            let evicted = self.settle(&mut lane, &mut lock(&self.state));
+            drop(lane);
+            self.retire(evicted);
+        }
+    }
+
+    /// Turns the evicted values into garbage, if they are a portion or hold metadata.
+    fn take_evicted(self: &Arc<BlockCache>, state: &mut CacheState) -> Option<Arc<Evicted>> {
+        let is_portion = state.leaving_bytes > portion_bytes(self.capacity_bytes);
+        if !is_portion && !state.metadata_leaves {
+            return None;
         }
         state.metadata_leaves = false;
         let bytes = std::mem::take(&mut state.leaving_bytes);
         let next = Vec::with_capacity(state.leaving.len());
         let entries = std::mem::replace(&mut state.leaving, next);
         self.garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let evicted = Arc::new(Evicted { cache: Arc::clone(self), bytes, entries });
-        Leaving { evicted: Some(evicted), unreachable }
+        Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, entries }))
     }
 
-    /// Retires the evicted values and drops the unreachable ones. Hold no lock.
-    fn retire(&self, leaving: Leaving) {
-        let Leaving { evicted, unreachable } = leaving;
-        drop(unreachable);
+    /// Retires what has left. Hold no lock.
+    fn retire(&self, evicted: Option<Arc<Evicted>>) {
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;
             sync::retire(evicted, bytes, portion_bytes(self.capacity_bytes));
@@ -368,14 +458,11 @@ impl Drop for Reservation {
 }
 
 impl Drop for Evicted {
-    /// Now no reader can reach the entries. Data waits in the cache for the next misses: each drops
-    /// as many as it allocates, and the allocator hands the memory from one to the other. Dropping
-    /// all at once would overflow its lists of each thread, and threads would wait for its locks.
+    /// Now no reader can reach the entries. Data waits for the next misses of this thread.
     fn drop(&mut self) {
-        let most_bytes = 2 * portion_bytes(self.cache.capacity_bytes);
-        lock(&self.cache.state).keep_unreachable(&mut self.entries, most_bytes);
+        self.cache.lanes.take_spare(&mut self.entries);
         self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        // What is left in `entries` is dropped after the mutex: an index leads back to it.
+        // What is left in `entries` is dropped under no lock: an index leads back to the cache.
     }
 }
 

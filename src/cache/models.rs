@@ -8,6 +8,8 @@ use super::*;
 use crate::sync::canary::Canary;
 use crate::sync::{check_model, collect, pin};
 
+impl Cached for Canary {}
+
 /// The cache holds one value of this size.
 const VALUE_BYTES: usize = 1 << 20;
 
@@ -122,5 +124,42 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
         get(&slots, 0);
         loader.join().unwrap();
         assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
+    });
+}
+
+/// A value in a lane is in no ring: whoever closes other slots moves it there, and only then it can be
+/// evicted.
+#[test]
+fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() {
+    check_model(|| {
+        collect();
+        let cache = BlockCache::new(1 << 20);
+        let (slots, closing) = (slots(&cache, 1), slots(&cache, 1));
+        let small = slots.load(0, || Ok::<_, Infallible>((Canary::new(0), 100))).unwrap();
+        drop(small);
+        let reader = thread::spawn({
+            let slots = slots.clone();
+            move || get(&slots, 0)
+        });
+        drop(closing);
+        drop(cache.reserve(1 << 20));
+        reader.join().unwrap();
+        assert!(slots.get(0, &pin()).is_none());
+    });
+}
+
+#[test]
+fn loom_a_fresh_value_and_the_closing_of_other_slots_leave_its_charge_once() {
+    check_model(|| {
+        collect();
+        let cache = BlockCache::new(1 << 20);
+        let (staying, closing) = (slots(&cache, 1), slots(&cache, 1));
+        let closer = thread::spawn(move || drop(closing));
+        let small = staying.load(0, || Ok::<_, Infallible>((Canary::new(0), 100))).unwrap();
+        closer.join().unwrap();
+        assert_eq!(cache.usage(), small.resident().charge_bytes());
+        get(&staying, 0);
+        drop((small, staying));
+        assert_eq!(cache.usage(), 0);
     });
 }

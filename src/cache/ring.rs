@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use crate::memory::prefetch;
+use crate::memory::{LineBuf, prefetch};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::BlockKind;
@@ -26,8 +26,10 @@ const ENTRY_AHEAD: usize = 4;
 /// The same for its slot.
 const SLOT_AHEAD: usize = 2;
 
-/// The position of an entry that is in no ring.
+/// The position of an entry that the cache has never taken in.
 const NOWHERE: u32 = u32::MAX;
+/// The position of an entry that waits for a ring, or has waited in vain.
+const FRESH: u32 = u32::MAX - 1;
 
 /// What the cache knows of a value.
 pub(super) struct Header {
@@ -35,7 +37,8 @@ pub(super) struct Header {
     pub kind: BlockKind,
     /// A [`RingName`]: where it is, or would be. Written under the cache's mutex.
     ring: AtomicU8,
-    /// The index in its ring. Written under the cache's mutex.
+    /// The index in its ring, or one of the above. Written under the cache's mutex; before that,
+    /// under the lock of a lane.
     position: AtomicU32,
     /// Heap bytes of the value and its bookkeeping.
     pub charge_bytes: usize,
@@ -49,12 +52,15 @@ pub(super) trait Entry: Send + Sync {
     ///
     /// # Safety
     ///
-    /// The caller holds the cache's mutex, and a ring owned the value when it took the mutex or
-    /// later.
+    /// The caller holds the cache's mutex, and a ring or a lane owned the value when it took the
+    /// mutex or later.
     unsafe fn empty_slot(&self, stamp: usize);
 
     /// Starts to fetch the slot.
     fn prefetch_slot(&self);
+
+    /// Drops the value, unless others hold it. What is left of it is memory for the next one.
+    fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
 }
 
 impl Header {
@@ -85,6 +91,11 @@ impl Header {
         self.ring.store(ring as u8, Ordering::Relaxed);
     }
 
+    /// The entry waits for a ring.
+    pub fn set_fresh(&self) {
+        self.position.store(FRESH, Ordering::Relaxed);
+    }
+
     /// Whether the cache has ever taken the value in.
     pub fn was_cached(&self) -> bool {
         self.position.load(Ordering::Relaxed) != NOWHERE
@@ -98,6 +109,13 @@ impl Header {
         }
         used
     }
+}
+
+/// Starts to fetch the counts of an entry, and its header.
+pub(super) fn prefetch_entry(entry: &Arc<dyn Entry>) {
+    let start = Arc::as_ptr(entry).cast::<u8>();
+    prefetch(start.wrapping_sub(2 * size_of::<usize>()));
+    prefetch(start.wrapping_add(size_of::<Header>()));
 }
 
 /// One ring. Guarded by the cache's mutex.
@@ -174,10 +192,7 @@ impl Ring {
             entry.prefetch_slot();
         }
         if let Some(entry) = ahead(ENTRY_AHEAD) {
-            let start = Arc::as_ptr(entry).cast::<u8>();
-            // The counts, and the header's last line.
-            prefetch(start.wrapping_sub(2 * size_of::<usize>()));
-            prefetch(start.wrapping_add(size_of::<Header>()));
+            prefetch_entry(entry);
         }
     }
 

@@ -5,8 +5,8 @@
 //! resident value. [`Slots::load`] loads one, once, however many threads miss at the same moment.
 //!
 //! ```text
-//!   Slots.array  [ stamp · | pointer ahead | stamp · | ... ]   an odd number is no pointer: the slot
-//!                             │       └─► lines to fetch          is empty
+//!   Slots.array  [ stamp · | pointer ahead | claim · | ... ]   an odd number is no pointer: the slot
+//!                             │       └─► lines to fetch          is empty, or being filled
 //!                  Arc<Resident<T>> ── owned by a ring of the cache; after eviction by the
 //!                                        garbage, until no guard can reach it
 //! ```
@@ -15,12 +15,25 @@
 //! to that memory and the trip to the resident overlap. It is only prefetched: where it is old, it
 //! costs a line, and nothing depends on it.
 //!
+//! A thread that fills a slot *claims* it first, in the slot itself: it writes this line anyway, and
+//! threads that fill other slots have no line in common with it. A thread that finds a claim says so
+//! in the slot, and sleeps until it is woken.
+//!
+//! ```text
+//!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
+//!     ▲          │ ▲          │
+//!     │          ▼ │          │
+//!     ├──── claimed, awaited ─┤            whoever ends the claim wakes all who wait
+//!     └───────────────────────┘ eviction
+//! ```
+//!
 //! What keeps a value alive while it is used: for a lookup its guard (`sync/reclaim.rs`), for a
 //! cursor an `Arc` (`table/block/pinned.rs`), for a value that a caller keeps its `Slice`
 //! (`slice.rs`). A memtable's values and an iterator's keys are copies.
 //!
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
-//! 1. a slot holds a pointer only while a ring of the cache owns a strong count of the value;
+//! 1. a slot holds a pointer only while a ring or a lane of the cache owns a strong count of the
+//!    value;
 //! 2. eviction empties the slot and *retires* that count, so it is dropped after the guard;
 //! 3. dropping the `Slots` drops the rings' counts at once, without the garbage: it has `&mut self`,
 //!    so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state alive, and so its
@@ -32,25 +45,43 @@
 //!
 //! Why the cache may write to a slot. A resident knows its slot by address. If a resident held a
 //! count of the array, a value that a user keeps would keep the whole array alive. The cache
-//! follows the address only under its mutex and while a ring owns the resident. `Slots::drop` takes
-//! the residents out of the rings under that mutex before the array is freed.
+//! follows the address only under its mutex and while a ring or a lane owns the resident.
+//! `Slots::drop` has the lanes emptied, and takes the residents out of the rings under that mutex,
+//! before the array is freed.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use crate::memory::{LINE_BYTES, LineArray, prefetch};
+use crate::memory::{LINE_BYTES, LineArray, LineBuf, prefetch};
 use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Guard, lock, pin};
 
 use super::eviction::RingName;
 use super::ring::{Entry, Header, Ring};
-use super::{BlockCache, BlockKind, LOAD_STRIPES};
+use super::{BlockCache, BlockKind, WaitingPlace};
 
 /// Dropping a `Slots` takes out this many residents each time it holds the cache's mutex.
 const REMOVED_AT_ONCE: usize = 64;
+
+/// What a cache can keep.
+pub(crate) trait Cached: Send + Sync + 'static {
+    /// What every use of the value reads first: fetched with the resident.
+    fn read_first(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The memory of the value, for the next one.
+    fn into_buffer(self) -> Option<LineBuf>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
 
 /// A value that came through the cache. It lives as long as somebody holds it, also after eviction.
 /// The fields that eviction reads come first, beside the counts.
@@ -61,16 +92,24 @@ pub(crate) struct Resident<T> {
     value: T,
 }
 
-/// What an empty slot holds: twice the stamp of the eviction that emptied it, and one. The stamp is 0
-/// if it was never full. Readers tell it from a pointer by the lowest bit.
+/// In a slot without a resident. A pointer does not have it.
+const NO_POINTER: usize = 1;
+/// Somebody fills the slot.
+const CLAIMED: usize = 2;
+/// Somebody sleeps until the claim ends.
+const AWAITED: usize = 4;
+const STAMP_SHIFT: u32 = 3;
+
+/// What an empty slot holds: the stamp of the eviction that emptied it. The stamp is 0 if it was
+/// never full.
 fn empty<T>(stamp: usize) -> *mut Resident<T> {
-    ptr::without_provenance_mut(stamp << 1 | 1)
+    ptr::without_provenance_mut(stamp << STAMP_SHIFT | NO_POINTER)
 }
 
 /// The resident in a slot, `None` if it is empty.
 #[inline(always)]
 fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
-    if slot.addr() & 1 == 0 { NonNull::new(slot) } else { None }
+    if slot.addr() & NO_POINTER == 0 { NonNull::new(slot) } else { None }
 }
 
 /// What is read first of most values: up to 320 bytes.
@@ -118,19 +157,23 @@ impl<T> Deref for Resident<T> {
     }
 }
 
-impl<T: Send + Sync> Entry for Resident<T> {
+impl<T: Cached> Entry for Resident<T> {
     fn header(&self) -> &Header {
         &self.header
     }
 
     unsafe fn empty_slot(&self, stamp: usize) {
-        // SAFETY: by the caller's promise the array is still there (module comment). It holds this
-        // resident: a slot is filled only when it is empty, together with the ring.
+        // SAFETY: by the caller's promise the array is still there (module comment). The slot holds
+        // this resident: only whoever claimed it as empty has filled it.
         unsafe { &*self.slot.0 }.store(empty(stamp), Ordering::Release);
     }
 
     fn prefetch_slot(&self) {
         prefetch(self.slot.0);
+    }
+
+    fn into_buffer(self: Arc<Self>) -> Option<LineBuf> {
+        Arc::into_inner(self)?.value.into_buffer()
     }
 }
 
@@ -203,15 +246,13 @@ struct Slot<T> {
 }
 
 /// A fixed array of slots, each empty or holding one resident `T`.
-pub(crate) struct Slots<T: Send + Sync + 'static> {
+pub(crate) struct Slots<T: Cached> {
     /// Not a box: moving a box asserts that nobody else points into it, and residents do.
     array: LineArray<Slot<T>>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
     /// Of a new value.
     ring: RingName,
-    /// What every use of a value reads first.
-    read_first: fn(&T) -> &[u8],
 }
 
 impl<T> Slot<T> {
@@ -220,7 +261,7 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Slots<T> {
+impl<T: Cached> Slots<T> {
     /// `count` empty slots for values of one kind. The values of a `pinned` array are charged, but
     /// never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
     ///
@@ -240,14 +281,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
             cache: Arc::clone(cache),
             kind,
             ring,
-            read_first: |_| &[],
         }
-    }
-
-    /// The same slots. With a resident, what `read_first` names of its value is prefetched too.
-    pub fn reading_first(mut self, read_first: fn(&T) -> &[u8]) -> Slots<T> {
-        self.read_first = read_first;
-        self
     }
 
     /// Heap bytes of the slots, without the `Slots` itself.
@@ -317,35 +351,73 @@ impl<T: Send + Sync + 'static> Slots<T> {
     /// thread is filling the slot, waits for it and uses its value. A value that does not fit into
     /// the cache is returned and not kept. An error leaves the slot empty.
     ///
-    /// `read` must not load through the same cache: it runs under a lock that many slots share.
+    /// `read` must not load the same slot.
     pub fn load<E>(
         &self,
         i: usize,
         read: impl FnOnce() -> Result<(T, usize), E>,
     ) -> Result<Lease<'static, T>, E> {
-        let (resident, leaving) = {
-            let _loading = lock(&self.cache.load_stripes[self.stripe(i)]);
-            if let Some(lease) = self.get(i, &pin()) {
-                return Ok(Lease::<T>::owning(lease.to_arc()));
-            }
-            let (value, heap_bytes) = read()?;
-            let resident = Arc::new(self.resident(i, value, heap_bytes));
-            let pointer = Arc::as_ptr(&resident).cast_mut();
-            let slot = &self.array[i];
-            let ahead = lines_of((self.read_first)(&resident.value));
-            // Release: a reader that loads the pointer sees the value.
-            let publish = || {
-                slot.ahead.store(ahead, Ordering::Relaxed);
-                slot.resident.store(pointer, Ordering::Release);
-            };
-            let entry: Arc<dyn Entry> = resident.clone();
-            // Only a holder of this stripe fills the slot, and only a full one is emptied.
-            let stamp = slot.resident.load(Ordering::Relaxed).addr() >> 1;
-            let leaving = self.cache.insert(entry, stamp, publish);
-            (resident, leaving)
+        let claim = match self.claim(i) {
+            Ok(claim) => claim,
+            Err(lease) => return Ok(lease),
         };
+        let (value, heap_bytes) = read()?;
+        let resident = Arc::new(self.resident(i, value, heap_bytes));
+        let entry: Arc<dyn Entry> = resident.clone();
+        let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
+        // Before other values are dropped: somebody may wait for this one.
+        drop(claim);
         self.cache.retire(leaving);
         Ok(Lease::<T>::owning(resident))
+    }
+
+    /// A claim of slot `i`, or what another thread has filled it with.
+    fn claim(&self, i: usize) -> Result<Claim<'_, T>, Lease<'static, T>> {
+        let slot = &self.array[i];
+        loop {
+            if let Some(lease) = self.get(i, &pin()) {
+                return Err(Lease::<T>::owning(lease.to_arc()));
+            }
+            let seen = slot.resident.load(Ordering::Relaxed);
+            if full(seen).is_some() {
+                continue;
+            }
+            if seen.addr() & CLAIMED != 0 {
+                self.wait_for_claim(i);
+                continue;
+            }
+            let claimed = seen.map_addr(|addr| addr | CLAIMED);
+            let changed =
+                slot.resident.compare_exchange(seen, claimed, Ordering::Acquire, Ordering::Relaxed);
+            if changed.is_ok() {
+                return Ok(Claim {
+                    slots: self,
+                    i,
+                    empty: seen,
+                    state: Cell::new(ClaimState::Held),
+                });
+            }
+        }
+    }
+
+    /// Sleeps until nobody claims slot `i`.
+    #[cold]
+    fn wait_for_claim(&self, i: usize) {
+        let slot = &self.array[i].resident;
+        let place = self.waiting_place(i);
+        let mut waiting = lock(&place.mutex);
+        loop {
+            let seen = slot.load(Ordering::Relaxed);
+            if full(seen).is_some() || seen.addr() & CLAIMED == 0 {
+                return;
+            }
+            // Whoever ends the claim sees this. It takes the mutex then, and so comes after the wait
+            // below has begun.
+            let awaited = seen.map_addr(|addr| addr | AWAITED);
+            if slot.compare_exchange(seen, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                waiting = place.ended.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
     }
 
     fn resident(&self, i: usize, value: T, heap_bytes: usize) -> Resident<T> {
@@ -356,18 +428,75 @@ impl<T: Send + Sync + 'static> Slots<T> {
         Resident { header, slot: SlotAddress(&raw const self.array[i].resident), value }
     }
 
-    /// The load lock of slot `i`. Equal slots of different arrays use different locks.
-    fn stripe(&self, i: usize) -> usize {
-        // Models must repeat themselves exactly, and addresses do not.
-        let array = if cfg!(loom) { 0 } else { self.array.as_ptr().addr() as u64 };
-        let address = array.wrapping_add(i as u64);
-        // Fibonacci hashing: the high bits of a product with 2^64 over the golden ratio.
-        (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % LOAD_STRIPES
+    /// Whether another thread waits for the claim of slot `i`.
+    #[cfg(all(test, not(loom)))]
+    pub fn is_awaited(&self, i: usize) -> bool {
+        let seen = self.array[i].resident.load(Ordering::Relaxed);
+        full(seen).is_none() && seen.addr() & AWAITED != 0
+    }
+
+    /// Where threads wait for slot `i`, and for some others.
+    fn waiting_place(&self, i: usize) -> &WaitingPlace {
+        &self.cache.waiting_places[i % self.cache.waiting_places.len()]
     }
 }
 
-impl<T: Send + Sync + 'static> Drop for Slots<T> {
+/// Slot `i` is this thread's to fill. When the claim is dropped the slot is full, or as empty as it
+/// was, and all who wait for it are woken.
+struct Claim<'a, T: Cached> {
+    slots: &'a Slots<T>,
+    i: usize,
+    /// What the slot held before.
+    empty: *mut Resident<T>,
+    state: Cell<ClaimState>,
+}
+
+#[derive(Clone, Copy)]
+enum ClaimState {
+    Held,
+    Ended { awaited: bool },
+}
+
+impl<T: Cached> Claim<'_, T> {
+    /// What the slot has kept of the eviction that emptied it; 0 if there was none.
+    fn stamp(&self) -> usize {
+        self.empty.addr() >> STAMP_SHIFT
+    }
+
+    /// Lets readers find the resident. A ring or a lane owns it, or does so before anybody could
+    /// evict it.
+    fn publish(&self, resident: &Arc<Resident<T>>) {
+        let ahead = lines_of(resident.value.read_first());
+        self.slots.array[self.i].ahead.store(ahead, Ordering::Relaxed);
+        self.end(Arc::as_ptr(resident).cast_mut());
+    }
+
+    fn end(&self, left: *mut Resident<T>) {
+        // Release: a reader that loads the pointer sees the value.
+        let claimed = self.slots.array[self.i].resident.swap(left, Ordering::Release);
+        self.state.set(ClaimState::Ended { awaited: claimed.addr() & AWAITED != 0 });
+    }
+}
+
+impl<T: Cached> Drop for Claim<'_, T> {
     fn drop(&mut self) {
+        if let ClaimState::Held = self.state.get() {
+            self.end(self.empty);
+        }
+        if let ClaimState::Ended { awaited: true } = self.state.get() {
+            let place = self.slots.waiting_place(self.i);
+            let _waiting = lock(&place.mutex);
+            place.ended.notify_all();
+        }
+    }
+}
+
+impl<T: Cached> Drop for Slots<T> {
+    fn drop(&mut self) {
+        if self.kind == BlockKind::Data {
+            // Nothing of this array is loaded any more: from here on its residents are in rings.
+            self.cache.settle_lanes();
+        }
         for slots in self.array.chunks(REMOVED_AT_ONCE) {
             let mut removed = Vec::new();
             let mut state = lock(&self.cache.state);

@@ -78,23 +78,16 @@ impl LineBuf {
         LineBuf { start, len, lender: Some(lender) }
     }
 
-    /// The same buffer, but `lender` gets it when it is dropped.
-    ///
-    /// Panics if it has a lender already.
-    pub fn returned_to(self, lender: Arc<dyn LineLender>) -> LineBuf {
-        let len = self.len;
-        LineBuf { start: self.into_raw().0, len, lender: Some(lender) }
-    }
-
-    /// As [`LineBuf::returned_to`], as a buffer of `len` bytes, whatever they hold.
+    /// The same memory as a buffer of `len` bytes, whatever they hold.
     ///
     /// Panics if that needs more or less memory.
-    pub fn reused(self, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
-        assert_eq!(Self::needed_bytes(len), self.memory_bytes(), "memory of another size");
-        let (start, memory_bytes) = self.into_raw();
+    pub fn reused(mut self, len: usize) -> LineBuf {
+        let memory_bytes = self.memory_bytes();
+        assert_eq!(Self::needed_bytes(len), memory_bytes, "memory of another size");
+        self.len = len;
         // SAFETY: within the memory of the buffer, behind the new payload.
-        unsafe { start.add(len).write_bytes(0, memory_bytes - len) };
-        LineBuf { start, len, lender: Some(lender) }
+        unsafe { self.start.add(len).write_bytes(0, memory_bytes - len) };
+        self
     }
 
     /// The start and the size of the memory. Nobody frees it any more.
@@ -187,18 +180,11 @@ mod tests {
         }
     }
 
-    /// Forgets what comes back.
-    struct Nobody;
-
-    impl LineLender for Nobody {
-        fn take_back(&self, _buffer: LineBuf) {}
-    }
-
     #[test]
     fn a_buffer_that_is_used_again_has_a_tail_of_zeros_whatever_it_held() {
         let mut first = LineBuf::zeroed(4_010);
         first.fill(0xff);
-        let again = first.reused(3_990, Arc::new(Nobody));
+        let again = first.reused(3_990);
         assert_eq!((again.len(), again[0]), (3_990, 0xff));
         let tail_bytes = again.memory_bytes() - 3_990;
         // SAFETY: the buffer's own tail, which may be read.
@@ -210,6 +196,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "memory of another size")]
     fn a_buffer_is_not_used_again_for_more_than_it_has() {
-        LineBuf::zeroed(100).reused(4_000, Arc::new(Nobody));
+        drop(LineBuf::zeroed(100).reused(4_000));
     }
 }

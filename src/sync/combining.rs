@@ -26,10 +26,10 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 
 use super::atomic::{AtomicU8, AtomicUsize, Ordering};
-use super::{Condvar, Mutex, MutexGuard, lock};
+use super::{Condvar, Mutex, MutexGuard, lock, try_lock};
 
 /// Looks at the answer before a waiter lets other threads run: some microseconds, as long as a small
 /// group of writes takes. A model does without.
@@ -92,12 +92,7 @@ impl<L, W, A> CombiningLock<L, W, A> {
     }
 
     fn try_lock(&self) -> Option<Leading<'_, L, W, A>> {
-        let leader = match self.leader.try_lock() {
-            Ok(leader) => leader,
-            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(Leading { lock: self, leader: Some(leader) })
+        try_lock(&self.leader).map(|leader| Leading { lock: self, leader: Some(leader) })
     }
 
     /// Has the work done, by whoever leads, and answers what that one answered. `lead` must take the

@@ -11,6 +11,8 @@
 //!
 //! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.
 
+use std::sync::TryLockError;
+
 pub(crate) mod arc_cell;
 mod barrier;
 pub(crate) mod combining;
@@ -30,6 +32,15 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 #[cfg(not(loom))]
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The mutex, if nobody holds it; also if a thread has panicked while it held it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 #[cfg(loom)]

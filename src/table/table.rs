@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::{BlockCache, BlockKind, Lease, Reservation, Slots};
+use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
@@ -87,6 +87,19 @@ unsafe impl StableBytes for Block {
         self.bytes()
     }
 }
+
+impl Cached for Block {
+    fn read_first(&self) -> &[u8] {
+        self.heads()
+    }
+
+    fn into_buffer(self) -> Option<LineBuf> {
+        Some(self.into_memory())
+    }
+}
+
+impl Cached for TableIndex {}
+impl Cached for TableFilter {}
 
 /// How many entries most data blocks have, at most.
 fn usual_entries(properties: &TableProperties) -> u32 {
@@ -362,8 +375,7 @@ impl Table {
         ];
         self.load(&self.index, 0, tickers, || {
             let index = self.read_index(|len| self.buffer(len))?;
-            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false)
-                .reading_first(Block::read_first);
+            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             Ok((TableIndex { index, blocks }, heap_bytes))
         })
@@ -390,7 +402,7 @@ impl Table {
     }
 
     /// Loads through the cache and counts: `tickers` are miss, add and bytes inserted.
-    fn load<T: Send + Sync + 'static>(
+    fn load<T: Cached>(
         &self,
         slots: &Slots<T>,
         i: usize,

@@ -1,6 +1,6 @@
 //! [`Table::load_metadata`]: filter and index come into memory before a lookup asks for them.
 
-use crate::cache::{Lease, Slots};
+use crate::cache::{Cached, Lease, Slots};
 use crate::error::Result;
 use crate::sync::pin;
 
@@ -10,7 +10,7 @@ use super::table::Table;
 /// Memory of an index entry beside its stored bytes: slot, head, handle, end.
 const INDEX_ENTRY_BYTES: u64 = 48;
 
-fn is_missing<T: Send + Sync + 'static>(slots: &Slots<T>) -> bool {
+fn is_missing<T: Cached>(slots: &Slots<T>) -> bool {
     slots.get(0, &pin()).is_none()
 }
 

@@ -68,6 +68,10 @@ impl BlockBytes {
         self.buffer.memory_bytes()
     }
 
+    pub fn into_memory(self) -> LineBuf {
+        self.buffer
+    }
+
     /// The payload alone, in a buffer that `buffer` makes.
     pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
         let mut exact = buffer(self.len);

@@ -24,7 +24,7 @@ pub(crate) mod search;
 
 use crate::encoding::coding::fixed32;
 use crate::error::Damage;
-use crate::memory::LINE_BYTES;
+use crate::memory::{LINE_BYTES, LineBuf};
 
 use self::bytes::BlockBytes;
 use self::entry::{Entry, KeyBuffer, Scan, check_internal};
@@ -124,8 +124,13 @@ impl Block {
     }
 
     /// The memory that every search reads first: the key heads.
-    pub fn read_first(&self) -> &[u8] {
+    pub fn heads(&self) -> &[u8] {
         self.key_heads.as_ref().map_or(&[], |key_heads| key_heads.rows(&self.bytes))
+    }
+
+    /// The memory behind the block, for another one.
+    pub fn into_memory(self) -> LineBuf {
+        self.bytes.into_memory()
     }
 
     /// Where a search for `user_key` starts.

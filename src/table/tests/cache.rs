@@ -231,7 +231,7 @@ fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
             let (mut behind, mut heads_bytes, mut data_bytes) = (0, 0, 0);
             for i in 0..index.index.len() {
                 let block = table.read_block(&index, i).unwrap();
-                let (bytes, heads) = (block.bytes().as_ptr_range(), block.read_first());
+                let (bytes, heads) = (block.bytes().as_ptr_range(), block.heads());
                 let is_behind = heads.as_ptr() >= bytes.end
                     && heads.as_ptr() < bytes.start.wrapping_add(block.heap_bytes());
                 behind += usize::from(is_behind);

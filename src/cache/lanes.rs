@@ -1,0 +1,328 @@
+//! [`Lanes`]: what misses need, for some threads alone.
+//!
+//! ```text
+//!            lane of some threads
+//!   fresh    [ d e f · · · ]  ── all at once, under the cache's mutex ──►  rings
+//!   spare    [ x y z · · · ]  ◄── what no reader reaches any more ───────  garbage
+//!   buffers  [ ░ ░ ░ ]        the memory of spare values, for the next blocks
+//! ```
+//!
+//! A miss of a full cache takes one block in and lets another go. Under the cache's mutex it would
+//! write a dozen lines that the miss before it has written too, mostly on another processor: each
+//! would be carried from there, which takes as long as a trip to memory. The lines of a lane stay
+//! where its threads run, and a miss takes the mutex once in a dozen times.
+//!
+//! A general allocator would join the memory of an evicted block with its neighbours, split it again
+//! for the next block, and clear it: a fifth of the cost of a miss. Here it is a push and a pop.
+//!
+//! Invariants:
+//! - A fresh value is in its slot, and in no ring: nobody evicts it. Before its slots go, the lane is
+//!   emptied.
+//! - Fresh values take at most [`Lanes::room_bytes`]. The cache leaves this room free for each open
+//!   lane.
+//! - `unused_bytes` is the memory of the buffers and spare values of a lane.
+//! - A lane's lock is taken before the cache's mutex, never under it. Data may be dropped under it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::memory::{LINE_BYTES, LineBuf};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, Padded, lock, thread_index};
+
+use super::BlockKind;
+use super::portion_bytes;
+use super::ring::{Entry, Header, prefetch_entry};
+
+/// A lane must have room for this many values for one of them to go through it: fewer would take the
+/// mutex nearly as often.
+const LEAST_VALUES: usize = 4;
+
+/// All lanes together have room for up to 1/64 of the capacity.
+const MOST_SHARE: usize = 64;
+
+const MOST_ROOM_BYTES: usize = 64 << 10;
+const MOST_LANES: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// Buffers of a lane take up to so many times its room, and so do spare values: blocks have several
+/// sizes, and a batch of lookups takes many at a time.
+const UNUSED_PER_ROOM: usize = 4;
+/// But one or two blocks, also in small caches.
+const LEAST_UNUSED_BYTES: usize = 8 << 10;
+
+/// All lanes of a cache.
+pub(super) struct Lanes {
+    room_bytes: usize,
+    /// The limit of a lane's buffers, and of its spare values.
+    most_unused_bytes: usize,
+    /// As many as a power of two.
+    each: Box<[Padded<Lane>]>,
+    open: AtomicUsize,
+}
+
+/// One lane.
+struct Lane {
+    state: Mutex<LaneState>,
+    unused_bytes: AtomicUsize,
+}
+
+/// What its lock guards.
+#[derive(Default)]
+pub(super) struct LaneState {
+    /// Takes fresh values. A lane opens with the first one, if there is room.
+    pub is_open: bool,
+    pub fresh: Vec<Fresh>,
+    pub fresh_bytes: usize,
+    /// Evicted values that no reader can reach.
+    spare: Vec<Arc<dyn Entry>>,
+    spare_bytes: usize,
+    /// The oldest first.
+    buffers: VecDeque<LineBuf>,
+    buffers_bytes: usize,
+}
+
+/// A value on its way to a ring.
+pub(super) struct Fresh {
+    pub entry: Arc<dyn Entry>,
+    /// What its slot has kept of its eviction; 0 if there was none.
+    pub stamp: usize,
+}
+
+impl Lanes {
+    pub fn new(capacity_bytes: usize) -> Lanes {
+        let share_bytes = capacity_bytes / MOST_SHARE;
+        let room_bytes = portion_bytes(capacity_bytes).min(MOST_ROOM_BYTES).min(share_bytes);
+        let most_unused_bytes =
+            (UNUSED_PER_ROOM * room_bytes).max(LEAST_UNUSED_BYTES).min(share_bytes);
+        let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MOST_LANES);
+        let count = 1 << count.ilog2();
+        let lane = |_| {
+            let state = Mutex::new(LaneState::default());
+            Padded(Lane { state, unused_bytes: AtomicUsize::new(0) })
+        };
+        let each = (0..count).map(lane).collect();
+        Lanes { room_bytes, most_unused_bytes, each, open: AtomicUsize::new(0) }
+    }
+
+    /// Bytes of fresh values that one lane has room for.
+    pub fn room_bytes(&self) -> usize {
+        self.room_bytes
+    }
+
+    fn of_thread(&self) -> &Lane {
+        &self.each[thread_index() & (self.each.len() - 1)].0
+    }
+
+    /// The locks of all lanes.
+    pub fn iter(&self) -> impl Iterator<Item = &Mutex<LaneState>> {
+        self.each.iter().map(|lane| &lane.0.state)
+    }
+
+    /// What a miss does in the lane of its thread. It drops a spare value or two besides.
+    pub fn with_lane<R>(&self, miss: impl FnOnce(&mut LaneState) -> R) -> R {
+        let lane = self.of_thread();
+        let mut state = lock(&lane.state);
+        let result = miss(&mut state);
+        state.drop_spare(self);
+        lane.count_unused(&state);
+        result
+    }
+
+    /// Takes over the data among `entries`, which no reader can reach, as far as there is room.
+    pub fn take_spare(&self, entries: &mut Vec<Arc<dyn Entry>>) {
+        let lane = self.of_thread();
+        let mut state = lock(&lane.state);
+        let mut spare_bytes = state.spare_bytes;
+        let takes = |entry: &mut Arc<dyn Entry>| {
+            let header = entry.header();
+            let bytes = spare_bytes + header.charge_bytes;
+            let takes = header.kind == BlockKind::Data && bytes <= self.most_unused_bytes;
+            if takes {
+                spare_bytes = bytes;
+            }
+            takes
+        };
+        state.spare.extend(entries.extract_if(.., takes));
+        state.spare_bytes = spare_bytes;
+        lane.count_unused(&state);
+    }
+
+    /// A buffer of `len` bytes, whatever they hold, if there is one.
+    pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
+        let lane = self.of_thread();
+        let mut state = lock(&lane.state);
+        let buffer = state.take_buffer(len);
+        lane.count_unused(&state);
+        buffer
+    }
+
+    /// Whether a value goes through a lane.
+    pub fn takes(&self, header: &Header) -> bool {
+        header.kind == BlockKind::Data && header.charge_bytes <= self.room_bytes / LEAST_VALUES
+    }
+
+    /// Opens or closes a lane, under its lock.
+    pub fn set_open(&self, lane: &mut LaneState, opens: bool) {
+        match (std::mem::replace(&mut lane.is_open, opens), opens) {
+            (false, true) => drop(self.open.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.open.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+    }
+
+    /// Room that is left free for fresh values.
+    pub fn reserved_bytes(&self) -> usize {
+        self.open.load(Ordering::Relaxed) * self.room_bytes
+    }
+
+    /// The same if all lanes are open.
+    pub fn most_reserved_bytes(&self) -> usize {
+        self.each.len() * self.room_bytes
+    }
+
+    /// Memory that no block uses.
+    pub fn unused_bytes(&self) -> usize {
+        self.each.iter().map(|lane| lane.0.unused_bytes.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl Lane {
+    /// After a change of the lane, under its lock.
+    fn count_unused(&self, state: &LaneState) {
+        self.unused_bytes.store(state.spare_bytes + state.buffers_bytes, Ordering::Relaxed);
+    }
+}
+
+impl LaneState {
+    fn take_buffer(&mut self, len: usize) -> Option<LineBuf> {
+        let memory_bytes = LineBuf::needed_bytes(len);
+        // Blocks have few different sizes, so this ends soon.
+        let i = self.buffers.iter().rposition(|buffer| buffer.memory_bytes() == memory_bytes)?;
+        let is_last = i + 1 == self.buffers.len();
+        let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
+        self.buffers_bytes -= memory_bytes;
+        // The tail of the next buffer is the first of it that will be written.
+        if let Some(next) = self.buffers.back() {
+            let memory_bytes = next.memory_bytes();
+            next.prefetch(memory_bytes - 1);
+            next.prefetch(memory_bytes.saturating_sub(LINE_BYTES + 1));
+        }
+        Some(taken.reused(len))
+    }
+
+    pub fn push(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
+        entry.header().set_fresh();
+        self.fresh_bytes += entry.header().charge_bytes;
+        self.fresh.push(Fresh { entry, stamp });
+    }
+
+    /// The fresh values. The lane has none then.
+    pub fn take_fresh(&mut self) -> impl Iterator<Item = Fresh> {
+        self.fresh_bytes = 0;
+        self.fresh.drain(..)
+    }
+
+    /// Drops one spare value, and a second one if many wait. A miss has needed as much memory, and
+    /// the allocator hands it on. To drop all at once would overflow its lists of each thread, and
+    /// threads would wait for its locks.
+    fn drop_spare(&mut self, lanes: &Lanes) {
+        self.drop_one_spare(lanes);
+        if self.spare_bytes > lanes.most_unused_bytes / 2 {
+            self.drop_one_spare(lanes);
+        }
+        if let Some(next) = self.spare.last() {
+            prefetch_entry(next);
+        }
+    }
+
+    fn drop_one_spare(&mut self, lanes: &Lanes) {
+        // The last one: its memory is the likeliest to be in the processor's caches.
+        let Some(entry) = self.spare.pop() else { return };
+        self.spare_bytes -= entry.header().charge_bytes;
+        if let Some(buffer) = entry.into_buffer() {
+            self.keep(buffer, lanes.most_unused_bytes);
+        }
+    }
+
+    fn keep(&mut self, buffer: LineBuf, most_bytes: usize) {
+        if buffer.memory_bytes() > most_bytes {
+            return;
+        }
+        self.buffers_bytes += buffer.memory_bytes();
+        self.buffers.push_back(buffer);
+        while self.buffers_bytes > most_bytes
+            && let Some(oldest) = self.buffers.pop_front()
+        {
+            self.buffers_bytes -= oldest.memory_bytes();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const CAPACITY: usize = 32 << 20;
+
+    fn keep(lanes: &Lanes, buffer: LineBuf) {
+        let lane = lanes.of_thread();
+        let mut state = lock(&lane.state);
+        state.keep(buffer, lanes.most_unused_bytes);
+        lane.count_unused(&state);
+    }
+
+    #[test]
+    fn the_memory_of_a_value_is_the_next_one_of_its_size() {
+        let lanes = Lanes::new(CAPACITY);
+        assert!(lanes.take_buffer(100).is_none());
+        let (small, large) = (LineBuf::zeroed(100), LineBuf::zeroed(4_000));
+        let address = large.as_ptr();
+        keep(&lanes, large);
+        keep(&lanes, small);
+        let all_bytes = LineBuf::needed_bytes(100) + LineBuf::needed_bytes(4_000);
+        assert_eq!(lanes.unused_bytes(), all_bytes);
+        let again = lanes.take_buffer(4_010).unwrap();
+        assert_eq!((again.as_ptr(), again.len()), (address, 4_010));
+        assert_eq!(lanes.unused_bytes(), LineBuf::needed_bytes(100));
+        assert!(lanes.take_buffer(4_000).is_none());
+    }
+
+    #[test]
+    fn unused_buffers_stay_within_their_limit_and_the_oldest_goes_first() {
+        let lanes = Lanes::new(CAPACITY);
+        let oldest = LineBuf::zeroed(1);
+        keep(&lanes, oldest);
+        for _ in 0..2 * lanes.most_unused_bytes / 4_000 {
+            keep(&lanes, LineBuf::zeroed(4_000));
+            assert!(lanes.unused_bytes() <= lanes.most_unused_bytes);
+        }
+        assert!(lanes.unused_bytes() > lanes.most_unused_bytes - 5_000);
+        assert!(lanes.take_buffer(1).is_none());
+        keep(&lanes, LineBuf::zeroed(lanes.most_unused_bytes));
+        assert!(lanes.take_buffer(4_000).is_some(), "a large one displaces no others");
+    }
+
+    /// The slots of an index without blocks take no bytes: their buffer was shorter than the two lines
+    /// that are fetched of the next buffer.
+    #[test]
+    fn buffers_without_bytes_are_kept_like_others() {
+        let lanes = Lanes::new(CAPACITY);
+        keep(&lanes, LineBuf::zeroed(0));
+        keep(&lanes, LineBuf::zeroed(0));
+        assert!(lanes.take_buffer(0).is_some());
+        assert!(lanes.take_buffer(0).is_some());
+    }
+
+    #[test]
+    fn all_lanes_take_a_small_share_of_any_capacity() {
+        for capacity in [0, 1, 1000, 100_000, 1 << 20, 36 << 20, 64 << 20, 1 << 30, 1 << 40] {
+            let lanes = Lanes::new(capacity);
+            let count = lanes.each.len();
+            assert!(lanes.most_reserved_bytes() <= capacity / 64, "{capacity}");
+            assert!(lanes.most_unused_bytes * count <= capacity / 16, "{capacity}");
+            assert!(count.is_power_of_two());
+        }
+        // Four threads have lanes of their own from caches of some MiB on.
+        assert!(Lanes::new(8 << 20).each.len() >= 4);
+    }
+}
