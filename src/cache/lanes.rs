@@ -109,51 +109,48 @@ impl Lanes {
         self.room_bytes
     }
 
-    fn of_thread(&self) -> &Lane {
-        &self.each[thread_index() & (self.each.len() - 1)].0
-    }
-
     /// The locks of all lanes.
     pub fn iter(&self) -> impl Iterator<Item = &Mutex<LaneState>> {
         self.each.iter().map(|lane| &lane.0.state)
     }
 
-    /// What a miss does in the lane of its thread. It drops a spare value or two besides.
-    pub fn with_lane<R>(&self, miss: impl FnOnce(&mut LaneState) -> R) -> R {
-        let lane = self.of_thread();
+    /// A change of the lane of this thread.
+    fn with_lane<R>(&self, change: impl FnOnce(&mut LaneState) -> R) -> R {
+        let lane = &self.each[thread_index() & (self.each.len() - 1)].0;
         let mut state = lock(&lane.state);
-        let result = miss(&mut state);
-        state.drop_spare(self);
-        lane.count_unused(&state);
+        let result = change(&mut state);
+        lane.unused_bytes.store(state.spare_bytes + state.buffers_bytes, Ordering::Relaxed);
         result
+    }
+
+    /// What a miss does in the lane of its thread. It drops a spare value or two besides.
+    pub fn miss<R>(&self, miss: impl FnOnce(&mut LaneState) -> R) -> R {
+        self.with_lane(|lane| {
+            let result = miss(lane);
+            lane.drop_spare(self);
+            result
+        })
     }
 
     /// Takes over the data among `entries`, which no reader can reach, as far as there is room.
     pub fn take_spare(&self, entries: &mut Vec<Arc<dyn Entry>>) {
-        let lane = self.of_thread();
-        let mut state = lock(&lane.state);
-        let mut spare_bytes = state.spare_bytes;
-        let takes = |entry: &mut Arc<dyn Entry>| {
-            let header = entry.header();
-            let bytes = spare_bytes + header.charge_bytes;
-            let takes = header.kind == BlockKind::Data && bytes <= self.most_unused_bytes;
-            if takes {
-                spare_bytes = bytes;
-            }
-            takes
-        };
-        state.spare.extend(entries.extract_if(.., takes));
-        state.spare_bytes = spare_bytes;
-        lane.count_unused(&state);
+        self.with_lane(|LaneState { spare, spare_bytes, .. }| {
+            let takes = |entry: &mut Arc<dyn Entry>| {
+                let header = entry.header();
+                let bytes = *spare_bytes + header.charge_bytes;
+                let takes = header.kind == BlockKind::Data && bytes <= self.most_unused_bytes;
+                if takes {
+                    *spare_bytes = bytes;
+                }
+                takes
+            };
+            spare.extend(entries.extract_if(.., takes));
+        });
     }
 
     /// A buffer of `len` bytes, whatever they hold, if there is one.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
-        let lane = self.of_thread();
-        let mut state = lock(&lane.state);
-        let buffer = state.take_buffer(len);
-        lane.count_unused(&state);
-        buffer
+        self.with_lane(|lane| lane.take_buffer(len))
     }
 
     /// Whether a value goes through a lane.
@@ -183,13 +180,6 @@ impl Lanes {
     /// Memory that no block uses.
     pub fn unused_bytes(&self) -> usize {
         self.each.iter().map(|lane| lane.0.unused_bytes.load(Ordering::Relaxed)).sum()
-    }
-}
-
-impl Lane {
-    /// After a change of the lane, under its lock.
-    fn count_unused(&self, state: &LaneState) {
-        self.unused_bytes.store(state.spare_bytes + state.buffers_bytes, Ordering::Relaxed);
     }
 }
 
@@ -265,10 +255,7 @@ mod tests {
     const CAPACITY: usize = 32 << 20;
 
     fn keep(lanes: &Lanes, buffer: LineBuf) {
-        let lane = lanes.of_thread();
-        let mut state = lock(&lane.state);
-        state.keep(buffer, lanes.most_unused_bytes);
-        lane.count_unused(&state);
+        lanes.with_lane(|lane| lane.keep(buffer, lanes.most_unused_bytes));
     }
 
     #[test]

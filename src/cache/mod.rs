@@ -341,7 +341,7 @@ impl BlockCache {
         stamp: usize,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
-        self.lanes.with_lane(|lane| {
+        self.lanes.miss(|lane| {
             let bytes = lane.fresh_bytes + entry.header().charge_bytes;
             let room_bytes = self.lanes.room_bytes();
             // From the half on as soon as nobody else has the mutex.
@@ -378,7 +378,7 @@ impl BlockCache {
             self.take_evicted(&mut state)
         };
         // For the memory of spare values: this value goes past its lane.
-        self.lanes.with_lane(|_| ());
+        self.lanes.miss(|_| ());
         evicted
     }
 
