@@ -1,8 +1,9 @@
 //! A log file that is written through memory: handing a record to the operating system is a copy.
 //!
 //! ```text
-//!   file     | written, unmapped … | written ▸ · · · · · |           allocated ahead, zeros
-//!                                  └── window, mapped ───┘
+//!   file     | written, unmapped … | written ▸ · · · · |                    |
+//!                                  |    ready: zeros   | not allocated yet  |
+//!                                  └────────── window, mapped ──────────────┘
 //! ```
 //!
 //! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
@@ -10,10 +11,11 @@
 //! `docs/performance.md` a `write` of 150 bytes takes about 1,000 ns, most of it the way into the
 //! kernel and back. The copy takes 150 ns, with allocating, mapping and touching the pages.
 //!
-//! * A window is allocated on the device, and its pages are made writable, before it is used. So a
-//!   full disk is an error of `append`, not a signal at the copy.
-//! * Behind the written bytes the file holds zeros, to the end of the window. Dropping the file
-//!   cuts them off. After a kill the reader of the log takes them for a torn tail.
+//! * The window is made ready in steps. The space of a step is allocated on the device, and its
+//!   pages are made writable, before it is used. So a full disk is an error of `append`, not a
+//!   signal at the copy. No write waits longer for its log than one step takes ([`Pages`]).
+//! * Behind the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
+//!   them off. After a kill the reader of the log takes them for a torn tail.
 //! * If a window cannot be had, the file continues as the plain one of [`super::real`]: the file
 //!   system allocates nothing ahead, memory for the mapping is short (`ulimit -v`), or the file may
 //!   not become so long (`ulimit -f`). The plain file is the oracle in the tests too.
@@ -36,11 +38,12 @@
 //! another process truncates the file.
 
 use std::fs::File;
+use std::io::IoSlice;
 use std::path::Path;
 use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, pwritev, retry_on_intr};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::WritableFile;
@@ -48,19 +51,29 @@ use super::real::RealWritableFile;
 use super::system::longest_file_bytes;
 use crate::error::{Error, Result};
 
-/// Bytes of the first window, a multiple of every page size. Each next window is twice as large.
-const FIRST_WINDOW_BYTES: usize = 64 << 10;
-/// No window is larger.
-const MOST_WINDOW_BYTES: usize = 256 << 10;
+/// Bytes of a window. They are addresses only, until they are made ready.
+const WINDOW_BYTES: usize = 1 << 20;
+/// Bytes that are made ready at once: a part of a window, and a multiple of every page size.
+const STEP_BYTES: usize = 64 << 10;
+
+/// How the system's cache holds a step. Linux makes pages as large as the write that they come from,
+/// where the file system can (ext4 since Linux 6.16), and writes back whole pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    /// Each is touched, and is as small as pages are. A sync of one record writes one of them.
+    Small,
+    /// One, made by writing zeros. That is several times as fast, but a sync writes all of it.
+    Large,
+}
 
 /// Pages of the file in this process's memory.
 ///
-/// Invariant: `start` is a mapping of `bytes` bytes, readable and writable, that is nobody else's
-/// until this is dropped.
+/// Invariant: `start` is a mapping of [`WINDOW_BYTES`] bytes that is nobody else's until this is
+/// dropped. Its first `ready` bytes are in the file, readable and writable. `filled <= ready`.
 #[derive(Debug)]
 struct MappedWindow {
     start: NonNull<u8>,
-    bytes: usize,
+    ready: usize,
     /// Bytes written, from the start on.
     filled: usize,
 }
@@ -71,37 +84,52 @@ unsafe impl Send for MappedWindow {}
 unsafe impl Sync for MappedWindow {}
 
 impl MappedWindow {
-    /// Allocates and maps `bytes` bytes of `file` from `offset` on. `None` if they cannot be
-    /// mapped: a plain write may succeed, or says what is wrong.
-    fn new(file: &File, offset: u64, bytes: usize) -> rustix::io::Result<Option<MappedWindow>> {
-        if longest_file_bytes().is_some_and(|most| offset + bytes as u64 > most) {
-            return Ok(None);
-        }
-        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, bytes as u64)) {
-            Ok(()) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL) => return Ok(None),
-            Err(errno) => return Err(errno),
-        }
+    /// Maps `file` from `offset` on, with nothing ready. `None` if it cannot be mapped.
+    fn new(file: &File, offset: u64) -> Option<MappedWindow> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
+        let shared = MapFlags::SHARED;
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let mapped =
-            unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, offset) };
-        let Some(start) = mapped.ok().and_then(|start| NonNull::new(start.cast())) else {
-            return Ok(None);
+            unsafe { mmap(std::ptr::null_mut(), WINDOW_BYTES, access, shared, file, offset) };
+        let start = NonNull::new(mapped.ok()?.cast())?;
+        Some(MappedWindow { start, ready: 0, filled: 0 })
+    }
+
+    /// Makes the next step of the window ready, which lies in `file` from `offset` on. `false` if
+    /// that cannot be: a plain write may succeed, or says what is wrong.
+    fn step(&mut self, file: &File, offset: u64, pages: Pages) -> rustix::io::Result<bool> {
+        let bytes = STEP_BYTES as u64;
+        if longest_file_bytes().is_some_and(|most| offset + bytes > most) {
+            return Ok(false);
+        }
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, bytes)) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL) => return Ok(false),
+            Err(errno) => return Err(errno),
+        }
+        if pages == Pages::Large {
+            let zeros = [IoSlice::new(&[0; 4 << 10]); STEP_BYTES / (4 << 10)];
+            // What a short write leaves is touched below.
+            retry_on_intr(|| pwritev(file, &zeros, offset))?;
+        }
+        // SAFETY: a part of the mapping, as `ready` is a multiple of a step below the window's end.
+        // The advice changes no byte.
+        let touched = unsafe {
+            let start = self.start.as_ptr().add(self.ready);
+            madvise(start.cast(), STEP_BYTES, Advice::LinuxPopulateWrite)
         };
-        let window = MappedWindow { start, bytes, filled: 0 };
-        // SAFETY: the mapping made above. The advice changes no byte.
-        Ok(match unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
-            // Before Linux 5.14 the copy touches the pages.
-            Ok(()) | Err(Errno::INVAL) => Some(window),
-            Err(_) => None,
-        })
+        // Before Linux 5.14 the copy touches the pages.
+        let ready = matches!(touched, Ok(()) | Err(Errno::INVAL));
+        if ready {
+            self.ready += STEP_BYTES;
+        }
+        Ok(ready)
     }
 
     /// Copies as much of `from` as fits. Answers the rest.
     fn fill<'a>(&mut self, from: &'a [u8]) -> &'a [u8] {
-        let (now, later) = from.split_at(from.len().min(self.bytes - self.filled));
-        // SAFETY: the bytes from `filled` to `filled + now.len() <= bytes` are in the mapping,
+        let (now, later) = from.split_at(from.len().min(self.ready - self.filled));
+        // SAFETY: the bytes from `filled` to `filled + now.len() <= ready` are in the mapping,
         // which is this value's alone, so `now` is elsewhere.
         unsafe {
             let to = self.start.as_ptr().add(self.filled);
@@ -115,7 +143,7 @@ impl MappedWindow {
 impl Drop for MappedWindow {
     fn drop(&mut self) {
         // SAFETY: the mapping of this value, which nobody uses after it.
-        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), WINDOW_BYTES) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
 }
@@ -136,23 +164,33 @@ pub(super) struct Mapped {
     plain: RealWritableFile,
     /// `None`: later bytes are written by `plain`.
     window: Option<MappedWindow>,
+    /// Of the next step. They are small after a step in which there was a sync: more will come.
+    next_pages: Pages,
 }
 
 impl Mapped {
     /// Takes over an empty file that is open for reading and writing.
     pub fn new(plain: RealWritableFile) -> Result<Mapped> {
-        let window = MappedWindow::new(plain.file(), 0, FIRST_WINDOW_BYTES);
-        let window = window.map_err(|errno| Error::io(plain.path(), "write", errno.into()))?;
-        Ok(Mapped { plain, window })
+        let window = MappedWindow::new(plain.file(), 0);
+        let mut mapped = Mapped { plain, window, next_pages: Pages::Small };
+        mapped.make_room()?;
+        Ok(mapped)
     }
 
-    /// Replaces a full window.
-    fn next_window(&mut self, full_bytes: usize) -> Result<()> {
-        let offset = self.plain.written_bytes() + full_bytes as u64;
-        let bytes = (2 * full_bytes).min(MOST_WINDOW_BYTES);
-        let window = MappedWindow::new(self.plain.file(), offset, bytes);
-        self.window = window.map_err(|errno| Error::io(self.path(), "write", errno.into()))?;
-        self.plain.skip(full_bytes as u64);
+    /// Makes room in the window, or in another one. If neither can be, there is none after it.
+    fn make_room(&mut self) -> Result<()> {
+        if self.filled() == WINDOW_BYTES as u64 {
+            self.plain.skip(WINDOW_BYTES as u64);
+            self.window = MappedWindow::new(self.plain.file(), self.plain.written_bytes());
+        }
+        let Some(window) = &mut self.window else { return Ok(()) };
+        let offset = self.plain.written_bytes() + window.ready as u64;
+        let stepped = window.step(self.plain.file(), offset, self.next_pages);
+        if !stepped.map_err(|errno| Error::io(self.plain.path(), "write", errno.into()))? {
+            self.plain.skip(self.filled());
+            self.window = None;
+        }
+        self.next_pages = Pages::Large;
         Ok(())
     }
 
@@ -170,8 +208,7 @@ impl WritableFile for Mapped {
             if rest.is_empty() {
                 return Ok(());
             }
-            let full_bytes = window.bytes;
-            self.next_window(full_bytes)?;
+            self.make_room()?;
         }
         self.plain.append(rest)
     }
@@ -184,6 +221,7 @@ impl WritableFile for Mapped {
     fn discard_unflushed(&mut self) {}
 
     fn sync(&mut self) -> Result<()> {
+        self.next_pages = Pages::Small;
         self.plain.sync()
     }
 
@@ -240,7 +278,7 @@ mod tests {
             }
         }
         one.flush().unwrap();
-        assert!(one.len() > 4 * MOST_WINDOW_BYTES as u64);
+        assert!(one.len() > 4 * WINDOW_BYTES as u64);
         // Before it is dropped, as after a kill: the same bytes, then zeros.
         let (expected, found) = (std::fs::read(&plain).unwrap(), std::fs::read(&mapped).unwrap());
         assert!(found.starts_with(&expected), "what was appended is not in the file");
@@ -256,7 +294,7 @@ mod tests {
         let mut file = create(&path);
         file.append(b"header").unwrap();
         let reader = RealFs.open(&path).unwrap();
-        assert_eq!(reader.len(), FIRST_WINDOW_BYTES as u64);
+        assert_eq!(reader.len(), STEP_BYTES as u64);
         for n in 0..100u8 {
             file.append(&[n]).unwrap();
             let mut last = [0];
@@ -276,7 +314,7 @@ mod tests {
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
-        let expected: Vec<u8> = (0..400u32).flat_map(|n| [n as u8; 1000]).collect();
+        let expected: Vec<u8> = (0..1_200u32).flat_map(|n| [n as u8; 1000]).collect();
         for name in ["from the start", "from the second window"] {
             let found = std::fs::read(dir.path().join(name)).unwrap();
             assert!(found == expected, "{name}: {} bytes", found.len());
@@ -288,7 +326,7 @@ mod tests {
     fn child_without_memory() {
         let Some(dir) = std::env::var_os("MAYPOLE_MAPPED_TEST_DIRECTORY") else { return };
         let append = |file: &mut Mapped| {
-            for n in 0..400u32 {
+            for n in 0..1_200u32 {
                 file.append(&[n as u8; 1000]).unwrap();
                 file.flush().unwrap();
             }
