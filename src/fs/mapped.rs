@@ -303,6 +303,24 @@ mod tests {
         }
     }
 
+    /// A sync writes whole pages. With large ones each sync of a small record would write 64 KiB.
+    #[test]
+    fn a_log_that_is_synced_has_small_pages() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = create(&dir.path().join("log"));
+        let step = vec![7; STEP_BYTES];
+        file.append(&step).unwrap();
+        assert_eq!(file.next_pages, Pages::Large);
+        // One sync in each of two steps, then one without.
+        for synced in [true, true, false] {
+            file.append(&step).unwrap();
+            if synced {
+                file.sync().unwrap();
+            }
+            assert_eq!(file.next_pages == Pages::Small, synced);
+        }
+    }
+
     /// A log that could not be mapped, for want of memory, made the database read-only.
     #[test]
     fn without_memory_for_a_window_the_log_is_written_plainly() {
