@@ -354,29 +354,35 @@ fn a_panic_while_loading_does_not_block_later_loads() {
 #[test]
 fn who_waits_for_a_load_that_fails_loads_by_itself() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
-    let slots = data(&cache, 2);
+    let slots = Arc::new(data(&cache, 2));
     for (i, fail) in [|| Err("damaged"), || panic!("planned")].into_iter().enumerate() {
         let fail: fn() -> Result<(Block, usize), &'static str> = fail;
-        thread::scope(|scope| {
-            let (claimed, is_claimed) = std::sync::mpsc::channel();
-            let (slots, disk) = (&slots, &disk);
-            scope.spawn(move || {
-                let load = || {
-                    slots.load(i, || {
-                        claimed.send(()).unwrap();
-                        while !slots.is_awaited(i) {
-                            thread::yield_now();
-                        }
-                        fail()
-                    })
+        let (claimed, is_claimed) = std::sync::mpsc::channel();
+        let theirs = Arc::clone(&slots);
+        let failing = thread::spawn(move || {
+            let load = || {
+                let read = || {
+                    claimed.send(()).unwrap();
+                    while !theirs.is_awaited(i) {
+                        thread::yield_now();
+                    }
+                    fail()
                 };
-                let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(load));
-                assert!(failed.is_err() || failed.is_ok_and(|loaded| loaded.is_err()));
-            });
-            is_claimed.recv().unwrap();
-            disk.load(slots, i, 100);
+                theirs.load(i, read).map(|_| ())
+            };
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(load))
         });
-        assert_eq!(disk.reads(), i + 1);
+        is_claimed.recv().unwrap();
+        // Not in a scope: that would wait for a sleeper whom nobody wakes.
+        let (loaded, is_loaded) = std::sync::mpsc::channel();
+        let (slots, disk) = (Arc::clone(&slots), disk.clone());
+        thread::spawn(move || {
+            disk.load(&slots, i, 100);
+            loaded.send(disk.reads()).unwrap();
+        });
+        let reads = is_loaded.recv_timeout(std::time::Duration::from_secs(30));
+        assert_eq!(reads, Ok(i + 1), "sleeps on");
+        assert!(!matches!(failing.join().unwrap(), Ok(Ok(()))));
     }
     assert_eq!(resident(&slots), [0, 1]);
 }

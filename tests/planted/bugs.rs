@@ -75,7 +75,7 @@ pub const BUGS: &[Bug] = &[
         old: "self.cache.settle_lanes();",
         new: "",
         program: "lib",
-        test: "cache::tests::lanes::a_fresh_value_is_found_and_charged_and_goes_with_its_slots",
+        test: "cache::tests::lanes::slots_that_go_take_what_is_in_a_lane",
     },
     Bug {
         name: "the memory of an evicted block is not used again",

@@ -29,6 +29,16 @@ fn a_fresh_value_is_found_and_charged_and_goes_with_its_slots() {
 }
 
 #[test]
+fn slots_that_go_take_what_is_in_a_lane() {
+    let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
+    let slots = data(&cache, 1);
+    disk.load(&slots, 0, 1000);
+    assert_eq!(fresh_entries(&cache), 1);
+    drop(slots);
+    assert_eq!((cache.usage(), fresh_entries(&cache)), (0, 0));
+}
+
+#[test]
 fn lanes_take_small_data_only() {
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
     let (data, filters) = (data(&cache, 2), filters(&cache, 1));
