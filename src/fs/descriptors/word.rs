@@ -22,9 +22,9 @@
 //! pin finds the word closed.
 //!
 //! A pin costs two additions to a line that few threads write, and no lock. With one word for all,
-//! each thread fetched its line from the processor that had read the same file last: two threads
-//! that missed the cache lost 4 % of their time to it. It does not use a guard of [`crate::sync`]:
-//! nothing else must wait while a pinned descriptor waits for its device.
+//! each thread fetched its line from the processor that had read the same file last
+//! (`docs/performance.md`, "A cache a tenth of the data"). A pin does not use a guard of
+//! [`crate::sync`]: nothing else must wait while a pinned descriptor waits for its device.
 
 use crate::fs::system::{self, Borrowed};
 use crate::sync::atomic::{AtomicU64, Ordering};
