@@ -56,6 +56,9 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// Bytes that are made ready at once: a part of a window, and a multiple of every page size.
 const STEP_BYTES: usize = 64 << 10;
 
+/// A step of zeros is many of these.
+static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
+
 /// How the system's cache holds a step. Linux makes pages as large as the write that they come from,
 /// where the file system can (ext4 since Linux 6.16), and writes back whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,11 +89,10 @@ unsafe impl Sync for MappedWindow {}
 impl MappedWindow {
     /// Maps `file` from `offset` on, with nothing ready. `None` if it cannot be mapped.
     fn new(file: &File, offset: u64) -> Option<MappedWindow> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let shared = MapFlags::SHARED;
+        let (anywhere, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let mapped =
-            unsafe { mmap(std::ptr::null_mut(), WINDOW_BYTES, access, shared, file, offset) };
+            unsafe { mmap(anywhere, WINDOW_BYTES, access, MapFlags::SHARED, file, offset) };
         let start = NonNull::new(mapped.ok()?.cast())?;
         Some(MappedWindow { start, ready: 0, filled: 0 })
     }
@@ -108,7 +110,7 @@ impl MappedWindow {
             Err(errno) => return Err(errno),
         }
         if pages == Pages::Large {
-            let zeros = [IoSlice::new(&[0; 4 << 10]); STEP_BYTES / (4 << 10)];
+            let zeros = [IoSlice::new(&ZEROS); STEP_BYTES / ZEROS.len()];
             // What a short write leaves is touched below.
             retry_on_intr(|| pwritev(file, &zeros, offset))?;
         }

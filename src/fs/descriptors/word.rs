@@ -308,6 +308,12 @@ mod models {
         }
     }
 
+    /// A thread that closes the descriptor if nobody uses it.
+    fn evictor(model: &Arc<Model>) -> thread::JoinHandle<()> {
+        let model = model.clone();
+        thread::spawn(move || model.evict())
+    }
+
     #[test]
     fn loom_a_descriptor_is_closed_when_nobody_uses_it_and_opened_again() {
         check_model(|| {
@@ -315,8 +321,7 @@ mod models {
             model.read(0, 0);
             let reader = model.clone();
             let reader = thread::spawn(move || reader.read(1, 1));
-            let evictor = model.clone();
-            let evictor = thread::spawn(move || evictor.evict());
+            let evictor = evictor(&model);
             model.read(0, 2);
             reader.join().unwrap();
             evictor.join().unwrap();
@@ -333,10 +338,7 @@ mod models {
         check_model(|| {
             let model = Model::new(2);
             model.read(0, 0);
-            let threads = [(); 2].map(|()| {
-                let model = model.clone();
-                thread::spawn(move || model.evict())
-            });
+            let threads = [(); 2].map(|()| evictor(&model));
             model.read(1, 1);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             model.evict();
@@ -351,8 +353,7 @@ mod models {
             model.read(0, 0);
             let keeper = model.clone();
             let keeper = thread::spawn(move || keeper.words.pin(1).is_some());
-            let evictor = model.clone();
-            let evictor = thread::spawn(move || evictor.evict());
+            let evictor = evictor(&model);
             let kept = keeper.join().unwrap();
             evictor.join().unwrap();
             assert_eq!(model.words.is_open(), kept);
@@ -368,8 +369,7 @@ mod models {
         check_model(|| {
             let model = Model::new(1);
             model.read(0, 0);
-            let evictor = model.clone();
-            let evictor = thread::spawn(move || evictor.evict());
+            let evictor = evictor(&model);
             let pinned = model.words.pin(1);
             assert_eq!(model.words.pin(0).is_some(), pinned.is_some());
             evictor.join().unwrap();
