@@ -13,6 +13,8 @@ use crate::engine::Result;
 pub const MOST_BYTES: usize = 32;
 /// Bytes of the digits that tell keys apart: the shortest key.
 pub const DIGITS: usize = 16;
+/// Keys that are made together, and that `multi_get` asks for together.
+pub const TOGETHER: usize = 64;
 
 /// A bijection of 64-bit numbers: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub fn mix(mut x: u64) -> u64 {
@@ -57,6 +59,14 @@ impl Keys {
         let mut key = Key { bytes: *b"user0000000000000000000000000000", len: self.0 };
         key.bytes[self.0 - DIGITS..self.0].copy_from_slice(&hex(mixed));
         key
+    }
+
+    /// Random ones of the `count` keys from number `first` on, made before any of them is asked for.
+    /// A lookup of a key that was just written waits until the pieces in which it was written have
+    /// left for the processor's cache. They leave in order. So it would wait for the lookup before
+    /// it, and no two would overlap.
+    pub fn random(self, first: u64, count: u64, numbers: &mut Numbers) -> [Key; TOGETHER] {
+        std::array::from_fn(|_| self.key(first + numbers.below(count)))
     }
 
     /// Key number `n` of a fill in key order.

@@ -14,13 +14,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::{Engine, Result};
-use crate::keys::{Key, Numbers, Run};
+use crate::keys::{Numbers, Run, TOGETHER};
 use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, cache, median};
 
-/// Keys asked together by multi_get.
-const TOGETHER: u64 = 64;
 /// Large enough that no cache holds a part worth mentioning.
 const MEMORY_BYTES: usize = 256 << 20;
 
@@ -66,6 +64,8 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
     if cache::WORKLOADS.contains(&name) {
         return cache::run(engine, name, seed, options);
     }
+    let batches = operations.div_ceil(TOGETHER as u64);
+    let looked_up = batches * TOGETHER as u64;
     let mut numbers = Numbers::new(seed);
     let start = Instant::now();
     let operations = match name {
@@ -86,39 +86,39 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
         }
         "readrandom" | "readrandom-isolated" => {
             let fence = name.ends_with("isolated");
-            for _ in 0..operations {
-                let found = engine.get(&keys.key(numbers.below(entries)))?;
-                found.ok_or("a present key was not found")?;
-                if fence {
-                    isolate();
+            for _ in 0..batches {
+                for key in &keys.random(0, entries, &mut numbers) {
+                    engine.get(key)?.ok_or("a present key was not found")?;
+                    if fence {
+                        isolate();
+                    }
                 }
             }
-            operations
+            looked_up
         }
         "readmissing" | "readmissing-isolated" => {
             let fence = name.ends_with("isolated");
-            for _ in 0..operations {
-                let found = engine.get(&keys.key(entries + numbers.below(entries)))?;
-                if found.is_some() {
-                    return Err("an absent key was found".into());
-                }
-                if fence {
-                    isolate();
+            for _ in 0..batches {
+                for key in &keys.random(entries, entries, &mut numbers) {
+                    if engine.get(key)?.is_some() {
+                        return Err("an absent key was found".into());
+                    }
+                    if fence {
+                        isolate();
+                    }
                 }
             }
-            operations
+            looked_up
         }
         "multireadrandom" | "multireadmissing" => {
-            let first = if name == "multireadrandom" { 0 } else { entries };
-            let expected = if name == "multireadrandom" { TOGETHER as usize } else { 0 };
-            for _ in 0..operations / TOGETHER {
-                let asked: [Key; TOGETHER as usize] =
-                    std::array::from_fn(|_| keys.key(first + numbers.below(entries)));
-                if engine.multi_get(&asked)? != expected {
+            let (first, expected) =
+                if name == "multireadrandom" { (0, TOGETHER) } else { (entries, 0) };
+            for _ in 0..batches {
+                if engine.multi_get(&keys.random(first, entries, &mut numbers))? != expected {
                     return Err("multi_get found too many or too few".into());
                 }
             }
-            operations / TOGETHER * TOGETHER
+            looked_up
         }
         "seekrandom" => {
             for _ in 0..operations / 10 {
@@ -138,9 +138,10 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
                     .map(|thread| {
                         let mut numbers = Numbers::new(seed ^ (thread + 1) << 40);
                         scope.spawn(move || -> Result<()> {
-                            for _ in 0..operations {
-                                let found = engine.get(&keys.key(numbers.below(entries)))?;
-                                found.ok_or("a present key was not found")?;
+                            for _ in 0..batches {
+                                for key in &keys.random(0, entries, &mut numbers) {
+                                    engine.get(key)?.ok_or("a present key was not found")?;
+                                }
                             }
                             Ok(())
                         })
@@ -148,7 +149,7 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
                     .collect();
                 threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
             })?;
-            count * operations
+            count * looked_up
         }
         _ => return Err(format!("unknown workload {workload}").into()),
     };

@@ -16,13 +16,13 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Result};
-use crate::keys::{Numbers, mix};
+use crate::keys::{Numbers, TOGETHER, mix};
 use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, median};
 
 /// Operations between two looks at the clock.
-const STEP: u64 = 64;
+const STEP: u64 = TOGETHER as u64;
 
 /// What [`run`] answers, in its order.
 const FIGURES: [&str; 7] =
@@ -56,9 +56,8 @@ pub fn run(engine: &Arc<dyn Engine>, options: &Options) -> Result<Vec<f64>> {
     let get = |seed: u64, step: u64| -> Result<u64> {
         let mut numbers = Numbers::new(seed << 32 | step);
         let mut bytes = 0;
-        for _ in 0..STEP {
-            let key = options.keys().key(numbers.below(options.entries));
-            bytes += engine.get(&key)?.ok_or("a present key was not found")?;
+        for key in &options.keys().random(0, options.entries, &mut numbers) {
+            bytes += engine.get(key)?.ok_or("a present key was not found")?;
         }
         Ok(bytes as u64)
     };
