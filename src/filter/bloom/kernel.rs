@@ -3,10 +3,13 @@
 //! No kernel branches on the bits it finds: a branch would be mispredicted for half of all absent
 //! keys.
 //!
-//! Measured (AMD Zen 4), AVX2 against the portable loop unrolled by `k`: in a chain of queries with
-//! nothing between them the portable loop answers 1.5 ns sooner. But its shifts and multiplications
-//! fill two of the integer units, so among other work, as in a lookup, it takes 9.3 ns against 5.4.
-//! That is why vectors serve single queries too.
+//! A single query by vectors or by integers? Measured on AMD Zen 4, AVX2 against a loop over bytes,
+//! unrolled by `k`: in a chain of queries with nothing between them the loop answers 1.5 ns sooner.
+//! But its shifts and multiplications fill two of the integer units, so among other work, as in a
+//! lookup, it takes 9.3 ns against 5.4. So vectors serve single queries there. On Intel's processors
+//! the vectors' product takes three times as long, and integers serve a query by itself: 4.4 ns
+//! against 7.7. Of queries whose lines are fetched ahead nobody waits for one product, and vectors
+//! take fewer instructions (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -22,8 +25,15 @@ pub trait Kernels: Copy {
         add_portable(lines, hashes, probes);
     }
 
-    /// Whether the first `probes` bits of a key are all set in its line.
+    /// Whether the first `probes` bits of a key are all set in its line: with the fewest instructions,
+    /// for a query among others.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
+
+    /// The same as soon as can be: for a query by itself.
+    #[inline]
+    fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
+        self.has_all_bits(line, seed, probes)
+    }
 
     /// Answers for `hashes`, whose lines `line_numbers` are known and on their way.
     fn finish_many(
@@ -41,37 +51,50 @@ pub trait Kernels: Copy {
 }
 
 impl Kernels for Portable {
-    /// Unrolled where filters are common.
     #[inline(never)]
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
-        match probes {
-            1 => has_bits::<1>(line, seed),
-            2 => has_bits::<2>(line, seed),
-            3 => has_bits::<3>(line, seed),
-            4 => has_bits::<4>(line, seed),
-            5 => has_bits::<5>(line, seed),
-            6 => has_bits::<6>(line, seed),
-            7 => has_bits::<7>(line, seed),
-            8 => has_bits::<8>(line, seed),
-            9 => has_bits::<9>(line, seed),
-            10 => has_bits::<10>(line, seed),
-            _ => GOLDEN_POWERS[..usize::from(probes)].iter().all(|power| {
-                let x = seed.wrapping_mul(*power);
-                line[(x >> 26) as usize] >> ((x >> 23) & 7) & 1 != 0
-            }),
-        }
+        has_all_bits_by_words(line, seed, probes)
+    }
+}
+
+/// Whether the first `probes` bits of a key are all set in its line, one after the other. Unrolled
+/// where filters are common.
+#[inline(always)]
+pub fn has_all_bits_by_words(line: &Line, seed: u32, probes: u8) -> bool {
+    match probes {
+        1 => has_bits::<1>(line, seed),
+        2 => has_bits::<2>(line, seed),
+        3 => has_bits::<3>(line, seed),
+        4 => has_bits::<4>(line, seed),
+        5 => has_bits::<5>(line, seed),
+        6 => has_bits::<6>(line, seed),
+        7 => has_bits::<7>(line, seed),
+        8 => has_bits::<8>(line, seed),
+        9 => has_bits::<9>(line, seed),
+        10 => has_bits::<10>(line, seed),
+        _ => has_many_bits(line, seed, probes),
     }
 }
 
 /// Whether the first `K` bits are all set. No branch depends on the data.
 #[inline(always)]
 fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
-    let mut all = 1;
-    for power in &GOLDEN_POWERS[..K] {
-        let x = seed.wrapping_mul(*power);
-        all &= line[(x >> 26) as usize] >> ((x >> 23) & 7);
-    }
-    all & 1 != 0
+    GOLDEN_POWERS[..K].iter().fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
+}
+
+/// [`has_bits`] in a loop, away from the unrolled ones: the compiler would mix them.
+#[inline(never)]
+fn has_many_bits(line: &Line, seed: u32, probes: u8) -> bool {
+    let powers = GOLDEN_POWERS.iter().take(probes.into());
+    powers.fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
+}
+
+/// One bit of the line, in the lowest place; what is above it has no meaning.
+#[inline(always)]
+fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
+    let (words, _) = line.as_chunks();
+    let x = seed.wrapping_mul(power);
+    u64::from_le_bytes(words[(x >> 29) as usize]) >> (x >> 23 & 63)
 }
 
 /// Keys between fetching a line and writing it.

@@ -60,7 +60,9 @@ impl Geometry for BloomGeometry {
 
     #[inline]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
-        self.finish(block, hash, line_of(hash, self.lines))
+        let line = line_of(hash, self.lines);
+        let Some(line) = lines_of(block).get(line as usize) else { return true };
+        dispatch!(self.isa, kernels => kernels.has_all_bits_soon(line, bit_seed(hash), self.probes))
     }
 
     fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {

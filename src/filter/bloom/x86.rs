@@ -4,7 +4,8 @@
 //! ([`cpu`](crate::filter::cpu)). All memory is reached through references to whole lines
 //! ([`registers`]): indexes are checked as anywhere else.
 //!
-//! Asking (one key): the probes side by side in the lanes of a register.
+//! Asking (one key): the probes side by side in the lanes of a register. Where products of lanes are
+//! slow, a query by itself asks one after the other.
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i
@@ -17,7 +18,7 @@ mod registers;
 
 use std::arch::x86_64::*;
 
-use super::kernel::{Kernels, add_portable};
+use super::kernel::{Kernels, add_portable, has_all_bits_by_words};
 use super::layout::Line;
 use super::probes::bit_seed;
 use crate::filter::cpu::{Avx2, Avx512};
@@ -39,10 +40,15 @@ impl Kernels for Avx512 {
         add_portable(lines, rest, probes);
     }
 
-    /// AVX2's: for one key a register of twice the width makes nothing faster.
+    /// As with AVX2: for one key a register of twice the width makes nothing faster.
     #[inline]
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
         self.avx2().has_all_bits(line, seed, probes)
+    }
+
+    #[inline]
+    fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
+        self.avx2().has_all_bits_soon(line, seed, probes)
     }
 
     fn finish_many(
@@ -88,6 +94,15 @@ impl Kernels for Avx2 {
         unsafe { has_all_bits_avx2(line, seed, probes) }
     }
 
+    #[inline]
+    fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
+        if !self.has_slow_products() {
+            return self.has_all_bits(line, seed, probes);
+        }
+        // SAFETY: `self` proves the features.
+        unsafe { has_all_bits_bmi2(line, seed, probes) }
+    }
+
     fn finish_many(
         self,
         lines: &[Line],
@@ -128,6 +143,12 @@ fn finish_avx512(
         }
         *answer = missing == 0;
     }
+}
+
+/// By integers. BMI2 shifts by any count in one step.
+#[target_feature(enable = "bmi2")]
+fn has_all_bits_bmi2(line: &Line, seed: u32, probes: u8) -> bool {
+    has_all_bits_by_words(line, seed, probes)
 }
 
 #[inline]
