@@ -280,6 +280,14 @@ pub const BUGS: &[Bug] = &[
         test: "filter::tests::malformed_filters_answer_maybe",
     },
     Bug {
+        name: "a word of a Bloom line has 32 bits",
+        file: "src/filter/bloom/kernel.rs",
+        old: "(x >> 23 & 63)",
+        new: "(x >> 23 & 31)",
+        program: "lib",
+        test: "filter::bloom::tests::every_bit_of_a_key_counts_in_every_kernel",
+    },
+    Bug {
         name: "a threshold of a bumped ribbon is off by one",
         file: "src/filter/burr/query.rs",
         old: "if from_right >= shape.limits()",
