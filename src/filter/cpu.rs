@@ -15,7 +15,7 @@
 //!
 //! **Why calling a kernel is sound.** A function compiled for AVX2 must not run where AVX2 is
 //! missing, so a call is `unsafe`. A value of `Avx2`, `Avx512` or `Neon` is the proof: its field is
-//! private, and only `detect`, which asks the processor, makes a value. Whoever holds one may call.
+//! private, and a value is made only where the processor was asked. Whoever holds one may call.
 //!
 //! The families share one list of features for each type. Each needs only a part of the AVX-512
 //! list, but every processor that has one family's part has the others' too.
@@ -33,6 +33,7 @@ pub(super) struct Portable;
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx2 {
+    /// See [`Avx2::has_slow_products`].
     slow_products: bool,
 }
 
