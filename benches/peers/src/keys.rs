@@ -13,7 +13,7 @@ use crate::engine::Result;
 pub const MOST_BYTES: usize = 32;
 /// Bytes of the digits that tell keys apart: the shortest key.
 pub const DIGITS: usize = 16;
-/// Keys that are made together, and that `multi_get` asks for together.
+/// Keys that `multi_get` asks for together.
 pub const TOGETHER: usize = 64;
 
 /// A bijection of 64-bit numbers: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -61,12 +61,17 @@ impl Keys {
         key
     }
 
-    /// Random ones of the `count` keys from number `first` on, made before any of them is asked for.
-    /// A lookup of a key that was just written waits until the pieces in which it was written have
-    /// left for the processor's cache. They leave in order. So it would wait for the lookup before
-    /// it, and no two would overlap.
-    pub fn random(self, first: u64, count: u64, numbers: &mut Numbers) -> [Key; TOGETHER] {
-        std::array::from_fn(|_| self.key(first + numbers.below(count)))
+    /// Random ones of the `count` keys from number `first` on. They must be made before any of them
+    /// is asked for: a lookup of a key that was just written waits until the pieces in which it was
+    /// written have left for the processor's cache. They leave in order. So it would wait for the
+    /// lookup before it, and no two would overlap.
+    pub fn random(
+        self,
+        first: u64,
+        count: u64,
+        numbers: &mut Numbers,
+    ) -> impl Iterator<Item = Key> {
+        std::iter::repeat_with(move || self.key(first + numbers.below(count)))
     }
 
     /// Key number `n` of a fill in key order.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::{Engine, Result};
-use crate::keys::{Numbers, Run, TOGETHER};
+use crate::keys::{Key, Numbers, Run, TOGETHER};
 use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, cache, median};
@@ -49,6 +49,7 @@ pub const FROM_THE_DEVICE: &[&str] =
 const DEVICE_SHARE: u64 = 50;
 
 /// Runs one workload; answers nanoseconds an operation, and a percentage for those of [`cache`].
+/// Keys are made before the time begins.
 pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
     let name = workload.strip_suffix("+l0").unwrap_or(workload);
     let (entries, keys) = (options.entries, options.keys());
@@ -64,100 +65,95 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
     if cache::WORKLOADS.contains(&name) {
         return cache::run(engine, name, seed, options);
     }
-    let batches = operations.div_ceil(TOGETHER as u64);
-    let looked_up = batches * TOGETHER as u64;
-    let mut numbers = Numbers::new(seed);
-    let start = Instant::now();
-    let operations = match name {
-        "load" => load(engine, options)?,
-        "add-3-l0-files" => {
-            let mut out = Vec::new();
-            let each = (entries / 100).max(1000);
-            for file in 0..3 {
-                for i in 0..each {
-                    let n = (i * 97 + file * 31) % entries;
-                    options.values().value(n, &mut out);
-                    engine.put(&keys.key(n), &out, false)?;
-                }
-                engine.flush()?;
-            }
-            warm_up(engine, options)?;
-            3 * each
-        }
-        "readrandom" | "readrandom-isolated" => {
+    let is_present = !name.contains("missing");
+    let chosen = |count: u64, seed: u64| {
+        let first = if is_present { 0 } else { entries };
+        keys.random(first, entries, &mut Numbers::new(seed)).take(count as usize).collect()
+    };
+    let engine = &**engine;
+    match name {
+        "load" => timed(|| load(engine, options)),
+        "add-3-l0-files" => timed(|| add_3_l0_files(engine, options)),
+        "readrandom" | "readmissing" | "readrandom-isolated" | "readmissing-isolated" => {
+            let asked: Vec<Key> = chosen(operations, seed);
             let fence = name.ends_with("isolated");
-            for _ in 0..batches {
-                for key in &keys.random(0, entries, &mut numbers) {
-                    engine.get(key)?.ok_or("a present key was not found")?;
-                    if fence {
-                        isolate();
-                    }
-                }
-            }
-            looked_up
-        }
-        "readmissing" | "readmissing-isolated" => {
-            let fence = name.ends_with("isolated");
-            for _ in 0..batches {
-                for key in &keys.random(entries, entries, &mut numbers) {
-                    if engine.get(key)?.is_some() {
-                        return Err("an absent key was found".into());
-                    }
-                    if fence {
-                        isolate();
-                    }
-                }
-            }
-            looked_up
+            timed(|| get_each(engine, &asked, is_present, fence))
         }
         "multireadrandom" | "multireadmissing" => {
-            let (first, expected) =
-                if name == "multireadrandom" { (0, TOGETHER) } else { (entries, 0) };
-            for _ in 0..batches {
-                if engine.multi_get(&keys.random(first, entries, &mut numbers))? != expected {
-                    return Err("multi_get found too many or too few".into());
-                }
-            }
-            looked_up
+            let asked: Vec<Key> = chosen(operations, seed);
+            timed(|| multi_get_each(engine, &asked, is_present))
         }
         "seekrandom" => {
-            for _ in 0..operations / 10 {
-                black_box(engine.seek(&keys.key(numbers.below(entries)), 50)?);
-            }
-            operations / 10
+            let asked: Vec<Key> = chosen(operations / 10, seed);
+            timed(|| {
+                for key in &asked {
+                    black_box(engine.seek(key, 50)?);
+                }
+                Ok(asked.len() as u64)
+            })
         }
-        "readseq" => check_count(engine.scan()?, entries)?,
-        "readseq-iterator" => match engine.iterate()? {
-            Some(counted) => check_count(counted, entries)?,
-            None => return Ok(f64::NAN),
-        },
+        "readseq" => timed(|| check_count(engine.scan()?, entries)),
+        "readseq-iterator" => {
+            let mut has_one = true;
+            let ns = timed(|| match engine.iterate()? {
+                Some(counted) => check_count(counted, entries),
+                None => {
+                    has_one = false;
+                    Ok(1)
+                }
+            })?;
+            Ok(if has_one { ns } else { f64::NAN })
+        }
         "readrandom-2-threads" | "readrandom-4-threads" => {
             let count = if name == "readrandom-2-threads" { 2 } else { 4 };
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..count)
-                    .map(|thread| {
-                        let mut numbers = Numbers::new(seed ^ (thread + 1) << 40);
-                        scope.spawn(move || -> Result<()> {
-                            for _ in 0..batches {
-                                for key in &keys.random(0, entries, &mut numbers) {
-                                    engine.get(key)?.ok_or("a present key was not found")?;
-                                }
-                            }
-                            Ok(())
-                        })
-                    })
-                    .collect();
-                threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
-            })?;
-            count * looked_up
+            let asked: Vec<Vec<Key>> =
+                (1..=count).map(|thread| chosen(operations, seed ^ thread << 40)).collect();
+            timed(|| get_each_by_threads(engine, &asked))
         }
-        _ => return Err(format!("unknown workload {workload}").into()),
-    };
+        _ => Err(format!("unknown workload {workload}").into()),
+    }
+}
+
+/// Nanoseconds an operation. `work` answers how many it did.
+fn timed(work: impl FnOnce() -> Result<u64>) -> Result<f64> {
+    let start = Instant::now();
+    let operations = work()?;
     Ok(start.elapsed().as_nanos() as f64 / operations as f64)
 }
 
+/// Looks the keys up, which are all present or all absent.
+fn get_each(engine: &dyn Engine, asked: &[Key], is_present: bool, fence: bool) -> Result<u64> {
+    for key in asked {
+        if engine.get(key)?.is_some() != is_present {
+            return Err("a present key was not found, or an absent one was".into());
+        }
+        if fence {
+            isolate();
+        }
+    }
+    Ok(asked.len() as u64)
+}
+
+fn multi_get_each(engine: &dyn Engine, asked: &[Key], are_present: bool) -> Result<u64> {
+    for keys in asked.chunks(TOGETHER) {
+        if engine.multi_get(keys)? != if are_present { keys.len() } else { 0 } {
+            return Err("multi_get found too many or too few".into());
+        }
+    }
+    Ok(asked.len() as u64)
+}
+
+/// A thread for each list of present keys.
+fn get_each_by_threads(engine: &dyn Engine, asked: &[Vec<Key>]) -> Result<u64> {
+    std::thread::scope(|scope| {
+        let get = |keys| move || get_each(engine, keys, true, false);
+        let threads: Vec<_> = asked.iter().map(|keys| scope.spawn(get(keys))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    })
+}
+
 /// Makes the tree, and brings it into the cache.
-fn load(engine: &Arc<dyn Engine>, options: &Options) -> Result<u64> {
+fn load(engine: &dyn Engine, options: &Options) -> Result<u64> {
     let scratch = options.dir.as_ref().ok_or("serve needs --dir")?.with_extension("load");
     std::fs::create_dir_all(&scratch)?;
     for part in 0..options.runs {
@@ -176,9 +172,25 @@ fn load(engine: &Arc<dyn Engine>, options: &Options) -> Result<u64> {
     Ok(options.entries)
 }
 
+/// Writes each hundredth entry again, three times, each time to a table of level 0.
+fn add_3_l0_files(engine: &dyn Engine, options: &Options) -> Result<u64> {
+    let mut out = Vec::new();
+    let each = (options.entries / 100).max(1000);
+    for file in 0..3 {
+        for i in 0..each {
+            let n = (i * 97 + file * 31) % options.entries;
+            options.values().value(n, &mut out);
+            engine.put(&options.keys().key(n), &out, false)?;
+        }
+        engine.flush()?;
+    }
+    warm_up(engine, options)?;
+    Ok(3 * each)
+}
+
 /// What a fresh tree reads once: filters, indexes, blocks. First in random order, as far as blocks
 /// hold eight entries, so that neighbours are no neighbours in memory; then the rest.
-fn warm_up(engine: &Arc<dyn Engine>, options: &Options) -> Result<()> {
+fn warm_up(engine: &dyn Engine, options: &Options) -> Result<()> {
     for n in 0..options.entries / 8 {
         black_box(engine.get(&options.keys().key(n))?);
     }

@@ -56,7 +56,8 @@ pub fn run(engine: &Arc<dyn Engine>, options: &Options) -> Result<Vec<f64>> {
     let get = |seed: u64, step: u64| -> Result<u64> {
         let mut numbers = Numbers::new(seed << 32 | step);
         let mut bytes = 0;
-        for key in &options.keys().random(0, options.entries, &mut numbers) {
+        let keys = options.keys().random(0, options.entries, &mut numbers);
+        for key in &keys.take(TOGETHER).collect::<Vec<_>>() {
             bytes += engine.get(key)?.ok_or("a present key was not found")?;
         }
         Ok(bytes as u64)
