@@ -13,16 +13,20 @@
 //! Waiters do not stand in front of the mutex. Each would wake, get the mutex and find that its
 //! work was done long ago, one after the other, while the next leader waits behind them. A waiter
 //! hears of its answer directly: it looks for some microseconds, lets other threads run, then
-//! sleeps.
+//! sleeps. One that is told to lead does not stand there either: if somebody else was quicker, that
+//! one does its work.
 //!
 //! # Why nobody waits for ever
 //!
 //! 1. Whoever unlocks looks at the queue afterwards and tells its front to lead.
 //! 2. Whoever queues tries to lock afterwards.
+//! 3. Whoever is told to lead forgets that it was told, takes the mutex of the queue for a moment,
+//!    and tries to lock afterwards.
 //!
-//! The mutex of the queue orders the two. If 1 comes first, 2 finds the lock free or with a holder
-//! that comes to 1 again. If 2 comes first, 1 sees what was queued. Work that was told to lead and
-//! is done by somebody else meanwhile needs nothing: that somebody comes to 1 too.
+//! The mutex of the queue orders 1 and the others. If 1 comes first, 2 and 3 find the lock free or
+//! with a holder that comes to 1 again. If 2 comes first, 1 sees what was queued. If 3 comes first,
+//! 1 sees a waiter that can be told again. Work that was told to lead and is done by somebody else
+//! meanwhile needs nothing: that somebody comes to 1 too.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -99,16 +103,16 @@ impl<L, W, A> CombiningLock<L, W, A> {
     /// front of the queue at least, and answer what it took.
     pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W, A>)) -> A {
         let waiting = self.enqueue(work);
-        let mut leading = self.try_lock();
         loop {
-            if let Some(mut leading) = leading
+            if let Some(mut leading) = self.try_lock()
                 && waiting.told.load(Ordering::Relaxed) != DONE
             {
                 lead(&mut leading);
             }
             match waiting.wait() {
                 Some(answer) => return answer,
-                None => leading = Some(self.lock()),
+                // Step 3 of the module.
+                None => drop(lock(&self.queue)),
             }
         }
     }
@@ -279,6 +283,30 @@ mod tests {
         });
     }
 
+    /// The story: two writers are told to lead at nearly the same time. The one that comes second
+    /// slept until the first had left, though the first had done its work long before.
+    #[test]
+    fn one_that_lost_the_lead_hears_its_answer_while_the_leader_still_leads() {
+        let lock = Lock::new(0);
+        let mut leading = lock.lock();
+        std::thread::scope(|scope| {
+            let (answered, answer) = std::sync::mpsc::channel();
+            let lock = &lock;
+            scope.spawn(move || answered.send(lock.submit(5, add)));
+            while lock.queued.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            lock.hand_over();
+            std::thread::sleep(Duration::from_millis(20));
+            add(&mut leading);
+            let heard = answer.recv_timeout(Duration::from_secs(10));
+            // Nobody waits for ever, whatever was heard.
+            drop(leading);
+            assert_eq!(heard, Ok(5));
+        });
+    }
+
     #[test]
     fn a_newcomer_does_not_overtake_those_who_wait() {
         let lock = Lock::new(0);
@@ -308,7 +336,9 @@ mod models {
         }
     }
 
-    /// loom ends with an error when a thread waits that nobody wakes.
+    /// loom ends with an error when a thread waits that nobody wakes. It cannot show what the mutex
+    /// of the queue is for in step 3: it has all reads that also write in one order, whatever
+    /// mutex they touch.
     #[test]
     fn loom_nobody_waits_for_ever() {
         check_model(|| {
