@@ -97,9 +97,10 @@ pub enum Error {
     /// The database was opened by [`Builder::open_read_only`](crate::Builder::open_read_only).
     #[error("the database was opened read-only")]
     OpenedReadOnly,
-    /// A flush or a compaction panicked, with this message. It is a bug, here or in a file system
-    /// of the caller. The database is read-only from then on. Open it again to go on.
-    #[error("work in the background panicked: {0}")]
+    /// A flush, a compaction or a write of another thread panicked, with this message. It is a bug,
+    /// here or in a file system of the caller. The database is read-only from then on. Open it again
+    /// to go on.
+    #[error("work for the database panicked: {0}")]
     Panicked(String),
     /// The database was closed.
     #[error("the database is closed")]

@@ -1,11 +1,12 @@
-//! Several writers at once: batches stay whole, and each writer's stay in order.
+//! Several writers at once: batches stay whole, each writer's stay in order, and none waits for ever.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use maypole::fs::{Fs, MemFs};
-use maypole::{Db, Durability, Snapshot, Ticker, WriteBatch};
+use maypole::fs::{FaultFs, Fs, MemFs, Operation};
+use maypole::{Db, Durability, Error, Snapshot, Ticker, WriteBatch};
 
 const WRITERS: u32 = 4;
 const BATCHES: u32 = 400;
@@ -82,4 +83,79 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
     let batches = tickers.get(Ticker::WriteDoneBySelf) + tickers.get(Ticker::WriteDoneByOther);
     assert_eq!(batches, u64::from(WRITERS * BATCHES));
     assert_eq!(tickers.get(Ticker::NumberKeysWritten), u64::from(3 * WRITERS * BATCHES));
+}
+
+/// A database whose file system calls `hook` before it writes a record of the log.
+fn hooked(mem: &MemFs, hook: impl Fn() + Send + Sync + 'static) -> Db {
+    let faults = FaultFs::new(Arc::new(mem.clone()));
+    let db = Db::builder("/db").fs(Arc::new(faults.clone())).open().unwrap();
+    db.put("before", "value").unwrap();
+    faults.before_changes(move |_, operation, path| {
+        if operation == Operation::Flush && path.extension().is_some_and(|it| it == "wal") {
+            hook();
+        }
+    });
+    db
+}
+
+/// What was written before a panic is there, and the database can be opened again.
+fn check_after_panic(db: Db, mem: &MemFs) {
+    let error = db.put("later", "value").unwrap_err();
+    let Error::ReadOnly(cause) = &error else { panic!("{error}") };
+    assert!(matches!(&**cause, Error::Panicked(_)), "{error}");
+    assert_eq!(db.get("before").unwrap().unwrap(), b"value");
+    assert!(db.close().is_err());
+    let again = open(mem);
+    assert_eq!(again.get("before").unwrap().unwrap(), b"value");
+    again.put("after", "value").unwrap();
+}
+
+/// The story: a program's own file system panicked in a write. The next write used the log and the
+/// memtable as the panic had left them.
+#[test]
+fn a_write_that_panics_latches_the_database() {
+    let mem = MemFs::new();
+    let db = hooked(&mem, || panic!("a bug of the caller"));
+    let panic = thread::scope(|scope| scope.spawn(|| db.put("key", "value")).join().unwrap_err());
+    assert_eq!(panic.downcast_ref(), Some(&"a bug of the caller"));
+    check_after_panic(db, &mem);
+}
+
+/// The story: the same, while one thread wrote for several. The others waited for their answer for
+/// ever.
+#[test]
+fn all_whose_writes_were_taken_hear_of_a_panic() {
+    let mem = MemFs::new();
+    let calls = AtomicU32::new(0);
+    let (says, first_writes) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let db = hooked(&mem, move || match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => {
+            says.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap()
+        }
+        _ => panic!("a bug of the caller"),
+    });
+    let (answers, answered) = mpsc::channel();
+    let write = |key: u32| {
+        let (db, answers) = (db.clone(), answers.clone());
+        thread::spawn(move || answers.send(db.put(key.to_string(), "value")))
+    };
+    let first = write(0);
+    first_writes.recv_timeout(Duration::from_secs(60)).unwrap();
+    let others: Vec<_> = (1..=WRITERS).map(write).collect();
+    // Time to queue up. One that comes too late hears that the database is read-only.
+    thread::sleep(Duration::from_millis(50));
+    go_on.send(()).unwrap();
+    let heard = || answered.recv_timeout(Duration::from_secs(60)).expect("nobody waits for ever");
+    assert!(heard().is_ok(), "the first was before the panic");
+    // One of them led, and unwinds.
+    for _ in 1..WRITERS {
+        assert!(matches!(heard().unwrap_err(), Error::Panicked(_) | Error::ReadOnly(_)));
+    }
+    first.join().unwrap().unwrap();
+    let unwound = others.into_iter().filter_map(|it| it.join().err()).count();
+    assert_eq!(unwound, 1);
+    check_after_panic(db, &mem);
 }

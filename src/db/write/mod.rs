@@ -18,7 +18,7 @@
 //!
 //! **A record that finds no space** is an error of its callers and of nobody else: the WAL ends
 //! before it, and the next write starts another WAL. Any other failure makes the database
-//! read-only.
+//! read-only. So does a panic: it goes on in the thread that led, and the others get an error.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new pair. The old
 //! WAL may not be synced yet: a later synced write syncs it first, so that what is durable never
@@ -110,6 +110,34 @@ pub(crate) struct Write {
 /// Guards what only the leader uses, and queues the writes that wait for one.
 pub(crate) type WriterLock = CombiningLock<Writer, Write, Result<()>>;
 type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
+type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
+
+/// A leader at work. It is dropped only by a panic. Then WAL and memtable may hold a part of the
+/// group: nobody may write after it, and all who wait for the leader hear of it.
+struct Unfinished<'a, 'l> {
+    inner: &'a Inner,
+    writer: &'a mut LeadingWriter<'l>,
+    group: Vec<WaitingWrite>,
+}
+
+impl Unfinished<'_, '_> {
+    /// The group, to be answered.
+    fn finish(mut self) -> Vec<WaitingWrite> {
+        let group = std::mem::take(&mut self.group);
+        std::mem::forget(self);
+        group
+    }
+}
+
+impl Drop for Unfinished<'_, '_> {
+    fn drop(&mut self) {
+        let error = self.inner.latch(Error::Panicked("a write of another thread".into()));
+        let queued = self.writer.take_while(|_| true);
+        for waiting in self.group.iter().chain(&queued) {
+            waiting.answer(Err(error.clone()));
+        }
+    }
+}
 
 impl Inner {
     pub(crate) fn commit(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
@@ -124,29 +152,33 @@ impl Inner {
         let write = Write { batch, durability };
         if let Some(mut writer) = self.writer.try_lead() {
             self.counters.add(Ticker::WriteDoneBySelf, 1);
-            let room = self.make_room(&mut writer);
-            return room.and_then(|stall| self.write_group(&mut writer, stall, &[&write]));
+            let work = Unfinished { inner: self, writer: &mut writer, group: Vec::new() };
+            let room = self.make_room(work.writer);
+            let outcome = room.and_then(|stall| self.write_group(work.writer, stall, &[&write]));
+            work.finish();
+            return outcome;
         }
         self.writer.submit(write, |writer| self.lead(writer))
     }
 
     /// Writes the front of the queue as one group.
     fn lead(&self, writer: &mut LeadingWriter<'_>) {
-        let room = self.make_room(writer);
+        let mut work = Unfinished { inner: self, writer, group: Vec::new() };
+        let room = self.make_room(work.writer);
         let mut bytes = 0;
         // The first batch always fits: none is larger than a record.
-        let group: Vec<Arc<Waiting<Write, Result<()>>>> = writer.take_while(|write| {
+        work.group = work.writer.take_while(|write| {
             let before = bytes;
             bytes += write.batch.size_bytes();
             before < GROUP_BYTES && bytes <= MAX_BATCH_BYTES
         });
         self.counters.add(Ticker::WriteDoneBySelf, 1);
-        self.counters.add(Ticker::WriteDoneByOther, group.len() as u64 - 1);
+        self.counters.add(Ticker::WriteDoneByOther, work.group.len() as u64 - 1);
         let outcome = room.and_then(|stall| {
-            let writes: Vec<&Write> = group.iter().map(|waiting| &waiting.work).collect();
-            self.write_group(writer, stall, &writes)
+            let writes: Vec<&Write> = work.group.iter().map(|waiting| &waiting.work).collect();
+            self.write_group(work.writer, stall, &writes)
         });
-        for waiting in group {
+        for waiting in work.finish() {
             waiting.answer(outcome.clone());
         }
     }
