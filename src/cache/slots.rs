@@ -319,10 +319,12 @@ impl<T: Cached> Slots<T> {
         Some(pointer)
     }
 
-    /// Starts to fetch slot `i` itself.
-    #[inline]
-    pub fn prefetch(&self, i: usize) {
-        prefetch(&raw const self.array[i]);
+    /// Starts to fetch the `COUNT` slots from `first` on, or as many as there are.
+    #[inline(always)]
+    pub fn prefetch<const COUNT: usize>(&self, first: usize) {
+        for i in (0..COUNT).step_by(LINE_BYTES / size_of::<Slot<T>>()) {
+            prefetch(self.array.as_ptr().wrapping_add(first + i));
+        }
     }
 
     /// Starts to fetch the resident in slot `i`, its counts, and what every use reads first.

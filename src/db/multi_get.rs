@@ -272,7 +272,6 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             ask_filters(run, &self.open, guard, tickers, &mut searches);
             for TableSearch { lookup, table, position, .. } in &mut searches {
                 *position = table.find_block(&self.open[*lookup].key, guard, tickers);
-                position.iter().for_each(BlockPosition::prefetch_slot);
             }
             for position in searches.iter().flat_map(|search| &search.position) {
                 position.prefetch_block();

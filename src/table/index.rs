@@ -10,6 +10,7 @@
 //!            delta form, shared > 0:   zigzag varint of size - previous size; the block starts
 //!                                      where the previous one's trailer ends
 //! parsed     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
+//!            ends of groups  [u64 …]    every 16th of them once more, behind the others
 //!            keys     the separators' user keys back to back; ends[i] is where the i-th ends
 //!            trailers the separators' trailers; none when they are user keys
 //!            blocks   [offset, size]
@@ -18,6 +19,11 @@
 //! The heads are searched as plain integers in one array. That is several times faster than
 //! decoding stored entries, and most separators differ in their heads. Keys decide where heads are
 //! equal.
+//!
+//! **Large trees.** The heads of all tables together fit into no near cache of the processor, and in
+//! a binary search each line says which is the next: four trips to memory. The ends of groups are so
+//! few that they stay near. They name a group of two lines. Both are fetched at one time, and so are
+//! the blocks' slots, for whoever asks ([`Index::find_by_group`]).
 //!
 //! A separator that is a user key stands behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms are searched alike.
@@ -34,12 +40,15 @@ use crate::encoding::coding::Decoder;
 use crate::encoding::key;
 use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Damage;
-use crate::memory::{LineArray, LineBuf};
+use crate::memory::{LINE_BYTES, LineArray, LineBuf, prefetch};
 
 use super::block::Block;
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use super::format::limits::KeyBytes;
 use super::format::properties::IndexForm;
+
+/// Heads that are searched after the group they lie in was found: two cache lines.
+pub(crate) const GROUP: usize = 16;
 
 /// Index entries, read from one or more index blocks in order.
 pub(crate) struct IndexParser {
@@ -177,9 +186,14 @@ impl IndexParser {
                 first[..common_prefix_len(first, last)].to_vec()
             }
         };
-        let memory = buffer(LineArray::<u64>::needed_bytes(count));
+        // The heads of all separators, then once more those that end a group.
+        let total = count + count / GROUP;
+        let memory = buffer(LineArray::<u64>::needed_bytes(total));
+        let separator = |i: usize| i.checked_sub(count).map_or(i, |group| (group + 1) * GROUP - 1);
+        let heads =
+            LineArray::new(memory, total, |i| head(&user_key(separator(i))[common_prefix.len()..]));
         Index {
-            heads: LineArray::new(memory, count, |i| head(&user_key(i)[common_prefix.len()..])),
+            heads,
             common_prefix,
             trailers: self.trailers,
             handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
@@ -203,6 +217,7 @@ fn unzigzag(value: u64) -> i64 {
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Vec<u8>,
+    /// Of all separators, and then of the last separator of each whole group.
     heads: LineArray<u64>,
     keys: Vec<u8>,
     ends: Vec<u32>,
@@ -235,12 +250,31 @@ impl Index {
     /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.
     #[inline(always)]
     pub fn find(&self, user_key: &[u8], trailer: u64) -> usize {
+        self.find_by_group(user_key, trailer, |_| ())
+    }
+
+    /// As [`Index::find`]. `group_is_known` hears the first block of the [`GROUP`] that the answer
+    /// most likely lies in, before the heads in it are read.
+    #[inline(always)]
+    pub fn find_by_group(
+        &self,
+        user_key: &[u8],
+        trailer: u64,
+        group_is_known: impl FnOnce(usize),
+    ) -> usize {
         let Some(rest) = strip_prefix(user_key, &self.common_prefix) else {
             return if user_key < &self.common_prefix[..] { 0 } else { self.len() };
         };
         let target = head(rest);
-        let i = self.heads.partition_point(|&head| head < target);
-        match self.heads.get(i) == Some(&target) {
+        let (heads, group_ends) = self.heads.split_at(self.len());
+        let start = group_ends.partition_point(|&head| head < target) * GROUP;
+        let group = &heads[start..heads.len().min(start + GROUP)];
+        for line in (0..GROUP).step_by(LINE_BYTES / size_of::<u64>()) {
+            prefetch(heads.as_ptr().wrapping_add(start + line));
+        }
+        group_is_known(start);
+        let i = start + group.partition_point(|&head| head < target);
+        match heads.get(i) == Some(&target) {
             true => self.settle_tie(i, user_key, trailer),
             false => i,
         }
@@ -252,7 +286,8 @@ impl Index {
     #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
         let head = self.heads[low];
-        let mut high = low + self.heads[low..].partition_point(|&other| other == head);
+        let heads = &self.heads[low..self.len()];
+        let mut high = low + heads.partition_point(|&other| other == head);
         while low < high {
             let middle = low + (high - low) / 2;
             let order = self.user_key(middle).cmp(user_key);

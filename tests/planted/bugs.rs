@@ -323,10 +323,18 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the index passes over a key that is a separator",
         file: "src/table/index.rs",
-        old: "self.heads.partition_point(|&head| head < target)",
-        new: "self.heads.partition_point(|&head| head <= target)",
+        old: "start + group.partition_point(|&head| head < target)",
+        new: "start + group.partition_point(|&head| head <= target)",
         program: "lib",
         test: "table::index::tests::every_form_is_read_and_searched_as_a_sorted_list_is",
+    },
+    Bug {
+        name: "the index passes over a group whose last separator is the key",
+        file: "src/table/index.rs",
+        old: "group_ends.partition_point(|&head| head < target)",
+        new: "group_ends.partition_point(|&head| head <= target)",
+        program: "lib",
+        test: "table::index::tests::whole_groups_of_heads_and_parts_of_them_are_searched_alike",
     },
     Bug {
         name: "a separator stands before the last key of its block",

@@ -100,6 +100,50 @@ fn every_form_is_read_and_searched_as_a_sorted_list_is() {
     }
 }
 
+/// An index of `users` as separators with sequence number 50.
+fn index_of(users: &[Vec<u8>]) -> Index {
+    let form = form(false, true, false);
+    let entries: Vec<_> = users
+        .iter()
+        .map(|user| internal_key(user, 50, 1))
+        .zip(adjacent_handles(users.len()))
+        .collect();
+    let mut parser = IndexParser::new(form, LIMIT);
+    if !entries.is_empty() {
+        parser.add(&encode(&entries, form, 16)).unwrap();
+    }
+    parser.finish(LineBuf::zeroed)
+}
+
+#[test]
+fn whole_groups_of_heads_and_parts_of_them_are_searched_alike() {
+    for count in 0..=3 * GROUP as u64 + 1 {
+        let users: Vec<Vec<u8>> = (0..count).map(|i| (2 * i).to_be_bytes().to_vec()).collect();
+        let index = index_of(&users);
+        for target in 0..=2 * count {
+            let mut known = None;
+            let find = index.find_by_group(&target.to_be_bytes(), u64::MAX, |at| known = Some(at));
+            assert_eq!(find, target.div_ceil(2) as usize, "{target} among {count}");
+            // A key that does not share the prefix is answered before.
+            assert!(known.is_none_or(|first| (first..=first + GROUP).contains(&find)));
+        }
+    }
+}
+
+#[test]
+fn equal_heads_may_fill_groups() {
+    for before in 0..=GROUP {
+        let mut users: Vec<Vec<u8>> = (0..before as u8).map(|i| vec![b'a', i]).collect();
+        users.extend((0..3 * GROUP).map(|i| format!("same head {i:02}").into_bytes()));
+        users.push(b"z".to_vec());
+        let index = index_of(&users);
+        for (i, user) in users.iter().enumerate() {
+            assert_eq!(index.find(user, u64::MAX), i);
+            assert_eq!(index.find(&[user, &b"\0"[..]].concat(), u64::MAX), i + 1);
+        }
+    }
+}
+
 #[test]
 fn versions_of_one_key_may_span_blocks() {
     let form = form(false, true, false);

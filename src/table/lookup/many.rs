@@ -6,8 +6,7 @@
 //! ```text
 //! 1  prefetch_filter                   fetches the filter's lines
 //! 2  filter_says_maybe_together        the filter answers for all keys
-//! 3  find_block                        index: the block of each key
-//!    BlockPosition::prefetch_slot      fetches the slot of the block
+//! 3  find_block                        index: the block of each key; fetches its slot
 //!    BlockPosition::prefetch_block     then what a search of the block reads first
 //!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries
@@ -84,15 +83,7 @@ impl Table {
 }
 
 impl<'g> BlockPosition<'g> {
-    /// Starts to fetch what leads to the block.
-    #[inline]
-    pub fn prefetch_slot(&self) {
-        if self.block < self.index.blocks.len() {
-            self.index.blocks.prefetch(self.block);
-        }
-    }
-
-    /// After that: starts to fetch what a search of the block reads first.
+    /// Starts to fetch what a search of the block reads first.
     #[inline]
     pub fn prefetch_block(&self) {
         if self.block < self.index.blocks.len() {

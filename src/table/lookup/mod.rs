@@ -38,6 +38,7 @@ use self::observer::TableObserver;
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::{FilterAnswer, TableFilter};
+use crate::table::index::GROUP;
 use crate::table::table::{Table, TableIndex};
 
 impl Table {
@@ -99,7 +100,9 @@ impl Table {
     ) -> Option<BlockPosition<'g>> {
         let index: &TableIndex = self.index.borrow(0, guard)?;
         tickers.add(Ticker::BlockCacheIndexHit, 1);
-        let block = index.index.find(key.user_key, key.trailer());
+        let block = index.index.find_by_group(key.user_key, key.trailer(), |first| {
+            index.blocks.prefetch::<GROUP>(first);
+        });
         Some(BlockPosition { index, block, known: None })
     }
 
