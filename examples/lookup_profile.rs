@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]
-//!     [--value-bytes N] [--l0 FILES] [--cache-mb N] [--threads N] [--only NAME] [--dir DIR]
+//!     [--value-bytes N] [--table-bytes N] [--l0 FILES] [--cache-mb N] [--threads N] [--only NAME]
+//!     [--dir DIR]
 //! ```
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing
@@ -63,6 +64,7 @@ fn key(n: u64) -> Key {
 struct Options {
     entries: u64,
     value_bytes: usize,
+    table_bytes: Option<u64>,
     operations: usize,
     rounds: u64,
     l0: u64,
@@ -76,6 +78,7 @@ fn options() -> Answer<Options> {
     let mut options = Options {
         entries: 3_000_000,
         value_bytes: 100,
+        table_bytes: None,
         operations: 300_000,
         rounds: 5,
         l0: 0,
@@ -90,6 +93,7 @@ fn options() -> Answer<Options> {
         match &name[..] {
             "--entries" => options.entries = value.parse()?,
             "--value-bytes" => options.value_bytes = value.parse()?,
+            "--table-bytes" => options.table_bytes = Some(value.parse()?),
             "--operations" => options.operations = value.parse()?,
             "--rounds" => options.rounds = value.parse()?,
             "--l0" => options.l0 = value.parse()?,
@@ -113,11 +117,14 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
             (dir.path().to_owned(), Some(dir))
         }
     };
-    let db = Db::builder(dir)
+    let mut builder = Db::builder(dir)
         .filter("bloom(10)".parse::<FilterPolicy>()?)
         .compression(Compression::None)
-        .block_cache_bytes(options.cache_mb.map_or(options.entries as usize * 400, |mb| mb << 20))
-        .open()?;
+        .block_cache_bytes(options.cache_mb.map_or(options.entries as usize * 400, |mb| mb << 20));
+    if let Some(bytes) = options.table_bytes {
+        builder = builder.table_bytes(bytes);
+    }
+    let db = builder.open()?;
     let put = |n: u64| {
         let value: Vec<u8> =
             (0..options.value_bytes as u64).map(|i| mix(n + i / 8) as u8).collect();

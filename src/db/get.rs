@@ -79,7 +79,7 @@ impl Inner {
         // A memtable counts an entry before the sequence number is published: `false` is certain.
         if read_state.has_entries_in_memory()
             && let Some(entry) =
-                observer.call_find_in_memtables(read_state, &key, &guard, tickers)?
+                observer.call_find_in_memtables(read_state, &key.for_call(), &guard, tickers)?
         {
             tickers.add(Ticker::NumberKeysRead, 1);
             return Ok(entry.map(|value| visit(ValueRef::Memtable(value))));
@@ -167,13 +167,17 @@ fn find_in_tables<R>(
             continue;
         };
         let deleted_at = match version.has_range_deletions {
-            true => range_deletion(file, key),
+            true => range_deletion(file, &key.for_call()),
             false => 0,
         };
         observer.file_reached(file, deleted_at);
         if file.table.filter_says_maybe(key, guard, tickers, observer.in_table())
-            && let Some(found) =
-                observer.in_table().call_get_after_filter(&file.table, key, guard, tickers)?
+            && let Some(found) = observer.in_table().call_get_after_filter(
+                &file.table,
+                &key.for_call(),
+                guard,
+                tickers,
+            )?
         {
             observer.file_left(run, file, Some(&found));
             tickers.add(hit_ticker(run.level), 1);

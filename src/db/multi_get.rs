@@ -38,7 +38,8 @@ use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::{
-    AbsentBlock, Block, BlockPosition, Found, LookupKey, Table, TableObserver, read_together,
+    AbsentBlock, Block, BlockPosition, Found, GroupPosition, LookupKey, Table, TableObserver,
+    read_together,
 };
 use crate::version::{Run, TableFile};
 
@@ -181,7 +182,8 @@ struct TableSearch<'g> {
     /// Index of the file in its run.
     file: usize,
     table: &'g Table,
-    /// Where the key can be, when the table's index is in memory.
+    /// Where the key can be, when the table's index is in memory: first roughly, then the block.
+    group: Option<GroupPosition<'g>>,
     position: Option<BlockPosition<'g>>,
 }
 
@@ -270,8 +272,12 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 }
             }
             ask_filters(run, &self.open, guard, tickers, &mut searches);
-            for TableSearch { lookup, table, position, .. } in &mut searches {
-                *position = table.find_block(&self.open[*lookup].key, guard, tickers);
+            for TableSearch { lookup, table, group, .. } in &mut searches {
+                *group = table.find_group(&self.open[*lookup].key, guard, tickers);
+            }
+            for TableSearch { lookup, group, position, .. } in &mut searches {
+                let key = &self.open[*lookup].key;
+                *position = group.take().map(|group| group.find_block(key));
             }
             for position in searches.iter().flat_map(|search| &search.position) {
                 position.prefetch_block();
@@ -282,7 +288,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 }
             }
             let mut any_gone = false;
-            for TableSearch { lookup, file, table, position } in searches.drain(..) {
+            for TableSearch { lookup, file, table, position, .. } in searches.drain(..) {
                 let lookup = &mut self.open[lookup];
                 let absent = position.as_ref().and_then(|it| it.absent_block(table, guard));
                 if let Some(block) = absent {
@@ -374,7 +380,7 @@ fn ask_filters<'g>(
         let answers = &mut answers[..keys.len()];
         table.filter_says_maybe_together(keys, answers, guard, tickers);
         for (&lookup, _) in lookups.iter().zip(answers).filter(|(_, maybe)| **maybe) {
-            searches.push(TableSearch { lookup, file, table, position: None });
+            searches.push(TableSearch { lookup, file, table, group: None, position: None });
         }
     };
     if run.len() == 1 {

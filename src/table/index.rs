@@ -23,7 +23,7 @@
 //! **Large trees.** The heads of all tables together fit into no near cache of the processor, and in
 //! a binary search each line says which is the next: four trips to memory. The ends of groups are so
 //! few that they stay near. They name a group of two lines. Both are fetched at one time, and so are
-//! the blocks' slots, for whoever asks ([`Index::find_by_group`]).
+//! the blocks' slots, by whoever wants them ([`Index::find_group`]).
 //!
 //! A separator that is a user key stands behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms are searched alike.
@@ -35,7 +35,7 @@ pub(super) mod builder;
 
 use std::cmp::Ordering;
 
-use crate::encoding::bytes::{common_prefix_len, head, strip_prefix};
+use crate::encoding::bytes::{Prefix, common_prefix_len, count_below};
 use crate::encoding::coding::Decoder;
 use crate::encoding::key;
 use crate::encoding::key::TRAILER_BYTES;
@@ -49,6 +49,15 @@ use super::format::properties::IndexForm;
 
 /// Heads that are searched after the group they lie in was found: two cache lines.
 pub(crate) const GROUP: usize = 16;
+
+/// What [`Index::find_group`] knows of a key.
+#[derive(Clone, Copy)]
+pub(crate) struct Group {
+    /// The number of its first block.
+    pub first: usize,
+    /// The key's head.
+    target: u64,
+}
 
 /// Index entries, read from one or more index blocks in order.
 pub(crate) struct IndexParser {
@@ -180,18 +189,18 @@ impl IndexParser {
         let user_key = |i| nth_key(&keys, &ends, i);
         // The keys are sorted, so all share what the first and the last share.
         let common_prefix = match count {
-            0 => Vec::new(),
+            0 => Prefix::default(),
             _ => {
                 let (first, last) = (user_key(0), user_key(count - 1));
-                first[..common_prefix_len(first, last)].to_vec()
+                Prefix::new(&first[..common_prefix_len(first, last)])
             }
         };
         // The heads of all separators, then once more those that end a group.
         let total = count + count / GROUP;
         let memory = buffer(LineArray::<u64>::needed_bytes(total));
         let separator = |i: usize| i.checked_sub(count).map_or(i, |group| (group + 1) * GROUP - 1);
-        let heads =
-            LineArray::new(memory, total, |i| head(&user_key(separator(i))[common_prefix.len()..]));
+        let head_of = |i| common_prefix.head_after(user_key(i)).expect("all begin with it");
+        let heads = LineArray::new(memory, total, |i| head_of(separator(i)));
         Index {
             heads,
             common_prefix,
@@ -216,7 +225,7 @@ fn unzigzag(value: u64) -> i64 {
 /// A parsed index. Entry `i` leads to the table's `i`-th data block.
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
-    common_prefix: Vec<u8>,
+    common_prefix: Prefix,
     /// Of all separators, and then of the last separator of each whole group.
     heads: LineArray<u64>,
     keys: Vec<u8>,
@@ -250,30 +259,38 @@ impl Index {
     /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.
     #[inline(always)]
     pub fn find(&self, user_key: &[u8], trailer: u64) -> usize {
-        self.find_by_group(user_key, trailer, |_| ())
+        self.find_in_group(self.find_group(user_key), user_key, trailer)
     }
 
-    /// As [`Index::find`]. `group_is_known` hears the first block of the [`GROUP`] that the answer
-    /// most likely lies in, before the heads in it are read.
+    /// The first step of [`Index::find`]: the group that the block most likely lies in. Starts to
+    /// fetch its heads.
     #[inline(always)]
-    pub fn find_by_group(
-        &self,
-        user_key: &[u8],
-        trailer: u64,
-        group_is_known: impl FnOnce(usize),
-    ) -> usize {
-        let Some(rest) = strip_prefix(user_key, &self.common_prefix) else {
-            return if user_key < &self.common_prefix[..] { 0 } else { self.len() };
+    pub fn find_group(&self, user_key: &[u8]) -> Group {
+        let Some(target) = self.common_prefix.head_after(user_key) else {
+            // Before all separators, or behind them.
+            let is_before = user_key < self.common_prefix.bytes();
+            return Group { first: if is_before { 0 } else { self.len() }, target: 0 };
         };
-        let target = head(rest);
         let (heads, group_ends) = self.heads.split_at(self.len());
-        let start = group_ends.partition_point(|&head| head < target) * GROUP;
-        let group = &heads[start..heads.len().min(start + GROUP)];
+        let first = group_ends.partition_point(|&head| head < target) * GROUP;
         for line in (0..GROUP).step_by(LINE_BYTES / size_of::<u64>()) {
-            prefetch(heads.as_ptr().wrapping_add(start + line));
+            prefetch(heads.as_ptr().wrapping_add(first + line));
         }
-        group_is_known(start);
-        let i = start + group.partition_point(|&head| head < target);
+        Group { first, target }
+    }
+
+    /// The second step, for the same key.
+    #[inline(always)]
+    pub fn find_in_group(&self, group: Group, user_key: &[u8], trailer: u64) -> usize {
+        let Group { first, target } = group;
+        let heads = &self.heads[..self.len()];
+        let group = &heads[first..heads.len().min(first + GROUP)];
+        let below = match group.try_into() {
+            Ok(group) => count_below::<GROUP>(group, target),
+            // The separators behind the last whole group.
+            Err(_) => group.partition_point(|&head| head < target),
+        };
+        let i = first + below;
         match heads.get(i) == Some(&target) {
             true => self.settle_tie(i, user_key, trailer),
             false => i,
@@ -312,8 +329,8 @@ impl Index {
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
         // Mostly the heads on both sides decide. The lookup that wants the block has just read them.
         let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
-        let rest = strip_prefix(user_key, &self.common_prefix);
-        if rest.is_some_and(|rest| is_between(head(rest))) || self.find(user_key, trailer) == i {
+        let head = self.common_prefix.head_after(user_key);
+        if head.is_some_and(is_between) || self.find(user_key, trailer) == i {
             return Ok(());
         }
         let found = format_args!("\"{}\"", user_key.escape_ascii()).to_string();
@@ -336,7 +353,7 @@ impl Index {
 
     /// Bytes of memory behind the index.
     pub fn heap_bytes(&self) -> usize {
-        self.common_prefix.capacity()
+        self.common_prefix.bytes().len()
             + self.keys.capacity()
             + self.heads.heap_bytes()
             + size_of::<u64>() * self.trailers.capacity()

@@ -49,7 +49,7 @@ pub(crate) use lookup::key::LookupKey;
 pub(crate) use lookup::observer::TableObserver;
 pub(crate) use lookup::recorder::Recorder;
 pub(crate) use lookup::together::{AbsentBlock, read_together};
-pub(crate) use lookup::{BlockPosition, Found};
+pub(crate) use lookup::{BlockPosition, Found, GroupPosition};
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};
 pub(crate) use table::{Table, TableContext};

@@ -9,11 +9,13 @@
 //! runs            L0, newest   (smallest, largest, file)
 //!                 L0           (smallest, largest, file)
 //!                 L6           (smallest, largest, file) (smallest, largest, file) …
+//! ends            of each run: the largest heads once more, eight to a line of memory
 //! ```
 
-use crate::encoding::bytes::{common_prefix_len, head, strip_prefix};
+use crate::encoding::bytes::{Prefix, common_prefix_len, count_below};
 use crate::encoding::key;
 use crate::encoding::key::user_key;
+use crate::memory::LINE_BYTES;
 
 /// The first and the last key of a file.
 #[derive(Clone, Copy)]
@@ -31,7 +33,7 @@ pub(crate) trait HasFileBounds {
 
 /// See the module.
 pub(super) struct KeyRanges<F> {
-    common_prefix: Vec<u8>,
+    common_prefix: Prefix,
     runs: Vec<Run<F>>,
 }
 
@@ -41,6 +43,61 @@ pub(crate) struct Run<F> {
     pub level: usize,
     /// At least one, in key order.
     files: Box<[RangedFile<F>]>,
+    /// The heads of their largest keys once more.
+    ends: Ends,
+}
+
+/// Ascending numbers, searched without a branch that depends on them: up to seven in one line of
+/// memory, up to 63 in two, more in three or a few.
+///
+/// A binary search over the files themselves took eleven instructions a step. They were a fifth of a
+/// lookup in a tree of fifty files, and what is fewer there lets neighbouring lookups overlap.
+/// Halving 64 numbers in one array took twelve instructions less for fifty files than this, and was
+/// slower for seven: each step waits for the one before.
+///
+/// ```text
+/// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, as all lines, by the largest
+/// lines       [ 0 … 7 ] [ 8 … 15 ] …  number there is. The last line is never full.
+/// ```
+struct Ends {
+    lines: Box<[NumberLine]>,
+    line_ends: Box<[NumberLine]>,
+}
+
+const IN_LINE: usize = LINE_BYTES / size_of::<u64>();
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct NumberLine([u64; IN_LINE]);
+
+impl Ends {
+    fn of(numbers: impl ExactSizeIterator<Item = u64>) -> Ends {
+        let lines = lines_of(numbers);
+        let line_ends = lines_of(lines.iter().map(|line| line.0[IN_LINE - 1]));
+        Ends { lines, line_ends }
+    }
+
+    /// How many numbers are below `bound`.
+    #[inline(always)]
+    fn count_below(&self, bound: u64) -> usize {
+        if let [line] = &*self.lines {
+            return count_below(&line.0, bound);
+        }
+        let upper = match &*self.line_ends {
+            [_] => 0,
+            many => many.partition_point(|line| line.0[IN_LINE - 1] < bound),
+        };
+        let line = IN_LINE * upper + count_below(&self.line_ends[upper].0, bound);
+        IN_LINE * line + count_below(&self.lines[line].0, bound)
+    }
+}
+
+/// The numbers in lines, the last of which ends with padding.
+fn lines_of(numbers: impl ExactSizeIterator<Item = u64>) -> Box<[NumberLine]> {
+    let mut lines = vec![NumberLine([u64::MAX; IN_LINE]); numbers.len() / IN_LINE + 1];
+    let slots = lines.iter_mut().flat_map(|line| &mut line.0);
+    slots.zip(numbers).for_each(|(slot, number)| *slot = number);
+    lines.into()
 }
 
 struct RangedFile<F> {
@@ -61,16 +118,15 @@ impl<F: HasFileBounds> KeyRanges<F> {
             let shared = common_prefix_len(common, key);
             common = &common[..shared];
         }
-        let common_prefix = common.to_vec();
-        let head = |key: &[u8]| head(&key[common_prefix.len()..]);
+        let common_prefix = Prefix::new(common);
+        let head = |key: &[u8]| common_prefix.head_after(key).expect("all bounds begin with it");
         let ranged = |(position, file): (usize, F)| {
             let FileBounds { smallest, largest } = file.bounds();
             let (smallest, largest) = (head(smallest), head(user_key(largest)));
             RangedFile { smallest, largest, position, file }
         };
         let runs = runs.into_iter().map(|(level, files)| {
-            let files = files.into_iter().enumerate().map(ranged).collect();
-            Run { level, files }
+            Run::of(level, files.into_iter().enumerate().map(ranged).collect())
         });
         KeyRanges { runs: runs.collect(), common_prefix }
     }
@@ -78,7 +134,7 @@ impl<F: HasFileBounds> KeyRanges<F> {
     /// The head of `key`, for [`Run::file_of`]. `None` if no range holds the key.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
-        strip_prefix(key, &self.common_prefix).map(head)
+        self.common_prefix.head_after(key)
     }
 
     /// All runs, in order.
@@ -90,11 +146,16 @@ impl<F: HasFileBounds> KeyRanges<F> {
 
 impl<F> Default for KeyRanges<F> {
     fn default() -> KeyRanges<F> {
-        KeyRanges { common_prefix: Vec::new(), runs: Vec::new() }
+        KeyRanges { common_prefix: Prefix::default(), runs: Vec::new() }
     }
 }
 
 impl<F: HasFileBounds> Run<F> {
+    fn of(level: usize, files: Box<[RangedFile<F>]>) -> Run<F> {
+        let ends = Ends::of(files.iter().map(|file| file.largest));
+        Run { level, files, ends }
+    }
+
     /// How many files there are.
     pub fn len(&self) -> usize {
         self.files.len()
@@ -128,7 +189,7 @@ impl<F: HasFileBounds> Run<F> {
                 one
             }
             files => {
-                let first = files.partition_point(|file| file.largest < head);
+                let first = self.ends.count_below(head);
                 match files.get(first)?.largest == head {
                     true => first_not_before(&files[first..], head, key)?,
                     false => &files[first],
@@ -241,6 +302,22 @@ mod tests {
                     .map(|(_, files)| files.iter().find(|range| holds(range, &key)))
                     .collect();
                 assert_eq!(found(&ranges, &key), expected, "{key:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ends_in_any_number_of_lines_are_counted() {
+        for count in (0..2 * IN_LINE).chain([63, 64, 65, 127, 128, 511, 512, 513, 1000]) {
+            // Twice each, so that bounds meet equal ones and gaps; and the largest number itself.
+            let numbers: Vec<u64> = (0..count as u64).map(|i| i / 2 * 4 + 4).collect();
+            let with_largest = [&numbers[..], &[u64::MAX, u64::MAX]].concat();
+            for numbers in [numbers, with_largest] {
+                let ends = Ends::of(numbers.iter().copied());
+                for bound in (0..2 * count as u64 + 8).chain([u64::MAX - 1, u64::MAX]) {
+                    let expected = numbers.partition_point(|&number| number < bound);
+                    assert_eq!(ends.count_below(bound), expected, "{bound} of {count}");
+                }
             }
         }
     }

@@ -81,7 +81,8 @@ impl PrefixFilter {
     }
 }
 
-/// A table's filter in memory.
+/// A table's filter in memory. The kind is a byte of its own: each lookup tests it.
+#[repr(u8)]
 pub(crate) enum TableFilter {
     Full(FilterReader),
     /// Filter `i` holds the keys up to separator `i`. There is at least one.

@@ -6,7 +6,8 @@
 //! ```text
 //! 1  prefetch_filter                   fetches the filter's lines
 //! 2  filter_says_maybe_together        the filter answers for all keys
-//! 3  find_block                        index: the block of each key; fetches its slot
+//! 3  find_group                        index: the group of each key's block; fetches its heads and slots
+//!    GroupPosition::find_block         then which block of the group
 //!    BlockPosition::prefetch_block     then what a search of the block reads first
 //!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries

@@ -3,7 +3,8 @@
 //! ```text
 //! filter_says_maybe   no ─► the table does not hold the key: the caller goes on to the next table
 //!        │ maybe
-//! get_after_filter    find_block       index: the one block that can hold the key
+//! get_after_filter    find_group       index: the few blocks of which one can hold the key
+//!                     find_block       index: which of them
 //!                     get_from_block   block: the entry of the key, or none
 //! ```
 //!
@@ -38,7 +39,7 @@ use self::observer::TableObserver;
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::index::GROUP;
+use crate::table::index::{GROUP, Group};
 use crate::table::table::{Table, TableIndex};
 
 impl Table {
@@ -67,7 +68,7 @@ impl Table {
             }
             return maybe;
         }
-        observer.call_other_filter(self, key, guard, tickers)
+        observer.call_other_filter(self, &key.for_call(), guard, tickers)
     }
 
     /// After a "maybe": the newest entry of the key that the snapshot sees. Lookups call it through
@@ -80,8 +81,9 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>> {
-        match self.find_block(key, guard, tickers) {
+        match self.find_group(key, guard, tickers) {
             Some(position) => {
+                let position = position.find_block(key);
                 observer.index_searched(position.index, position.block);
                 self.get_from_block(position, key, guard, tickers, observer)
             }
@@ -89,24 +91,24 @@ impl Table {
         }
     }
 
-    /// The block that can hold the key. `None`: the index is not in memory, and
-    /// [`Table::get_after_filter`] is to do it all.
+    /// The blocks of which one most likely holds the key. Starts to fetch the index's heads of
+    /// them, and their slots. `None`: the index is not in memory, and [`Table::get_after_filter`]
+    /// is to do it all.
     #[inline(always)]
-    pub fn find_block<'g>(
+    pub fn find_group<'g>(
         &'g self,
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Option<BlockPosition<'g>> {
+    ) -> Option<GroupPosition<'g>> {
         let index: &TableIndex = self.index.borrow(0, guard)?;
         tickers.add(Ticker::BlockCacheIndexHit, 1);
-        let block = index.index.find_by_group(key.user_key, key.trailer(), |first| {
-            index.blocks.prefetch::<GROUP>(first);
-        });
-        Some(BlockPosition { index, block, known: None })
+        let group = index.index.find_group(key.user_key);
+        index.blocks.prefetch::<GROUP>(group.first);
+        Some(GroupPosition { index, group })
     }
 
-    /// The entry of the key, from the block on that [`Table::find_block`] found. Versions of one
+    /// The entry of the key, from the block on that [`GroupPosition::find_block`] found. Versions of one
     /// key may fill several blocks.
     #[inline(always)]
     pub fn get_from_block<'g>(
@@ -248,6 +250,22 @@ impl Table {
         observer.index_searched(index, block);
         let position = BlockPosition { index, block, known: None };
         Ok(self.get_from_block(position, key, guard, tickers, observer)?.map(Found::into_owned))
+    }
+}
+
+/// Some neighbouring data blocks: what [`Table::find_group`] has found.
+pub(crate) struct GroupPosition<'g> {
+    index: &'g TableIndex,
+    group: Group,
+}
+
+impl<'g> GroupPosition<'g> {
+    /// The block that can hold the key, which is that of [`Table::find_group`].
+    #[inline(always)]
+    pub fn find_block(self, key: &LookupKey<'_>) -> BlockPosition<'g> {
+        let GroupPosition { index, group } = self;
+        let block = index.index.find_in_group(group, key.user_key, key.trailer());
+        BlockPosition { index, block, known: None }
     }
 }
 
