@@ -27,7 +27,7 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
 }
 
 /// How many of the ascending numbers are below `bound`, which the last one is not. `N` is a power of
-/// two. There is no branch and no loop: each halving takes four or five instructions, where
+/// two. Compiled, it has no branch and no loop: each halving takes four or five instructions, where
 /// `partition_point` takes ten.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {

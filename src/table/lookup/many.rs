@@ -6,7 +6,7 @@
 //! ```text
 //! 1  prefetch_filter                   fetches the filter's lines
 //! 2  filter_says_maybe_together        the filter answers for all keys
-//! 3  find_group                        index: the group of each key's block; fetches its heads and slots
+//! 3  find_group                        index: each key's group; fetches heads and slots
 //!    GroupPosition::find_block         then which block of the group
 //!    BlockPosition::prefetch_block     then what a search of the block reads first
 //!    BlockPosition::find_entry         then the one entry worth reading

@@ -108,8 +108,8 @@ impl Table {
         Some(GroupPosition { index, group })
     }
 
-    /// The entry of the key, from the block on that [`GroupPosition::find_block`] found. Versions of one
-    /// key may fill several blocks.
+    /// The entry of the key, from the block on that [`GroupPosition::find_block`] found. Versions of
+    /// one key may fill several blocks.
     #[inline(always)]
     pub fn get_from_block<'g>(
         &self,
