@@ -6,23 +6,27 @@
 //!     for each run (a file of level 0, a deeper level), newest first:
 //!       range deletions                           noted for each key
 //!       filters                                   of one table, for all keys that fall into it
-//!       index, then block, then entry             one step for all keys; trips to memory overlap
-//!       keys found, or deleted by a range, are done
-//!       keys whose block is not in memory         are parked: they ask no other filter yet
-//!     the blocks of all parked keys               read at one time
+//!       for 8 of the keys that may be there:
+//!         index, then block, then entry           one step for all keys; trips to memory overlap
+//!         keys found are done
+//!         keys whose block is not in memory       are parked: they ask no other filter yet.
+//!                                                 Their blocks' reads begin
+//!       keys deleted by a range are done
+//!     the blocks of all parked keys are there
 //!     entry; not found: a false positive          the key goes on with the next run, and so on
 //! ```
 //!
 //! A trip to memory takes as long as hundreds of instructions. One key waits for each of its trips;
 //! 64 keys wait for all of theirs at once. A trip to the device takes as long as hundreds of trips
-//! to memory, and a device answers 64 reads in little more time than one.
+//! to memory, and a device answers 64 reads in little more time than one. It should not wait for
+//! the search of all keys, so the search goes on while the first reads are on their way.
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
-//! once. No guard is held while the device works: a slow device must not keep garbage alive.
+//! once. A guard is held while keys are searched, and none while the device is waited for: a slow
+//! device must not keep garbage alive.
 //!
 //! The file is long since the steps share one state, which each of them hands to the next.
 
-use std::cmp::Ordering::Equal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,22 +34,24 @@ use super::Inner;
 use super::explain::observer::TreeObserver;
 use super::get::{hit_ticker, is_value, range_deletion};
 use super::read_state::ReadState;
-use crate::cache::Lease;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
-use crate::fs::OverlappedReader;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::{
-    AbsentBlock, Block, BlockPosition, Found, GroupPosition, LookupKey, Table, TableObserver,
-    read_together,
+    AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Table,
+    TableObserver, read_together,
 };
 use crate::version::{Run, TableFile};
 
 /// Keys that are looked up together: enough to hide every trip to memory and to keep a device full,
 /// few enough that what they fetch stays in the processor's second cache.
 const TOGETHER: usize = 64;
+
+/// Keys that are searched together in a run, once its filters were asked: enough to hide their trips
+/// to memory, few enough that the device soon gets their reads.
+const SEARCHED_TOGETHER: usize = 8;
 
 /// Value of [`OpenLookup::to`] once the lookup has left the open ones.
 const GONE: usize = usize::MAX;
@@ -89,10 +95,19 @@ impl Inner {
     ) -> Result<()> {
         loop {
             while !lookups.parked.is_empty() {
-                let blocks = lookups.read_blocks(read_state, &self.overlapped)?;
+                let mut waiting = Vec::with_capacity(TOGETHER);
+                let blocks = read_together(&self.overlapped, |blocks| {
+                    if lookups.parked.is_empty() {
+                        let guard = pin();
+                        lookups.search_runs(read_state, &guard, self.counters.on_thread(&guard))?;
+                    }
+                    let any_parked = !lookups.parked.is_empty();
+                    lookups.wait_for_blocks(read_state, blocks, &mut waiting);
+                    Ok(any_parked)
+                })?;
                 let guard = pin();
                 let tickers = self.counters.on_thread(&guard);
-                lookups.search_blocks(read_state, &blocks, &guard, tickers)?;
+                lookups.search_blocks(read_state, waiting, &blocks, &guard, tickers)?;
                 lookups.search_runs(read_state, &guard, tickers)?;
             }
             let guard = pin();
@@ -113,9 +128,15 @@ struct Lookups<'k, K> {
     /// How many keys have begun.
     begun: usize,
     values: Vec<Option<Slice>>,
-    /// At most [`TOGETHER`], with those that are parked or come later.
+    /// At most [`TOGETHER`], with those that wait for a block or come later.
     open: Vec<OpenLookup<'k>>,
-    /// They wait for a block.
+    /// The runs whose filters were asked. The last one is being searched.
+    runs_begun: usize,
+    /// Which files of it are to be searched: their filters said maybe.
+    maybes: Vec<Question>,
+    /// How many of them were searched.
+    searched: usize,
+    /// They have met a block that is not in memory.
     parked: Vec<Parked<'k>>,
     /// Their block did not hold the key. They are open again from this run on.
     later: Vec<(usize, OpenLookup<'k>)>,
@@ -148,7 +169,7 @@ impl OpenLookup<'_> {
     }
 }
 
-/// A lookup whose block is not in memory.
+/// A lookup whose block is not in memory, and is not on its way yet.
 struct Parked<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
@@ -157,15 +178,14 @@ struct Parked<'k> {
     block: AbsentBlock,
 }
 
-impl Parked<'_> {
-    fn table<'s>(&self, read_state: &'s ReadState) -> &'s Table {
-        &read_state.version.runs()[self.run].file(self.file).table
-    }
-
-    fn compare_block(&self, other: &Parked<'_>) -> std::cmp::Ordering {
-        let place = |parked: &Parked<'_>| (parked.run, parked.file, parked.block.number());
-        place(self).cmp(&place(other))
-    }
+/// A lookup whose block is on its way.
+struct Waiting<'k> {
+    lookup: OpenLookup<'k>,
+    run: usize,
+    /// Index of the file in its run.
+    file: usize,
+    /// Which one of the blocks that are read.
+    block: usize,
 }
 
 /// Which file of a run an open lookup asks.
@@ -194,14 +214,17 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             order.extend(0..keys.len());
             order.sort_unstable_by(|&a: &usize, &b| keys[a].as_ref().cmp(keys[b].as_ref()));
         }
-        let (values, open) = (vec![None; keys.len()], Vec::with_capacity(keys.len().min(TOGETHER)));
+        let at_once = keys.len().min(TOGETHER);
         Lookups {
             keys,
             sequence,
             order,
             begun: 0,
-            values,
-            open,
+            values: vec![None; keys.len()],
+            open: Vec::with_capacity(at_once),
+            runs_begun: 0,
+            maybes: Vec::with_capacity(at_once),
+            searched: 0,
             parked: Vec::new(),
             later: Vec::new(),
         }
@@ -210,6 +233,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     /// Opens the lookups of the next keys. `false`: there are none.
     fn begin(&mut self, read_state: &ReadState) -> bool {
         self.open.clear();
+        self.runs_begun = 0;
         let end = self.keys.len().min(self.begun + TOGETHER);
         self.open.extend((self.begun..end).map(|i| {
             let to = self.order.get(i).copied().unwrap_or(i);
@@ -221,8 +245,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         !self.open.is_empty()
     }
 
-    /// Searches memtables and tables. Afterwards the lookups without an answer are those that
-    /// nobody knows, in `open`, and those that wait for a block, in `parked`.
+    /// Searches memtables, and tables as [`Self::search_runs`] does.
     fn search(
         &mut self,
         read_state: &ReadState,
@@ -250,127 +273,167 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         self.search_runs(read_state, guard, tickers)
     }
 
-    /// Searches the tables, for each lookup from its next run on.
+    /// Searches the tables, for each lookup from its next run on, until some lookups are parked.
+    /// The next call goes on from there. None is parked: all tables were searched.
     fn search_runs(
         &mut self,
         read_state: &ReadState,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
-        let has_range_deletions = read_state.version.has_range_deletions;
-        let mut searches: Vec<TableSearch<'_>> = Vec::new();
-        for (number, run) in read_state.version.runs().iter().enumerate() {
-            if !self.later.is_empty() {
-                let now = self.later.extract_if(.., |(next_run, _)| *next_run == number);
-                self.open.extend(now.map(|(_, lookup)| lookup));
-            }
-            if has_range_deletions {
-                for lookup in &mut self.open {
-                    lookup.deleted_at = lookup
-                        .file_in(run)
-                        .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
+        let mut searches = Vec::with_capacity(SEARCHED_TOGETHER);
+        loop {
+            while self.searched < self.maybes.len() {
+                self.search_tables(read_state, guard, tickers, &mut searches)?;
+                if !self.parked.is_empty() {
+                    return Ok(());
                 }
             }
-            ask_filters(run, &self.open, guard, tickers, &mut searches);
-            for TableSearch { lookup, table, group, .. } in &mut searches {
-                *group = table.find_group(&self.open[*lookup].key, guard, tickers);
+            if !self.begin_run(read_state, guard, tickers) {
+                return Ok(());
             }
-            for TableSearch { lookup, group, position, .. } in &mut searches {
-                let key = &self.open[*lookup].key;
-                *position = group.take().map(|group| group.find_block(key));
+        }
+    }
+
+    /// Asks the filters of the next run. `false`: there is no other run.
+    fn begin_run(
+        &mut self,
+        read_state: &ReadState,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        let number = self.runs_begun;
+        if number > 0 {
+            self.open.retain(|lookup| lookup.to != GONE && lookup.deleted_at == 0);
+        }
+        self.maybes.clear();
+        self.searched = 0;
+        let Some(run) = read_state.version.runs().get(number) else { return false };
+        self.runs_begun += 1;
+        if !self.later.is_empty() {
+            let now = self.later.extract_if(.., |(next_run, _)| *next_run == number);
+            self.open.extend(now.map(|(_, lookup)| lookup));
+        }
+        if read_state.version.has_range_deletions {
+            for lookup in &mut self.open {
+                lookup.deleted_at = lookup
+                    .file_in(run)
+                    .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
             }
-            for position in searches.iter().flat_map(|search| &search.position) {
-                position.prefetch_block();
+        }
+        ask_filters(run, &self.open, guard, tickers, &mut self.maybes);
+        true
+    }
+
+    /// Searches the next [`SEARCHED_TOGETHER`] keys in the run. `searches` is empty, before and
+    /// afterwards.
+    fn search_tables<'g>(
+        &mut self,
+        read_state: &'g ReadState,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+        searches: &mut Vec<TableSearch<'g>>,
+    ) -> Result<()> {
+        let number = self.runs_begun - 1;
+        let run = &read_state.version.runs()[number];
+        let maybes = self.maybes[self.searched..].iter().take(SEARCHED_TOGETHER);
+        searches.extend(maybes.map(|&Question { file, lookup }| {
+            let (file, lookup) = (file as usize, lookup as usize);
+            let table = &*run.file(file).table;
+            let group = table.find_group(&self.open[lookup].key, guard, tickers);
+            TableSearch { lookup, file, table, group, position: None }
+        }));
+        self.searched += searches.len();
+        for TableSearch { lookup, group, position, .. } in &mut *searches {
+            let key = &self.open[*lookup].key;
+            *position = group.take().map(|group| group.find_block(key));
+        }
+        for position in searches.iter().flat_map(|search| &search.position) {
+            position.prefetch_block();
+        }
+        for TableSearch { lookup, position, .. } in &mut *searches {
+            if let Some(position) = position {
+                position.find_entry(&self.open[*lookup].key, guard, tickers);
             }
-            for TableSearch { lookup, position, .. } in &mut searches {
-                if let Some(position) = position {
-                    position.find_entry(&self.open[*lookup].key, guard, tickers);
+        }
+        for TableSearch { lookup, file, table, position, .. } in searches.drain(..) {
+            let lookup = &mut self.open[lookup];
+            let absent = position.as_ref().and_then(|it| it.absent_block(table, guard));
+            if let Some(block) = absent {
+                self.parked.push(Parked { lookup: lookup.clone(), run: number, file, block });
+                lookup.to = GONE;
+                continue;
+            }
+            let found = match position {
+                Some(position) => {
+                    table.get_from_block(position, &lookup.key, guard, tickers, ())?
                 }
-            }
-            let mut any_gone = false;
-            for TableSearch { lookup, file, table, position, .. } in searches.drain(..) {
-                let lookup = &mut self.open[lookup];
-                let absent = position.as_ref().and_then(|it| it.absent_block(table, guard));
-                if let Some(block) = absent {
-                    let waiting = lookup.clone();
-                    self.parked.push(Parked { lookup: waiting, run: number, file, block });
-                    (lookup.to, any_gone) = (GONE, true);
-                    continue;
-                }
-                let found = match position {
-                    Some(position) => {
-                        table.get_from_block(position, &lookup.key, guard, tickers, ())?
-                    }
-                    None => ().call_get_after_filter(table, &lookup.key, guard, tickers)?,
-                };
-                if let Some(found) = found {
-                    tickers.add(hit_ticker(run.level), 1);
-                    self.values[lookup.to] = lookup.value_of(&found)?;
-                    (lookup.to, any_gone) = (GONE, true);
-                }
-            }
-            if any_gone || has_range_deletions {
-                self.open.retain(|lookup| lookup.to != GONE && lookup.deleted_at == 0);
+                None => ().call_get_after_filter(table, &lookup.key, guard, tickers)?,
+            };
+            if let Some(found) = found {
+                tickers.add(hit_ticker(run.level), 1);
+                self.values[lookup.to] = lookup.value_of(&found)?;
+                lookup.to = GONE;
             }
         }
         Ok(())
     }
 
-    /// Reads the blocks of all parked lookups. Sorts these by block, and answers their blocks in
-    /// this order, each once.
-    fn read_blocks(
+    /// Lets the parked lookups wait for their blocks.
+    fn wait_for_blocks<'s>(
         &mut self,
-        read_state: &ReadState,
-        reader: &OverlappedReader,
-    ) -> Result<Vec<Lease<'static, Block>>> {
-        self.parked.sort_unstable_by(Parked::compare_block);
-        let of_one_block = self.parked.chunk_by(|a, b| a.compare_block(b) == Equal);
-        let wanted: Vec<_> =
-            of_one_block.map(|of_one| (of_one[0].table(read_state), &of_one[0].block)).collect();
-        read_together(&wanted, reader)
+        read_state: &'s ReadState,
+        blocks: &mut BlocksTogether<'s>,
+        waiting: &mut Vec<Waiting<'k>>,
+    ) {
+        // Neighbouring blocks in a row: they are read by one read.
+        self.parked.sort_unstable_by_key(|parked| (parked.file, parked.block.number()));
+        waiting.extend(self.parked.drain(..).map(|Parked { lookup, run, file, block }| {
+            let table = &*read_state.version.runs()[run].file(file).table;
+            Waiting { lookup, run, file, block: blocks.want(table, block) }
+        }));
     }
 
     /// Searches the blocks that were read. Lookups that are not answered come later.
     fn search_blocks(
         &mut self,
         read_state: &ReadState,
-        blocks: &[Lease<'static, Block>],
+        waiting: Vec<Waiting<'k>>,
+        blocks: &BlocksTogether<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
         // What the runs before left open is in no table.
         self.open.clear();
-        let mut blocks = blocks.iter();
-        for of_one_block in self.parked.chunk_by(|a, b| a.compare_block(b) == Equal) {
-            let Some(block) = blocks.next() else { break };
-            // The first one has missed the cache, the others would find the block there.
-            tickers.add(Ticker::BlockCacheDataHit, of_one_block.len() as u64 - 1);
-            for parked in of_one_block {
-                let (table, lookup) = (parked.table(read_state), &parked.lookup);
-                let position = parked.block.position(block, &lookup.key);
-                let found = table.get_from_block(position, &lookup.key, guard, tickers, ())?;
-                if let Some(found) = found {
-                    let level = read_state.version.runs()[parked.run].level;
-                    tickers.add(hit_ticker(level), 1);
+        self.runs_begun = 0;
+        // The first one of a block has missed the cache, the others would find the block there.
+        tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
+        for Waiting { lookup, run, file, block } in waiting {
+            let number = run;
+            let run = &read_state.version.runs()[number];
+            let position = blocks.position(block, &lookup.key);
+            let table = &run.file(file).table;
+            match table.get_from_block(position, &lookup.key, guard, tickers, ())? {
+                Some(found) => {
+                    tickers.add(hit_ticker(run.level), 1);
                     self.values[lookup.to] = lookup.value_of(&found)?;
-                } else if lookup.deleted_at == 0 {
-                    self.later.push((parked.run + 1, lookup.clone()));
                 }
+                None if lookup.deleted_at == 0 => self.later.push((number + 1, lookup)),
+                None => {}
             }
         }
-        self.parked.clear();
         Ok(())
     }
 }
 
-/// Asks the filters of a run, each for all its keys together. Adds the tables to search to
-/// `searches`.
-fn ask_filters<'g>(
-    run: &'g Run<Arc<TableFile>>,
+/// Asks the filters of a run, each for all its keys together. Adds the questions to `maybes` whose
+/// answer is maybe.
+fn ask_filters(
+    run: &Run<Arc<TableFile>>,
     open: &[OpenLookup<'_>],
     guard: &Guard,
     tickers: ThreadTickers<'_>,
-    searches: &mut Vec<TableSearch<'g>>,
+    maybes: &mut Vec<Question>,
 ) {
     let Some(OpenLookup { key: any, .. }) = open.first() else { return };
     let (mut lookups, mut keys, mut count) = ([0; TOGETHER], [any; TOGETHER], 0);
@@ -380,7 +443,7 @@ fn ask_filters<'g>(
         let answers = &mut answers[..keys.len()];
         table.filter_says_maybe_together(keys, answers, guard, tickers);
         for (&lookup, _) in lookups.iter().zip(answers).filter(|(_, maybe)| **maybe) {
-            searches.push(TableSearch { lookup, file, table, group: None, position: None });
+            maybes.push(Question { file: file as u32, lookup: lookup as u32 });
         }
     };
     if run.len() == 1 {

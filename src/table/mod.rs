@@ -39,7 +39,6 @@ mod tests;
 mod verify;
 mod warm_up;
 
-pub(crate) use block::Block;
 pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::TableCursor;
@@ -48,7 +47,7 @@ pub(crate) use format::properties::names as property_names;
 pub(crate) use lookup::key::LookupKey;
 pub(crate) use lookup::observer::TableObserver;
 pub(crate) use lookup::recorder::Recorder;
-pub(crate) use lookup::together::{AbsentBlock, read_together};
+pub(crate) use lookup::together::{AbsentBlock, BlocksTogether, read_together};
 pub(crate) use lookup::{BlockPosition, Found, GroupPosition};
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};

@@ -104,6 +104,46 @@ fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not(
     assert!(bytes <= most_bytes, "{bytes} bytes, one by one {single_bytes}");
 }
 
+/// Someone asks for keys in no order, and several of them lie in one block. Its read has begun for
+/// the first of them when the search of the others meets it again.
+#[test]
+fn a_block_that_is_on_its_way_is_not_read_again() {
+    let filesystems: [Arc<dyn Fs>; 2] = [Arc::new(RealFs), Arc::new(DirectFs)];
+    for fs in filesystems {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || {
+            Db::builder(dir.path().join("db"))
+                .fs(Arc::clone(&fs))
+                .filter("bloom(2)")
+                .open()
+                .unwrap()
+        };
+        let db = open();
+        for n in 0..KEYS {
+            db.put(format!("{n:08}"), [b'v'; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        db.close().unwrap();
+        // A dozen neighbouring blocks, each again and again, and at last keys of other blocks.
+        let keys: Vec<String> = (0..60u64)
+            .map(|i| i % 12 * 30 + i / 12)
+            .chain(2_000..2_004)
+            .map(|n| format!("{n:08}"))
+            .collect();
+        let counted = |together: bool| {
+            let db = open();
+            let values: Vec<Option<Slice>> = match together {
+                true => db.multi_get(&keys).unwrap(),
+                false => keys.iter().map(|key| db.get(key).unwrap()).collect(),
+            };
+            assert!(values.iter().all(Option::is_some));
+            let tickers = [Ticker::BlockCacheDataMiss, Ticker::BlockCacheDataHit];
+            (values, tickers.map(|ticker| db.stats().tickers.get(ticker)))
+        };
+        assert_eq!(counted(true), counted(false));
+    }
+}
+
 #[test]
 fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
     let (usual, direct): (Arc<dyn Fs>, Arc<dyn Fs>) = (Arc::new(RealFs), Arc::new(DirectFs));

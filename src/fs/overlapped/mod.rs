@@ -116,7 +116,7 @@ impl OverlappedReader {
 
     /// Reads every range, many at one time, in any order. Calls `done` for each when it is there,
     /// with its place in `requests`. Returns when all have been answered. Reads go on while
-    /// `requests` makes the next one.
+    /// `requests` makes the next one, from the third on.
     ///
     /// `done` gets the error of one request as [`RandomAccessFile::read_exact_at`] returns it, and
     /// the others as if nothing had happened. Other reads go on while `done` works. If it panics,
@@ -125,7 +125,7 @@ impl OverlappedReader {
     /// Any number of threads may call at one time. One request is read as by `read_exact_at`.
     pub fn read_many<'r>(
         &self,
-        requests: &mut dyn ExactSizeIterator<Item = ReadRequest<'r>>,
+        requests: &mut dyn Iterator<Item = ReadRequest<'r>>,
         done: &mut dyn FnMut(usize, Result<ReadBuffer>),
     ) {
         let parts = requests.enumerate();
@@ -133,10 +133,9 @@ impl OverlappedReader {
         while let Some(part) = parts.next_if(|part| !part.request.file.waits_for_device()) {
             part.read(done);
         }
-        if parts.len() < 2 {
-            parts.for_each(|part| part.read(done));
-            return;
-        }
+        let Some(first) = parts.next() else { return };
+        let Some(second) = parts.next() else { return first.read(done) };
+        let mut parts = [first, second].into_iter().chain(parts);
         let mut unread = Vec::new();
         if let Some(uring) = self.make_uring.and_then(|make| self.pool.lend_uring(make)) {
             let (pool, parts) = (&*self.pool, &mut parts);

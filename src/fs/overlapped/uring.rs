@@ -9,8 +9,8 @@
 //!                   └─ a short read: its rest goes in again
 //! ```
 //!
-//! A few reads at a time are handed over, and what has ended is worked on. The kernel takes
-//! several µs for each: the device works meanwhile, and does not wait for the last one.
+//! Two reads at a time are handed over, and what has ended is worked on. The kernel takes several µs
+//! for each: the device works meanwhile, and does not wait for the last one.
 //!
 //! Why the kernel never writes to memory that is not the ring's:
 //!
@@ -39,7 +39,7 @@ use crate::fs::block_buffer::{BlockBuffer, BlockRange};
 /// Reads in flight at one time. More gain nothing on a single device: it is kept full.
 pub(super) const DEPTH: usize = 64;
 /// Reads that are handed over together.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 2;
 /// Larger block buffers are not kept for the next read.
 const MOST_KEPT_BYTES: usize = 16 << 10;
 /// A longer read is made in pieces, as a short read is: the queue has 32 bits for a length.

@@ -11,8 +11,8 @@
 //!    BlockPosition::prefetch_block     then what a search of the block reads first
 //!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries
-//!    or find_absent_block              the block is not in memory: it is read with others
-//!       get_from_read_block
+//!    or BlockPosition::absent_block    the block is not in memory: it is read with others, and then
+//!       BlocksTogether::position       get_from_block goes on from there
 //! ```
 //!
 //! A single lookup uses the first step too, for the deepest of its tables. The processor looks far

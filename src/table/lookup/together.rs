@@ -6,12 +6,18 @@
 //!   blocks     a 3   a 4   b 9          checked, uncompressed, in the cache
 //! ```
 //!
-//! Nothing is locked and no guard is held while the device works. Two calls that want one block at
+//! What is wanted need not be known at once: the first reads begin while the caller searches for more.
+//!
+//! Nothing is locked and no guard is held while the device is waited for. Two calls that want one block at
 //! the same time both read it, and the cache keeps one of the two. Waiting for each other would
 //! save this read, and two calls with the same blocks in opposite order would wait for ever.
 
+use std::cell::RefCell;
+use std::iter;
+use std::ops::Range;
+
 use crate::cache::Lease;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::memory::LineBuf;
 use crate::sync::Guard;
@@ -41,16 +47,6 @@ impl AbsentBlock {
     fn handle(&self) -> BlockHandle {
         self.index.index.handle(self.block)
     }
-
-    /// Where a lookup goes on once the block was read.
-    pub fn position<'g>(
-        &'g self,
-        block: &Lease<'static, Block>,
-        key: &LookupKey<'_>,
-    ) -> BlockPosition<'g> {
-        let start = block.search_start(key.user_key);
-        BlockPosition { index: &self.index, block: self.block, known: Some((block.share(), start)) }
-    }
 }
 
 impl BlockPosition<'_> {
@@ -69,98 +65,174 @@ impl BlockPosition<'_> {
     }
 }
 
+/// Data blocks that are read at one time, each once.
+#[derive(Default)]
+pub(crate) struct BlocksTogether<'t> {
+    blocks: Vec<WantedBlock<'t>>,
+}
+
+struct WantedBlock<'t> {
+    table: &'t Table,
+    absent: AbsentBlock,
+    /// What was read.
+    block: Option<Lease<'static, Block>>,
+}
+
+impl<'t> BlocksTogether<'t> {
+    /// Adds a block, if it is not there yet. Answers its place.
+    pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
+        let is_same = |wanted: &WantedBlock<'_>| {
+            std::ptr::eq(wanted.table, table) && wanted.absent.block == absent.block
+        };
+        self.blocks.iter().rposition(is_same).unwrap_or_else(|| {
+            self.blocks.push(WantedBlock { table, absent, block: None });
+            self.blocks.len() - 1
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Where a lookup goes on once the block of this place was read.
+    pub fn position<'g>(&'g self, place: usize, key: &LookupKey<'_>) -> BlockPosition<'g> {
+        let WantedBlock { absent, block, .. } = &self.blocks[place];
+        let block = block.as_ref().expect("the block was read");
+        let known = Some((block.share(), block.search_start(key.user_key)));
+        BlockPosition { index: &absent.index, block: absent.block, known }
+    }
+}
+
+/// Reads blocks through the cache, which had none of them a moment ago. `want_more` adds some of
+/// them, in the order of their tables and numbers, and answers whether there may be others. It is
+/// called again while those before are on their way. Hold no guard.
+///
+/// # Errors
+/// That of `want_more`, or the first one of a block.
+pub(crate) fn read_together<'t>(
+    reader: &OverlappedReader,
+    mut want_more: impl FnMut(&mut BlocksTogether<'t>) -> Result<bool>,
+) -> Result<BlocksTogether<'t>> {
+    let reads = RefCell::new(Reads::default());
+    let mut requests = iter::from_fn(|| reads.borrow_mut().next(&mut want_more));
+    // Each block is checked and taken into the cache while the others are on their way.
+    reader.read_many(&mut requests, &mut |n, read| reads.borrow_mut().load(n, read));
+    let Reads { wanted, failed, .. } = reads.into_inner();
+    failed.map_or(Ok(wanted), Err)
+}
+
+/// What was read, what is on its way, and what is still to be read.
+#[derive(Default)]
+struct Reads<'t> {
+    wanted: BlocksTogether<'t>,
+    /// Of all blocks, in their order.
+    pieces: Vec<Piece>,
+    /// Pieces that are on their way, or were read.
+    begun: usize,
+    /// Nobody wants more.
+    is_complete: bool,
+    failed: Option<Error>,
+}
+
 /// Blocks of one file that are read by one read.
-struct Piece<'w> {
-    blocks: &'w [(&'w Table, &'w AbsentBlock)],
-    /// The number of the first one, in what is wanted.
-    first: usize,
+struct Piece {
+    /// Their places.
+    blocks: Range<usize>,
     bytes: usize,
 }
 
-/// Reads blocks through the cache, which had none of them a moment ago. Their order is that of
-/// their tables and numbers, without repetition. Hold no guard.
-///
-/// # Errors
-/// The first error of a block.
-pub(crate) fn read_together(
-    wanted: &[(&Table, &AbsentBlock)],
-    reader: &OverlappedReader,
-) -> Result<Vec<Lease<'static, Block>>> {
-    let pieces = pieces(wanted)?;
-    let mut found: Vec<Option<Lease<'static, Block>>> = wanted.iter().map(|_| None).collect();
-    let mut result = Ok(());
-    // Each block is checked and taken into the cache while the others are on their way.
-    reader.read_many(&mut pieces.iter().map(Piece::request), &mut |n, read| {
-        if result.is_ok() {
-            result = read.and_then(|read| pieces[n].load(read, &mut found[pieces[n].first..]));
+impl<'t> Reads<'t> {
+    /// The next piece's request.
+    fn next(
+        &mut self,
+        want_more: &mut impl FnMut(&mut BlocksTogether<'t>) -> Result<bool>,
+    ) -> Option<ReadRequest<'t>> {
+        while self.begun == self.pieces.len() && !self.is_complete && self.failed.is_none() {
+            let before = self.wanted.len();
+            let added = want_more(&mut self.wanted).and_then(|more| {
+                self.is_complete = !more;
+                self.cut(before)
+            });
+            self.failed = added.err();
         }
-    });
-    result?;
-    Ok(found.into_iter().map(|block| block.expect("each piece was answered")).collect())
-}
-
-/// Neighbours together, as far as one read is better than two.
-fn pieces<'w>(wanted: &'w [(&'w Table, &'w AbsentBlock)]) -> Result<Vec<Piece<'w>>> {
-    let mut joined_bytes = 0;
-    let neighbours = wanted.chunk_by(|(table, before), (next_table, block)| {
-        let (before, handle) = (before.handle(), block.handle());
-        let adjoins = std::ptr::eq(*table, *next_table) && before.is_followed_by(handle);
-        let with_before = joined_bytes + before.bytes;
-        let joins = adjoins && with_before + handle.bytes <= MOST_JOINED_BYTES;
-        joined_bytes = if joins { with_before } else { 0 };
-        joins
-    });
-    let mut first = 0;
-    let piece = |blocks: &'w [(&Table, &AbsentBlock)]| {
-        let mut piece = Piece { blocks, first, bytes: 0 };
-        first += blocks.len();
-        for (table, block) in blocks {
-            let stored_bytes = table.block_file().stored_bytes(block.handle())?;
-            piece.bytes = piece.start_of(block) + stored_bytes;
+        if self.failed.is_some() {
+            return None;
         }
-        Ok(piece)
-    };
-    neighbours.map(piece).collect()
-}
-
-impl<'w> Piece<'w> {
-    fn offset(&self) -> u64 {
-        self.blocks[0].1.handle().offset
+        let piece = self.pieces.get(self.begun)?;
+        self.begun += 1;
+        Some(piece.request(&self.wanted.blocks[piece.blocks.clone()]))
     }
 
-    /// Where the block starts in the piece.
-    fn start_of(&self, block: &AbsentBlock) -> usize {
-        (block.handle().offset - self.offset()) as usize
-    }
-
-    /// A single block is read to where the cache will have it.
-    fn request(&self) -> ReadRequest<'w> {
-        let table = self.blocks[0].0;
-        let memory = match self.blocks.len() {
-            1 => table.data_buffer(self.bytes),
-            _ => LineBuf::zeroed(self.bytes),
-        };
-        table.block_file().count_read(self.bytes);
-        let buffer = ReadBuffer::in_front_of(memory, self.bytes);
-        ReadRequest { file: table.block_file().file(), offset: self.offset(), buffer }
-    }
-
-    /// Checks the blocks and takes them into the cache. `read` is what the request asked for.
-    fn load(&self, read: ReadBuffer, found: &mut [Option<Lease<'static, Block>>]) -> Result<()> {
-        let load = |(table, absent): &(&Table, &AbsentBlock), stored| {
-            table.load_block(&absent.index, absent.block, || Ok(stored)).map(Some)
-        };
-        if let [block] = self.blocks {
-            found[0] = load(block, StoredBlock::new(read.into_memory(), block.1.handle()))?;
-            return Ok(());
-        }
-        for (block, found) in self.blocks.iter().zip(found) {
-            let (table, handle) = (block.0, block.1.handle());
-            let stored_bytes = table.block_file().stored_bytes(handle)?;
-            let bytes = &read[self.start_of(block.1)..][..stored_bytes];
-            let stored = StoredBlock::copy_from(bytes, handle, |len| table.data_buffer(len));
-            *found = load(block, stored)?;
+    /// Puts neighbours together, from this block on, as far as one read is better than two.
+    fn cut(&mut self, mut first: usize) -> Result<()> {
+        let mut joined_bytes = 0;
+        let neighbours = self.wanted.blocks[first..].chunk_by(|before, next| {
+            let is_one_table = std::ptr::eq(before.table, next.table);
+            let (before, handle) = (before.absent.handle(), next.absent.handle());
+            let adjoins = is_one_table && before.is_followed_by(handle);
+            let with_before = joined_bytes + before.bytes;
+            let joins = adjoins && with_before + handle.bytes <= MOST_JOINED_BYTES;
+            joined_bytes = if joins { with_before } else { 0 };
+            joins
+        });
+        for blocks in neighbours {
+            let mut bytes = 0;
+            for WantedBlock { table, absent, .. } in blocks {
+                let stored_bytes = table.block_file().stored_bytes(absent.handle())?;
+                bytes = offset_in_piece(blocks, absent) + stored_bytes;
+            }
+            self.pieces.push(Piece { blocks: first..first + blocks.len(), bytes });
+            first += blocks.len();
         }
         Ok(())
     }
+
+    /// Checks the blocks of a piece and takes them into the cache.
+    fn load(&mut self, piece: usize, read: Result<ReadBuffer>) {
+        if self.failed.is_none() {
+            let blocks = &mut self.wanted.blocks[self.pieces[piece].blocks.clone()];
+            self.failed = read.and_then(|read| load(blocks, read)).err();
+        }
+    }
+}
+
+impl Piece {
+    /// A single block is read to where the cache will have it.
+    fn request<'t>(&self, blocks: &[WantedBlock<'t>]) -> ReadRequest<'t> {
+        let WantedBlock { table, absent, .. } = &blocks[0];
+        let memory = match blocks.len() {
+            1 => table.data_buffer(self.bytes),
+            _ => LineBuf::zeroed(self.bytes),
+        };
+        let file = table.block_file();
+        file.count_read(self.bytes);
+        let buffer = ReadBuffer::in_front_of(memory, self.bytes);
+        ReadRequest { file: file.file(), offset: absent.handle().offset, buffer }
+    }
+}
+
+/// Where a block starts in the piece of these blocks.
+fn offset_in_piece(blocks: &[WantedBlock<'_>], block: &AbsentBlock) -> usize {
+    (block.handle().offset - blocks[0].absent.handle().offset) as usize
+}
+
+/// Checks the blocks of one piece, and takes them into the cache. `read` is the piece.
+fn load(blocks: &mut [WantedBlock<'_>], read: ReadBuffer) -> Result<()> {
+    let load = |table: &Table, absent: &AbsentBlock, stored| {
+        table.load_block(&absent.index, absent.block, || Ok(stored)).map(Some)
+    };
+    if let [WantedBlock { table, absent, block }] = blocks {
+        *block = load(table, absent, StoredBlock::new(read.into_memory(), absent.handle()))?;
+        return Ok(());
+    }
+    for i in 0..blocks.len() {
+        let WantedBlock { table, absent, .. } = &blocks[i];
+        let handle = absent.handle();
+        let stored_bytes = table.block_file().stored_bytes(handle)?;
+        let bytes = &read[offset_in_piece(blocks, absent)..][..stored_bytes];
+        let stored = StoredBlock::copy_from(bytes, handle, |len| table.data_buffer(len));
+        blocks[i].block = load(table, absent, stored)?;
+    }
+    Ok(())
 }
