@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A trip to memory takes as long as hundreds of instructions. One key waits for each of its trips;
-//! 64 keys wait for all of theirs at once. A trip to the device takes as long as hundreds of trips
+//! several keys wait for all of theirs at once. A trip to the device takes as long as hundreds of trips
 //! to memory, and a device answers 64 reads in little more time than one. It should not wait for
 //! the search of all keys, so the search goes on while the first reads are on their way.
 //!
@@ -25,7 +25,8 @@
 //! once. A guard is held while keys are searched, and none while the device is waited for: a slow
 //! device must not keep garbage alive.
 //!
-//! The file is long since the steps share one state, which each of them hands to the next.
+//! The file is long since the steps share one state, which each of them hands to the next. The state
+//! remembers how far the search has come: it pauses whenever there is something to read.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,7 +51,8 @@ use crate::version::{Run, TableFile};
 const TOGETHER: usize = 64;
 
 /// Keys that are searched together in a run, once its filters were asked: enough to hide their trips
-/// to memory, few enough that the device soon gets their reads.
+/// to memory, few enough that what they fetch stays in the processor's first cache, and that the
+/// device soon gets their reads.
 const SEARCHED_TOGETHER: usize = 8;
 
 /// Value of [`OpenLookup::to`] once the lookup has left the open ones.
