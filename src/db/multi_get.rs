@@ -17,9 +17,9 @@
 //! ```
 //!
 //! A trip to memory takes as long as hundreds of instructions. One key waits for each of its trips;
-//! several keys wait for all of theirs at once. A trip to the device takes as long as hundreds of trips
-//! to memory, and a device answers 64 reads in little more time than one. It should not wait for
-//! the search of all keys, so the search goes on while the first reads are on their way.
+//! several keys wait for all of theirs at once. A trip to the device takes as long as hundreds of
+//! trips to memory, and a device answers 64 reads in little more time than one. It should not wait
+//! for the search of all keys, so the search goes on while the first reads are on their way.
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
 //! once. A guard is held while keys are searched, and none while the device is waited for: a slow
@@ -184,8 +184,6 @@ struct Parked<'k> {
 struct Waiting<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
-    /// Index of the file in its run.
-    file: usize,
     /// Which one of the blocks that are read.
     block: usize,
 }
@@ -392,7 +390,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         self.parked.sort_unstable_by_key(|parked| (parked.file, parked.block.number()));
         waiting.extend(self.parked.drain(..).map(|Parked { lookup, run, file, block }| {
             let table = &*read_state.version.runs()[run].file(file).table;
-            Waiting { lookup, run, file, block: blocks.want(table, block) }
+            Waiting { lookup, run, block: blocks.want(table, block) }
         }));
     }
 
@@ -410,17 +408,14 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         self.runs_begun = 0;
         // The first one of a block has missed the cache, the others would find the block there.
         tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
-        for Waiting { lookup, run, file, block } in waiting {
-            let number = run;
-            let run = &read_state.version.runs()[number];
-            let position = blocks.position(block, &lookup.key);
-            let table = &run.file(file).table;
+        for Waiting { lookup, run, block } in waiting {
+            let (table, position) = blocks.position(block, &lookup.key);
             match table.get_from_block(position, &lookup.key, guard, tickers, ())? {
                 Some(found) => {
-                    tickers.add(hit_ticker(run.level), 1);
+                    tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);
                     self.values[lookup.to] = lookup.value_of(&found)?;
                 }
-                None if lookup.deleted_at == 0 => self.later.push((number + 1, lookup)),
+                None if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
                 None => {}
             }
         }

@@ -445,8 +445,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "multi_get forgets a key that its first block does not hold",
         file: "src/db/multi_get.rs",
-        old: "self.later.push((number + 1, lookup)),",
-        new: "self.later.push((number + 2, lookup)),",
+        old: "self.later.push((run + 1, lookup)),",
+        new: "self.later.push((run + 2, lookup)),",
         program: "db",
         test: "device::looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not",
     },
@@ -477,8 +477,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "multi_get ends its search when the blocks it needs are on their way already",
         file: "src/table/lookup/together.rs",
-        old: "while self.begun == self.pieces.len() && !self.is_complete",
-        new: "if self.begun == self.pieces.len() && !self.is_complete",
+        old: "while self.begun == self.pieces.len() {",
+        new: "if self.begun == self.pieces.len() {",
         program: "db",
         test: "device::a_block_that_is_on_its_way_is_not_read_again",
     },

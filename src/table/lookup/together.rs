@@ -6,11 +6,12 @@
 //!   blocks     a 3   a 4   b 9          checked, uncompressed, in the cache
 //! ```
 //!
-//! What is wanted need not be known at once: the first reads begin while the caller searches for more.
+//! What is wanted need not be known at once: the first reads begin while the caller searches for
+//! more.
 //!
-//! Nothing is locked and no guard is held while the device is waited for. Two calls that want one block at
-//! the same time both read it, and the cache keeps one of the two. Waiting for each other would
-//! save this read, and two calls with the same blocks in opposite order would wait for ever.
+//! Nothing is locked and no guard is held while the device is waited for. Two calls that want one
+//! block at the same time both read it, and the cache keeps one of the two. Waiting for each other
+//! would save this read, and two calls with the same blocks in opposite order would wait for ever.
 
 use std::cell::RefCell;
 use std::iter;
@@ -95,17 +96,21 @@ impl<'t> BlocksTogether<'t> {
         self.blocks.len()
     }
 
-    /// Where a lookup goes on once the block of this place was read.
-    pub fn position<'g>(&'g self, place: usize, key: &LookupKey<'_>) -> BlockPosition<'g> {
-        let WantedBlock { absent, block, .. } = &self.blocks[place];
+    /// Where a lookup goes on once the block of this place was read, and in which table.
+    pub fn position<'g>(
+        &'g self,
+        place: usize,
+        key: &LookupKey<'_>,
+    ) -> (&'t Table, BlockPosition<'g>) {
+        let WantedBlock { table, absent, block } = &self.blocks[place];
         let block = block.as_ref().expect("the block was read");
         let known = Some((block.share(), block.search_start(key.user_key)));
-        BlockPosition { index: &absent.index, block: absent.block, known }
+        (table, BlockPosition { index: &absent.index, block: absent.block, known })
     }
 }
 
 /// Reads blocks through the cache, which had none of them a moment ago. `want_more` adds some of
-/// them, in the order of their tables and numbers, and answers whether there may be others. It is
+/// them, in the order of their tables and numbers, or answers `false`: there are no others. It is
 /// called again while those before are on their way. Hold no guard.
 ///
 /// # Errors
@@ -115,7 +120,7 @@ pub(crate) fn read_together<'t>(
     mut want_more: impl FnMut(&mut BlocksTogether<'t>) -> Result<bool>,
 ) -> Result<BlocksTogether<'t>> {
     let reads = RefCell::new(Reads::default());
-    let mut requests = iter::from_fn(|| reads.borrow_mut().next(&mut want_more));
+    let mut requests = iter::from_fn(|| reads.borrow_mut().next(&mut want_more)).fuse();
     // Each block is checked and taken into the cache while the others are on their way.
     reader.read_many(&mut requests, &mut |n, read| reads.borrow_mut().load(n, read));
     let Reads { wanted, failed, .. } = reads.into_inner();
@@ -130,8 +135,6 @@ struct Reads<'t> {
     pieces: Vec<Piece>,
     /// Pieces that are on their way, or were read.
     begun: usize,
-    /// Nobody wants more.
-    is_complete: bool,
     failed: Option<Error>,
 }
 
@@ -143,21 +146,25 @@ struct Piece {
 }
 
 impl<'t> Reads<'t> {
-    /// The next piece's request.
+    /// The next piece's request. `None`: there is no other one.
     fn next(
         &mut self,
         want_more: &mut impl FnMut(&mut BlocksTogether<'t>) -> Result<bool>,
     ) -> Option<ReadRequest<'t>> {
-        while self.begun == self.pieces.len() && !self.is_complete && self.failed.is_none() {
-            let before = self.wanted.len();
-            let added = want_more(&mut self.wanted).and_then(|more| {
-                self.is_complete = !more;
-                self.cut(before)
-            });
-            self.failed = added.err();
-        }
         if self.failed.is_some() {
             return None;
+        }
+        while self.begun == self.pieces.len() {
+            let before = self.wanted.len();
+            let added = want_more(&mut self.wanted);
+            match added.and_then(|any| self.cut(before).map(|()| any)) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.failed = Some(error);
+                    return None;
+                }
+            }
         }
         let piece = self.pieces.get(self.begun)?;
         self.begun += 1;
