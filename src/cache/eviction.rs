@@ -25,7 +25,7 @@
 
 use std::sync::Arc;
 
-use super::ring::{Entry, MAX_SECOND_CHANCES, Ring};
+use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring};
 use super::{BlockKind, KindUsage};
 
 /// Data may take up to 1/8 of the capacity from metadata: a data block then displaces metadata that
@@ -156,20 +156,11 @@ impl CacheState {
             || self.rings[RingName::Protected as usize].is_empty()
     }
 
-    /// Starts to fetch what the next miss will evict.
-    pub fn prefetch_next(&self) {
-        let ring = match self.probation_leaves() {
-            true => RingName::Probation,
-            false => RingName::Protected,
-        };
-        self.rings[ring as usize].prefetch_next();
-    }
-
     fn evict(&mut self, victim: Arc<dyn Entry>) {
         // SAFETY: `self` is what the mutex guards, and the victim came out of its ring just now.
         unsafe { victim.empty_slot(self.stamp) };
-        self.uncharge(&*victim);
         let header = victim.header();
+        self.uncharge(header);
         self.stamp += usize::from(header.kind == BlockKind::Data);
         self.metadata_leaves |= header.kind != BlockKind::Data;
         self.leaving_bytes += header.charge_bytes;
@@ -209,12 +200,11 @@ impl CacheState {
 
     /// Takes `entry` out of its ring.
     pub fn remove(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
-        self.uncharge(entry);
+        self.uncharge(entry.header());
         self.rings[entry.header().ring() as usize].take(entry)
     }
 
-    fn uncharge(&mut self, entry: &dyn Entry) {
-        let header = entry.header();
+    fn uncharge(&mut self, header: &Header) {
         let kind = &mut self.by_kind[header.kind as usize];
         kind.entries -= 1;
         kind.bytes -= header.charge_bytes;

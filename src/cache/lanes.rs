@@ -201,7 +201,7 @@ impl LaneState {
     }
 
     pub fn push(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
-        entry.header().set_fresh();
+        entry.header().set_cached();
         self.fresh_bytes += entry.header().charge_bytes;
         self.fresh.push(Fresh { entry, stamp });
     }

@@ -374,7 +374,6 @@ impl BlockCache {
                 state.add(entry, stamp);
                 publish();
             }
-            state.prefetch_next();
             self.take_evicted(&mut state)
         };
         // For the memory of spare values: this value goes past its lane.
@@ -399,7 +398,6 @@ impl BlockCache {
                 true => state.add(entry, stamp),
                 false => state.turn_away(entry),
             }
-            state.prefetch_next();
         }
         self.take_evicted(state)
     }

@@ -1,14 +1,24 @@
 //! The clock: entries in a ring, a hand, and a bit that says "used since the hand last passed".
 //!
 //! ```text
-//!   entries [ a | b | – | c | d ]      – a hole, on the free list
-//!                 ▲ hand               a new entry fills the newest hole: the hand meets
-//!                                      it after a whole turn
+//!   hand ─► [ a | b | c | d ] ◄─ a new entry: the hand meets it after a whole turn
+//!             │               ◄─ a, if it was used
+//!             └─► out, if not
+//!
+//!   the table of c is closed:   [ b | a | d ]
 //! ```
+//!
+//! The ring is cut open at the hand: a queue, whose first entry the hand meets next. What leaves from
+//! the middle is replaced by the first one: there is room now, so that one may stay for a while. So
+//! what the hand is about to meet lies side by side, without holes, and is fetched before it comes.
+//!
+//! The position of an entry is its index plus the number of entries that have left at the front,
+//! modulo 2^32. It stays the same while the queue moves on.
 //!
 //! Not an LRU list: there a hit writes to a structure that all readers share. Here a hit sets a bit
 //! in the entry, which the reader uses anyway, and only if the bit is not set.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::memory::{LineBuf, prefetch};
@@ -26,19 +36,14 @@ const ENTRY_AHEAD: usize = 4;
 /// The same for its slot.
 const SLOT_AHEAD: usize = 2;
 
-/// The position of an entry that the cache has never taken in.
-const NOWHERE: u32 = u32::MAX;
-/// The position of an entry that waits for a ring, or has waited in vain.
-const FRESH: u32 = u32::MAX - 1;
-
 /// What the cache knows of a value.
 pub(super) struct Header {
     referenced: AtomicBool,
     pub kind: BlockKind,
     /// A [`RingName`]: where it is, or would be. Written under the cache's mutex.
     ring: AtomicU8,
-    /// The index in its ring, or one of the above. Written under the cache's mutex; before that,
-    /// under the lock of a lane.
+    was_cached: AtomicBool,
+    /// Where it is in its ring. Used under the cache's mutex only.
     position: AtomicU32,
     /// Heap bytes of the value and its bookkeeping.
     pub charge_bytes: usize,
@@ -69,7 +74,8 @@ impl Header {
             referenced: AtomicBool::new(false),
             kind,
             ring: AtomicU8::new(ring as u8),
-            position: AtomicU32::new(NOWHERE),
+            was_cached: AtomicBool::new(false),
+            position: AtomicU32::new(0),
             charge_bytes,
         }
     }
@@ -91,14 +97,18 @@ impl Header {
         self.ring.store(ring as u8, Ordering::Relaxed);
     }
 
-    /// The entry waits for a ring.
-    pub fn set_fresh(&self) {
-        self.position.store(FRESH, Ordering::Relaxed);
+    /// A lane or a ring has it.
+    pub fn set_cached(&self) {
+        self.was_cached.store(true, Ordering::Relaxed);
     }
 
     /// Whether the cache has ever taken the value in.
     pub fn was_cached(&self) -> bool {
-        self.position.load(Ordering::Relaxed) != NOWHERE
+        self.was_cached.load(Ordering::Relaxed)
+    }
+
+    fn set_position(&self, position: u32) {
+        self.position.store(position, Ordering::Relaxed);
     }
 
     /// Whether it was used since the last call.
@@ -121,32 +131,38 @@ pub(super) fn prefetch_entry(entry: &Arc<dyn Entry>) {
 /// One ring. Guarded by the cache's mutex.
 #[derive(Default)]
 pub(super) struct Ring {
-    entries: Vec<Option<Arc<dyn Entry>>>,
-    /// Holes in `entries`; the last one is filled first.
-    free: Vec<u32>,
-    hand: usize,
+    /// From the hand on.
+    queue: VecDeque<Arc<dyn Entry>>,
+    /// The position of the first entry.
+    first: u32,
 }
 
 impl Ring {
-    /// Heap bytes that one entry may cost a ring whose vectors have just doubled.
-    pub const ENTRY_BYTES: usize = 2 * (size_of::<Option<Arc<dyn Entry>>>() + size_of::<u32>());
+    /// Heap bytes that one entry may cost a ring whose queue has just doubled.
+    pub const ENTRY_BYTES: usize = 2 * size_of::<Arc<dyn Entry>>();
 
     pub fn is_empty(&self) -> bool {
-        self.entries.len() == self.free.len()
+        self.queue.is_empty()
     }
 
     pub fn push(&mut self, entry: Arc<dyn Entry>) {
-        let position = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            (self.entries.len() - 1) as u32
-        });
-        entry.header().position.store(position, Ordering::Relaxed);
-        self.entries[position as usize] = Some(entry);
+        let position = self.first.wrapping_add(self.queue.len() as u32);
+        let header = entry.header();
+        header.set_position(position);
+        header.set_cached();
+        self.queue.push_back(entry);
     }
 
     /// Takes out an entry that is in this ring.
     pub fn take(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
-        self.take_at(entry.header().position.load(Ordering::Relaxed))
+        let position = entry.header().position.load(Ordering::Relaxed);
+        let index = position.wrapping_sub(self.first) as usize;
+        let entry = self.queue.swap_remove_front(index).expect("the entry is in this ring");
+        self.first = self.first.wrapping_add(1);
+        if let Some(moved) = index.checked_sub(1).map(|index| &self.queue[index]) {
+            moved.header().set_position(position);
+        }
+        entry
     }
 
     /// Takes out the next entry that was not used since the hand last passed, or, after many that
@@ -159,60 +175,128 @@ impl Ring {
         }
     }
 
-    /// Takes out the entry that the hand meets next, used or not.
-    pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
-        if self.is_empty() {
-            return None;
-        }
-        let position = self.advance();
-        Some(self.take_at(position))
-    }
-
     /// Looks at up to `steps` entries for one that was not used, and takes it out.
     pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
-        if self.is_empty() {
-            return None;
-        }
         while *steps > 0 {
             *steps -= 1;
-            let position = self.advance();
-            let entry = self.entries[position as usize].as_ref().expect("the hand skips holes");
+            let entry = self.next()?;
             if !entry.header().take_used() {
-                return Some(self.take_at(position));
+                return Some(entry);
             }
+            self.push(entry);
         }
         None
     }
 
-    /// Starts to fetch what the next sweeps will touch: entries that nobody used for a whole turn,
-    /// and their slots.
-    pub fn prefetch_next(&self) {
-        let ahead = |count: usize| self.entries.get(self.hand + count).and_then(Option::as_ref);
-        if let Some(entry) = ahead(SLOT_AHEAD) {
-            entry.prefetch_slot();
+    /// Takes out the entry that the hand meets next, used or not. Starts to fetch those it meets
+    /// soon, and their slots: perhaps nobody has used them for a whole turn.
+    pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
+        let entry = self.queue.pop_front()?;
+        self.first = self.first.wrapping_add(1);
+        if let Some(soon) = self.queue.get(SLOT_AHEAD) {
+            soon.prefetch_slot();
         }
-        if let Some(entry) = ahead(ENTRY_AHEAD) {
-            prefetch_entry(entry);
+        if let Some(soon) = self.queue.get(ENTRY_AHEAD) {
+            prefetch_entry(soon);
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Numbered {
+        header: Header,
+        number: u64,
+    }
+
+    impl Entry for Numbered {
+        fn header(&self) -> &Header {
+            &self.header
+        }
+
+        unsafe fn empty_slot(&self, _stamp: usize) {}
+
+        fn prefetch_slot(&self) {}
+
+        fn into_buffer(self: Arc<Self>) -> Option<LineBuf> {
+            None
         }
     }
 
-    /// Moves the hand past the next entry and returns its index. The ring is not empty.
-    fn advance(&mut self) -> u32 {
-        loop {
-            if self.hand >= self.entries.len() {
-                self.hand = 0;
-            }
-            let position = self.hand;
-            self.hand += 1;
-            if self.entries[position].is_some() {
-                return position as u32;
-            }
-        }
+    fn numbered(number: u64) -> Arc<Numbered> {
+        let header = Header::new(BlockKind::Data, RingName::Probation, number as usize);
+        Arc::new(Numbered { header, number })
     }
 
-    fn take_at(&mut self, position: u32) -> Arc<dyn Entry> {
-        let entry = self.entries[position as usize].take().expect("the entry is in this ring");
-        self.free.push(position);
-        entry
+    /// The number of an entry of these tests, which is its charge too.
+    fn number(entry: &dyn Entry) -> u64 {
+        entry.header().charge_bytes as u64
+    }
+
+    #[test]
+    fn the_hand_meets_entries_in_turn_and_what_was_used_once_more() {
+        let mut ring = Ring::default();
+        let entries: Vec<_> = (0..5).map(numbered).collect();
+        entries.iter().for_each(|entry| ring.push(entry.clone()));
+        entries[0].header.mark_used();
+        entries[2].header.mark_used();
+        let order: Vec<_> = std::iter::from_fn(|| ring.sweep()).map(|it| number(&*it)).collect();
+        assert_eq!(order, [1, 3, 4, 0, 2]);
+        assert!(ring.is_empty());
+    }
+
+    #[test]
+    fn a_search_ends_after_its_steps_and_a_sweep_takes_a_used_entry_then() {
+        let mut ring = Ring::default();
+        let entries: Vec<_> = (0..MAX_SECOND_CHANCES as u64 + 10).map(numbered).collect();
+        for entry in &entries {
+            entry.header.mark_used();
+            ring.push(entry.clone());
+        }
+        let mut steps = 4;
+        assert!(ring.next_unused(&mut steps).is_none());
+        assert_eq!(steps, 0);
+        let swept = ring.sweep().unwrap();
+        assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES as u64);
+    }
+
+    /// A table that is closed took another block's entry out of the ring: the one that stood where
+    /// its own had been before the queue moved on.
+    #[test]
+    fn any_entry_can_leave_at_any_time_and_all_others_stay() {
+        let mut ring = Ring { first: u32::MAX - 500, ..Ring::default() };
+        let mut inside = Vec::new();
+        let mut random = 1_u64;
+        for step in 0..10_000 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let some = (random >> 33) as usize;
+            match some % 4 {
+                // More go in than leave, until there are many.
+                0 | 1 if inside.len() < 100 => {
+                    inside.push(numbered(step));
+                    ring.push(inside.last().unwrap().clone());
+                }
+                2 if !inside.is_empty() => {
+                    let entry = inside.swap_remove(some / 4 % inside.len());
+                    assert_eq!(number(&*ring.take(&*entry)), entry.number);
+                }
+                3 => {
+                    inside.iter().step_by(3).for_each(|entry| entry.header.mark_used());
+                    let swept = ring.sweep().map(|it| number(&*it));
+                    assert_eq!(swept.is_none(), inside.is_empty());
+                    inside.retain(|entry| Some(entry.number) != swept);
+                }
+                _ => {}
+            }
+            assert_eq!(ring.queue.len(), inside.len());
+        }
+        assert!(ring.first < u32::MAX / 2, "the positions never began anew");
+        while let Some(entry) = inside.pop() {
+            assert_eq!(number(&*ring.take(&*entry)), entry.number);
+        }
+        assert!(ring.is_empty());
     }
 }

@@ -427,6 +427,22 @@ pub const BUGS: &[Bug] = &[
         test: "cache::tests::a_scan_leaves_what_is_in_use",
     },
     Bug {
+        name: "what takes another entry's place in the ring keeps its old position",
+        file: "src/cache/ring.rs",
+        old: "moved.header().set_position(position);",
+        new: "let _ = moved;",
+        program: "lib",
+        test: "cache::ring::tests::any_entry_can_leave_at_any_time_and_all_others_stay",
+    },
+    Bug {
+        name: "what was used leaves the cache in its turn",
+        file: "src/cache/ring.rs",
+        old: "if !entry.header().take_used() {\n                return Some(entry);\n            }\n            self.push(entry);",
+        new: "return Some(entry);",
+        program: "lib",
+        test: "cache::ring::tests::the_hand_meets_entries_in_turn_and_what_was_used_once_more",
+    },
+    Bug {
         name: "the cache forgets what it has evicted",
         file: "src/cache/eviction.rs",
         old: "match stamp > 0 && self.stamp",
