@@ -437,8 +437,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "what was used leaves the cache in its turn",
         file: "src/cache/ring.rs",
-        old: "if !entry.header().take_used() {\n                return Some(entry);\n            }\n            self.push(entry);",
-        new: "return Some(entry);",
+        old: "if !entry.header().take_used() {",
+        new: "if !entry.header().take_used() || true {",
         program: "lib",
         test: "cache::ring::tests::the_hand_meets_entries_in_turn_and_what_was_used_once_more",
     },
