@@ -371,6 +371,7 @@ impl BlockCache {
             let mut state = lock(&self.state);
             let room_bytes = self.room_bytes();
             if state.make_room(room_bytes, may_evict, &*entry) {
+                entry.header().set_cached();
                 state.add(entry, stamp);
                 publish();
             }

@@ -147,9 +147,7 @@ impl Ring {
 
     pub fn push(&mut self, entry: Arc<dyn Entry>) {
         let position = self.first.wrapping_add(self.queue.len() as u32);
-        let header = entry.header();
-        header.set_position(position);
-        header.set_cached();
+        entry.header().set_position(position);
         self.queue.push_back(entry);
     }
 
@@ -205,16 +203,17 @@ impl Ring {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
 
-    struct Numbered {
-        header: Header,
-        number: u64,
-    }
+    /// An entry whose number is its charge.
+    struct Numbered(Header);
 
     impl Entry for Numbered {
         fn header(&self) -> &Header {
-            &self.header
+            &self.0
         }
 
         unsafe fn empty_slot(&self, _stamp: usize) {}
@@ -226,14 +225,12 @@ mod tests {
         }
     }
 
-    fn numbered(number: u64) -> Arc<Numbered> {
-        let header = Header::new(BlockKind::Data, RingName::Probation, number as usize);
-        Arc::new(Numbered { header, number })
+    fn numbered(number: usize) -> Arc<Numbered> {
+        Arc::new(Numbered(Header::new(BlockKind::Data, RingName::Probation, number)))
     }
 
-    /// The number of an entry of these tests, which is its charge too.
-    fn number(entry: &dyn Entry) -> u64 {
-        entry.header().charge_bytes as u64
+    fn number(entry: &dyn Entry) -> usize {
+        entry.header().charge_bytes
     }
 
     #[test]
@@ -241,8 +238,8 @@ mod tests {
         let mut ring = Ring::default();
         let entries: Vec<_> = (0..5).map(numbered).collect();
         entries.iter().for_each(|entry| ring.push(entry.clone()));
-        entries[0].header.mark_used();
-        entries[2].header.mark_used();
+        entries[0].0.mark_used();
+        entries[2].0.mark_used();
         let order: Vec<_> = std::iter::from_fn(|| ring.sweep()).map(|it| number(&*it)).collect();
         assert_eq!(order, [1, 3, 4, 0, 2]);
         assert!(ring.is_empty());
@@ -251,16 +248,16 @@ mod tests {
     #[test]
     fn a_search_ends_after_its_steps_and_a_sweep_takes_a_used_entry_then() {
         let mut ring = Ring::default();
-        let entries: Vec<_> = (0..MAX_SECOND_CHANCES as u64 + 10).map(numbered).collect();
+        let entries: Vec<_> = (0..MAX_SECOND_CHANCES + 10).map(numbered).collect();
         for entry in &entries {
-            entry.header.mark_used();
+            entry.0.mark_used();
             ring.push(entry.clone());
         }
         let mut steps = 4;
         assert!(ring.next_unused(&mut steps).is_none());
         assert_eq!(steps, 0);
         let swept = ring.sweep().unwrap();
-        assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES as u64);
+        assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES);
     }
 
     /// A table that is closed took another block's entry out of the ring: the one that stood where
@@ -269,25 +266,23 @@ mod tests {
     fn any_entry_can_leave_at_any_time_and_all_others_stay() {
         let mut ring = Ring { first: u32::MAX - 500, ..Ring::default() };
         let mut inside = Vec::new();
-        let mut random = 1_u64;
+        let mut rng = StdRng::seed_from_u64(1);
         for step in 0..10_000 {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let some = (random >> 33) as usize;
-            match some % 4 {
+            match rng.random_range(0..4) {
                 // More go in than leave, until there are many.
                 0 | 1 if inside.len() < 100 => {
                     inside.push(numbered(step));
                     ring.push(inside.last().unwrap().clone());
                 }
                 2 if !inside.is_empty() => {
-                    let entry = inside.swap_remove(some / 4 % inside.len());
-                    assert_eq!(number(&*ring.take(&*entry)), entry.number);
+                    let entry = inside.swap_remove(rng.random_range(0..inside.len()));
+                    assert_eq!(number(&*ring.take(&*entry)), number(&*entry));
                 }
                 3 => {
-                    inside.iter().step_by(3).for_each(|entry| entry.header.mark_used());
+                    inside.iter().step_by(3).for_each(|entry| entry.0.mark_used());
                     let swept = ring.sweep().map(|it| number(&*it));
                     assert_eq!(swept.is_none(), inside.is_empty());
-                    inside.retain(|entry| Some(entry.number) != swept);
+                    inside.retain(|entry| Some(number(&**entry)) != swept);
                 }
                 _ => {}
             }
@@ -295,7 +290,7 @@ mod tests {
         }
         assert!(ring.first < u32::MAX / 2, "the positions never began anew");
         while let Some(entry) = inside.pop() {
-            assert_eq!(number(&*ring.take(&*entry)), entry.number);
+            assert_eq!(number(&*ring.take(&*entry)), number(&*entry));
         }
         assert!(ring.is_empty());
     }
