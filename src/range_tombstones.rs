@@ -53,7 +53,7 @@ pub(crate) fn reversed_range(start: &[u8], end: &[u8]) -> Error {
 }
 
 /// A set of range deletions, ready to be asked. See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
     /// All bounds, back to back, and where each ends.
     keys: Vec<u8>,

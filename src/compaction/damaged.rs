@@ -32,6 +32,7 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 
+use super::plan::meets;
 use super::targets::Levels;
 
 /// The damaged files of a tree, with their levels.
@@ -135,16 +136,11 @@ fn overlap(a: &FileMeta, b: &FileMeta) -> bool {
     meets(a, user_key(&b.smallest), &b.largest)
 }
 
-/// Whether the file overlaps the range from the user key `smallest` to the internal key `largest`.
-fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
-    !file.ends_before(smallest) && !file.starts_after(largest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{self, SHAPE};
     use super::super::pick::{pick, without_blocked};
-    use super::super::{Plan, Unavailable};
+    use super::super::{Conditions, Plan, PlanKind, Unavailable};
     use super::*;
     use crate::encoding::key::internal_key;
 
@@ -169,7 +165,7 @@ mod tests {
         }
 
         fn pick(&self) -> Option<Plan> {
-            pick(&self.levels(), &SHAPE, &self.1)
+            pick(&self.levels(), &SHAPE, &Conditions::default(), &self.1)
         }
     }
 
@@ -211,7 +207,7 @@ mod tests {
         assert_eq!(plan.output_level, 5);
         // Cut at the bounds of the damaged file: the outputs beside it can move on.
         assert_eq!(plan.fences, [vec![20], vec![29, 0]]);
-        assert!(!plan.trivial_move);
+        assert_eq!(plan.kind, PlanKind::Merge);
         let files =
             [(5, 11, 0, 19), (5, 12, 20, 29), (5, 13, 30, 50), below[0], below[1], below[2]];
         let mut tree = Tree::new(&files, &[2]);

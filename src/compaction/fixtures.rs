@@ -5,8 +5,13 @@ use super::targets::{Levels, TreeShape};
 use crate::encoding::key::internal_key;
 use crate::version::FileMeta;
 
-pub const SHAPE: TreeShape =
-    TreeShape { l0_trigger: 4, level_base_bytes: 100, level_multiplier: 10, table_bytes: 10 };
+pub const SHAPE: TreeShape = TreeShape {
+    l0_trigger: 4,
+    level_base_bytes: 100,
+    level_multiplier: 10,
+    table_bytes: 10,
+    memtable_bytes: 25,
+};
 
 /// A file of one entry whose range is from one key to another, each of one byte.
 pub fn file(number: u64, smallest: u8, largest: u8, file_bytes: u64) -> FileMeta {

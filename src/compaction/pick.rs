@@ -1,32 +1,57 @@
 //! Which compaction is due next: a pure function from what the tree holds to a [`Plan`].
 //!
-//! The level with the highest score goes first ([`super::targets`]). Level 0 goes as a whole. Any
-//! other level gives one file: the one that overlaps least with the next level for its size. It
-//! moves the most data for the bytes rewritten. When no level asks for anything, tiny tables are
-//! merged ([`super::tiny`]).
+//! Tables that range deletions cover whole are dropped first: that costs nothing. Then the level with
+//! the highest score goes ([`super::targets`], [`super::level0`]). Level 0 goes as a whole. Any other
+//! level gives one file: the one that overlaps least with the next level for its size and for what
+//! its deletions would free there. It moves the most data for the bytes rewritten. When no level asks
+//! for anything, dead data is removed ([`super::dead`]), and tiny tables are merged ([`super::tiny`]).
 
 use super::damaged::DamagedFiles;
-use super::plan::{Plan, Unavailable, overlapping, plan_files, plan_level_0};
-use super::targets::{
-    LAST_LEVEL, Levels, TreeShape, l0_score, level_bytes, level_targets, next_level,
-};
+use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};
+use super::level0::{is_small, l0_score, lone_files, plan_small};
+use super::plan::{Plan, PlanKind, Unavailable, overlapping, plan_files, plan_level_0};
+use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
 use super::tiny::tiny_series;
 use crate::encoding::key::user_key;
-use crate::version::LEVELS;
+use crate::version::{FileMeta, LEVELS};
 
 /// The most urgent compaction that can start now.
-pub(crate) fn pick(levels: &Levels, shape: &TreeShape, unavailable: &Unavailable) -> Option<Plan> {
+pub(crate) fn pick(
+    levels: &Levels,
+    shape: &TreeShape,
+    conditions: &Conditions,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
+    let plan = pick_covered(levels, conditions, unavailable)
+        .or_else(|| pick_merge(levels, shape, conditions, unavailable))?;
+    // A table that is moved carries its garbage along.
+    let moves_garbage = plan.kind == PlanKind::Move
+        && levels[plan.level]
+            .iter()
+            .any(|file| plan.inputs.contains(&file.number) && is_better_merged(file, conditions));
+    Some(if moves_garbage { Plan { kind: PlanKind::Merge, ..plan } } else { plan })
+}
+
+fn pick_merge(
+    levels: &Levels,
+    shape: &TreeShape,
+    conditions: &Conditions,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
     let damaged = DamagedFiles::new(levels, &unavailable.damaged);
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);
     let mut urgent: Vec<(f64, usize)> =
-        vec![(l0_score(free_in_level_0(levels, &damaged), shape), 0)];
+        vec![(l0_score(&damaged.free_in_level_0(&levels[0], 1), shape), 0)];
     for level in 1..LAST_LEVEL {
         let next = next_level(levels, level, base);
-        let idle = levels[level].iter().filter(|file| {
+        let idle = levels[level].iter().enumerate().filter(|(_, file)| {
             !unavailable.busy.contains(&file.number) && damaged.lets_pass(file, level, next)
         });
-        let idle: u64 = idle.map(|file| file.file_bytes).sum();
+        let weighed = |(i, file): (usize, &&FileMeta)| {
+            file.file_bytes.saturating_add(weight(levels, level, i, conditions))
+        };
+        let idle = idle.map(weighed).fold(0, u64::saturating_add);
         // A level above the base was left over when the tree shrank: empty it first.
         let score = match idle {
             0 => 0.0,
@@ -40,39 +65,62 @@ pub(crate) fn pick(levels: &Levels, shape: &TreeShape, unavailable: &Unavailable
     let plan = urgent.iter().find_map(|&(_, level)| {
         let next = next_level(levels, level, base);
         match level {
-            0 => plan_level_0(levels, &levels[0], next, shape, unavailable),
-            _ => pick_file(levels, level, next, shape, unavailable),
+            0 => pick_level_0(levels, next, shape, conditions, unavailable),
+            _ => pick_file(levels, level, next, shape, conditions, unavailable),
         }
     });
-    // Something urgent may be waiting for running compactions: a merge of tiny tables would delay
-    // it.
+    // Something urgent may be waiting for running compactions: other merges would delay it.
     let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
-    plan.or_else(|| match may_tidy {
-        true => {
+    let tidy = || {
+        pick_dead(levels, shape, conditions, unavailable).or_else(|| {
             (1..LEVELS).find_map(|level| tiny_series(levels, level, shape, unavailable, &damaged))
-        }
-        false => None,
-    })
+        })
+    };
+    plan.or_else(|| if may_tidy { tidy() } else { None })
 }
 
-/// Compacts the file of `level` that overlaps least with `output_level` for its size.
+/// Level 0 goes down: what can move, moves alone, so that it is not rewritten with the rest.
+fn pick_level_0(
+    levels: &Levels,
+    next: usize,
+    shape: &TreeShape,
+    conditions: &Conditions,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
+    let mut lone = lone_files(levels);
+    lone.retain(|file| {
+        overlapping(&levels[next], user_key(&file.smallest), &file.largest).is_empty()
+    });
+    plan_level_0(levels, &lone, next, shape, unavailable)
+        .filter(|plan| plan.kind == PlanKind::Move)
+        .or_else(|| match is_small(levels, next, shape) {
+            true => plan_small(levels, conditions, unavailable),
+            false => plan_level_0(levels, &levels[0], next, shape, unavailable),
+        })
+}
+
+/// Compacts the file of `level` that overlaps least with `output_level` for its size and for what it
+/// frees there.
 fn pick_file(
     levels: &Levels,
     level: usize,
     output_level: usize,
     shape: &TreeShape,
+    conditions: &Conditions,
     unavailable: &Unavailable,
 ) -> Option<Plan> {
     let mut files: Vec<(f64, u64)> = levels[level]
         .iter()
-        .filter(|file| !unavailable.busy.contains(&file.number))
-        .map(|file| {
+        .enumerate()
+        .filter(|(_, file)| !unavailable.busy.contains(&file.number))
+        .map(|(i, file)| {
             let below: u64 =
                 overlapping(&levels[output_level], user_key(&file.smallest), &file.largest)
                     .iter()
                     .map(|f| f.file_bytes)
                     .sum();
-            (below as f64 / file.file_bytes.max(1) as f64, file.number)
+            let moved = file.file_bytes.saturating_add(weight(levels, level, i, conditions));
+            (below as f64 / moved.max(1) as f64, file.number)
         })
         .collect();
     files.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -100,22 +148,13 @@ pub(crate) fn without_blocked<'a>(
     free
 }
 
-/// How many files may leave level 0.
-fn free_in_level_0(levels: &Levels, damaged: &DamagedFiles) -> usize {
-    match damaged.is_empty() {
-        true => levels[0].len(),
-        false => damaged.free_in_level_0(&levels[0], 1).len(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{SHAPE, busy, file, levels};
     use super::*;
-    use crate::version::FileMeta;
 
     fn pick_from(files: &[(usize, FileMeta)], numbers: &[u64]) -> Option<Plan> {
-        pick(&levels(files), &SHAPE, &busy(numbers))
+        pick(&levels(files), &SHAPE, &Conditions::default(), &busy(numbers))
     }
 
     #[test]
@@ -130,9 +169,10 @@ mod tests {
             (0..4).map(|i| (0, file(9 - i, 10 * i as u8, 10 * i as u8 + 5, 10))).collect();
         files.push((6, file(1, 100, 109, 10)));
         let plan = pick_from(&files, &[]).unwrap();
-        assert!(plan.trivial_move && plan.inputs.len() == 4);
+        assert!(plan.kind == PlanKind::Move && plan.inputs.len() == 4);
         files.push((6, file(2, 33, 34, 10)));
-        assert!(!pick_from(&files, &[]).unwrap().trivial_move, "an overlap below was passed over");
+        let plan = pick_from(&files, &[]).unwrap();
+        assert_eq!((plan.kind, &plan.inputs[..]), (PlanKind::Move, &[9, 8, 7, 6][..2]));
     }
 
     #[test]
@@ -142,7 +182,7 @@ mod tests {
         files.push((6, file(2, 15, 16, 10)));
         files.push((6, file(3, 20, 30, 10)));
         let plan = pick_from(&files, &[]).unwrap();
-        assert_eq!((plan.level, plan.output_level, plan.trivial_move), (0, 6, false));
+        assert_eq!((plan.level, plan.output_level, plan.kind), (0, 6, PlanKind::Merge));
         assert_eq!(plan.inputs, [9, 8, 7, 6]);
         assert_eq!(plan.output_inputs, [2, 3]);
         assert_eq!(pick_from(&files, &[3]), None, "a busy output file was touched");
@@ -167,7 +207,7 @@ mod tests {
     fn a_file_that_overlaps_nothing_below_moves_without_a_merge() {
         let files = [(5, file(1, 0, 9, 160)), (6, file(2, 10, 20, 1000))];
         let plan = pick_from(&files, &[]).unwrap();
-        assert!(plan.trivial_move && plan.output_inputs.is_empty());
+        assert!(plan.kind == PlanKind::Move && plan.output_inputs.is_empty());
     }
 
     /// While the last file of such a level is on its way, level 0 was sent past it.

@@ -35,14 +35,24 @@ pub(crate) struct Plan {
     pub output_inputs: Vec<u64>,
     /// Bytes of both kinds of files.
     pub input_bytes: u64,
-    /// The files move without a merge: they share no key with each other, nor with a file of the
-    /// output level.
-    pub trivial_move: bool,
+    pub kind: PlanKind,
     /// The range that the outputs may cover.
     pub output: Span,
     /// User keys at which the outputs are cut, ascending: the bounds of damaged files in deeper
     /// levels.
     pub fences: Vec<Vec<u8>>,
+}
+
+/// What becomes of the inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlanKind {
+    /// Their entries go to new tables.
+    Merge,
+    /// They move as they are: they share no key with each other, nor with a file of the output
+    /// level.
+    Move,
+    /// They leave the tree unread: nobody sees anything of them.
+    Drop,
 }
 
 /// A range of keys in one level.
@@ -95,8 +105,8 @@ impl Unavailable {
 }
 
 /// Compacts those of `files`, newest first, that may leave level 0: into `deepest`, or into a
-/// shallower level if damaged files let more of them go there. Every other file of level 0 must be
-/// newer than all of `files`.
+/// shallower level if damaged files let more of them go there. Each other file of level 0 must be
+/// newer than all of `files`, or share no key with them.
 pub(crate) fn plan_level_0(
     levels: &Levels,
     files: &[&FileMeta],
@@ -175,14 +185,15 @@ pub(crate) fn plan_files(
     let fences = damaged.fences(output_level, &output.smallest, &output.largest);
     // A file that overlaps much of the level after the output would be expensive to compact later.
     let grandparent_bytes = grandparent_bytes(levels, output_level, smallest, largest);
+    let may_move = are_disjoint(&chosen)
+        && below.is_empty()
+        && output_level != level
+        && fences.is_empty()
+        && grandparent_bytes <= max_grandparent_bytes(shape);
     Some(Plan {
         level,
         output_level,
-        trivial_move: are_disjoint(&chosen)
-            && below.is_empty()
-            && output_level != level
-            && fences.is_empty()
-            && grandparent_bytes <= max_grandparent_bytes(shape),
+        kind: if may_move { PlanKind::Move } else { PlanKind::Merge },
         input_bytes: chosen.iter().chain(below).map(|f| f.file_bytes).sum(),
         inputs: chosen.iter().map(|f| f.number).collect(),
         output_inputs: below.iter().map(|f| f.number).collect(),
@@ -208,6 +219,11 @@ fn are_disjoint(files: &[&FileMeta]) -> bool {
     let mut files = files.to_vec();
     files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
     files.windows(2).all(|pair| pair[1].starts_after(&pair[0].largest))
+}
+
+/// Whether the file overlaps the range from the user key `smallest` to the internal key `largest`.
+pub(super) fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
+    !file.ends_before(smallest) && !file.starts_after(largest)
 }
 
 /// Of `files`, disjoint and in key order, those that overlap the range from the user key `smallest`

@@ -13,23 +13,23 @@
 //!
 //! Surviving range deletions are cut at the ends of the outputs, so that those of a file lie within
 //! its range. A range deletion goes as a tombstone does: if it lies in the oldest stripe and no
-//! level below the output holds anything in its range. The same merge drops what it hid in the
+//! older table holds anything in its range. The same merge drops what it hid in the
 //! inputs.
 
 use std::sync::Arc;
 
+use super::below::Below;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::version::{LEVELS, TableFile, Version};
+use crate::version::TableFile;
 
 /// All range deletions of a compaction's inputs.
 pub(crate) struct Ranges<'a> {
     set: RangeTombstones,
     /// Sequence numbers of the snapshots, ascending.
     snapshots: &'a [SequenceNumber],
-    version: &'a Version,
-    output_level: usize,
+    below: &'a Below<'a>,
 }
 
 /// A range that survives, with the sequence numbers of its deletions, newest first.
@@ -44,12 +44,19 @@ impl<'a> Ranges<'a> {
     pub fn new<'f>(
         inputs: impl Iterator<Item = &'f Arc<TableFile>>,
         snapshots: &'a [SequenceNumber],
-        version: &'a Version,
-        output_level: usize,
+        below: &'a Below<'a>,
     ) -> Ranges<'a> {
         let sets = inputs.filter_map(|file| file.table.ranges());
-        let set = RangeTombstones::new(sets.flat_map(|set| set.iter()));
-        Ranges { set, snapshots, version, output_level }
+        Ranges::of(RangeTombstones::new(sets.flat_map(|set| set.iter())), snapshots, below)
+    }
+
+    /// The range deletions `set`. `below`: what is older.
+    pub fn of(
+        set: RangeTombstones,
+        snapshots: &'a [SequenceNumber],
+        below: &'a Below<'a>,
+    ) -> Ranges<'a> {
+        Ranges { set, snapshots, below }
     }
 
     /// Whether a range deletion hides this entry from every reader.
@@ -102,6 +109,12 @@ impl<'a> Ranges<'a> {
         })
     }
 
+    /// About how many bytes of older tables the range hides, tables inside of it not counted: those
+    /// are dropped whole.
+    pub fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
+        self.below.bytes_cut(range.start, range.end)
+    }
+
     fn surviving_sequences(
         &self,
         start: &[u8],
@@ -117,7 +130,7 @@ impl<'a> Ranges<'a> {
             }
             let stripe = self.snapshots.partition_point(|&snapshot| snapshot < newest);
             let Some(older) = stripe.checked_sub(1) else {
-                if self.is_below(start, end) {
+                if self.below.meets(start, end) {
                     sequences.push(newest);
                 }
                 return sequences;
@@ -125,11 +138,5 @@ impl<'a> Ranges<'a> {
             sequences.push(newest);
             stripe_end = self.snapshots[older];
         }
-    }
-
-    /// Whether a level below the output holds anything in the range.
-    fn is_below(&self, start: &[u8], end: &[u8]) -> bool {
-        (self.output_level + 1..LEVELS)
-            .any(|level| !self.version.overlapping_range(level, Some(start), Some(end)).is_empty())
     }
 }

@@ -1,4 +1,4 @@
-//! Which entries a compaction keeps.
+//! Which entries a flush or a compaction keeps.
 //!
 //! Snapshots cut the sequence numbers into *stripes*. Every reader sees all versions of a stripe or
 //! none, so the newest version of a key in each stripe hides the others.
@@ -10,8 +10,10 @@
 //!   kept         3         6       9
 //! ```
 //!
-//! A tombstone goes when it has nothing left to hide: it lies in the oldest stripe, and no level
-//! below the output holds the key.
+//! A tombstone goes when it has nothing left to hide. Two things can be left: an entry of an older
+//! table ([`super::below`]), and an older version of the key that the same merge keeps, for a
+//! snapshot. The second is known one entry later, so such a tombstone is *held*: it is written if an
+//! older version of its key follows, and dropped otherwise.
 
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};
@@ -21,12 +23,16 @@ pub(crate) struct Retention {
     snapshots: Vec<SequenceNumber>,
     /// The user key of the last entry seen, and the stripe of its last version.
     last: Option<(Vec<u8>, usize)>,
+    /// The last entry that was not dropped for a newer version is a tombstone, and no older version
+    /// has followed yet.
+    was_tombstone: bool,
+    hits: u64,
 }
 
 impl Retention {
     pub fn new(snapshots: Vec<SequenceNumber>) -> Retention {
         debug_assert!(snapshots.is_sorted());
-        Retention { snapshots, last: None }
+        Retention { snapshots, last: None, was_tombstone: false, hits: 0 }
     }
 
     /// The stripe of a sequence number: how many snapshots cannot see it.
@@ -34,15 +40,21 @@ impl Retention {
         self.snapshots.partition_point(|&snapshot| snapshot < sequence)
     }
 
-    /// Whether the next entry, in internal-key order, must be written. `is_below` says whether a
-    /// level below the output may hold the user key. It is asked for tombstones only.
-    pub fn keeps(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> bool {
+    /// What becomes of the next entry, in internal-key order. `is_below` says whether an older table
+    /// may hold the user key. It is asked for tombstones only.
+    pub fn next(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> Verdict {
         let user_key = key::user_key(internal_key);
-        let stripe = self.stripe(key::sequence(internal_key));
+        let sequence = key::sequence(internal_key);
+        let is_tombstone = matches!(
+            EntryKind::from_byte(key::kind_byte(internal_key)),
+            Some(EntryKind::Deletion | EntryKind::SingleDeletion)
+        );
+        let stripe = self.stripe(sequence);
         match &mut self.last {
             Some((last_key, last_stripe)) if last_key == user_key => {
                 if *last_stripe == stripe {
-                    return false;
+                    self.hits += u64::from(std::mem::take(&mut self.was_tombstone));
+                    return Verdict::Drop;
                 }
                 *last_stripe = stripe;
             }
@@ -53,12 +65,28 @@ impl Retention {
             }
             None => self.last = Some((user_key.to_vec(), stripe)),
         }
-        let is_tombstone = matches!(
-            EntryKind::from_byte(key::kind_byte(internal_key)),
-            Some(EntryKind::Deletion | EntryKind::SingleDeletion)
-        );
-        !(is_tombstone && stripe == 0 && !is_below(user_key))
+        self.was_tombstone = is_tombstone;
+        match is_tombstone && !is_below(user_key) {
+            // No version of the oldest stripe follows that is kept.
+            true if stripe == 0 => Verdict::Drop,
+            true => Verdict::Hold,
+            false => Verdict::Keep,
+        }
     }
+
+    /// How many tombstones met an older version of their key that they let drop.
+    pub fn hits(&self) -> u64 {
+        self.hits
+    }
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Keep,
+    Drop,
+    /// A tombstone that is written only if an older version of its key is.
+    Hold,
 }
 
 #[cfg(test)]
@@ -69,9 +97,15 @@ mod tests {
     fn kept(snapshots: &[u64], versions: &[(u64, u8)], below: bool) -> Vec<u64> {
         let mut retention = Retention::new(snapshots.to_vec());
         let mut kept = Vec::new();
+        let mut held = Vec::new();
         for &(sequence, kind) in versions {
-            if retention.keeps(&internal_key(b"k", sequence, kind), |_| below) {
-                kept.push(sequence);
+            match retention.next(&internal_key(b"k", sequence, kind), |_| below) {
+                Verdict::Keep => {
+                    kept.append(&mut held);
+                    kept.push(sequence);
+                }
+                Verdict::Drop => {}
+                Verdict::Hold => held.push(sequence),
             }
         }
         kept
@@ -95,12 +129,34 @@ mod tests {
         assert_eq!(kept(&[9], &versions, false), [] as [u64; 0], "the snapshot sees no value");
     }
 
+    /// A queue under a snapshot: every entry was put and deleted after it. Each of these tombstones
+    /// stayed until the snapshot went, although it hid nothing.
+    #[test]
+    fn a_tombstone_above_a_snapshot_goes_when_no_older_version_stays() {
+        assert_eq!(kept(&[3], &[(9, 0), (6, 1)], false), [] as [u64; 0]);
+        assert_eq!(kept(&[3], &[(9, 0), (6, 1)], true), [9]);
+        assert_eq!(kept(&[3], &[(9, 0), (6, 1), (2, 1)], false), [9, 2], "the snapshot sees 2");
+        assert_eq!(kept(&[3, 7], &[(9, 0), (6, 0), (2, 1)], false), [9, 6, 2]);
+        assert_eq!(kept(&[3, 7], &[(9, 0), (6, 0), (2, 0)], false), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn a_tombstone_that_lets_a_version_drop_is_a_hit() {
+        let mut retention = Retention::new(Vec::new());
+        for (key, versions) in [(b"a", &[(9, 0), (6, 1), (5, 1)][..]), (b"b", &[(8, 0)])] {
+            for &(sequence, kind) in versions {
+                retention.next(&internal_key(key, sequence, kind), |_| true);
+            }
+        }
+        assert_eq!(retention.hits(), 1);
+    }
+
     #[test]
     fn keys_do_not_hide_each_other() {
         let mut retention = Retention::new(Vec::new());
         for key in [&b""[..], b"a", b"ab", b"b"] {
-            assert!(retention.keeps(&internal_key(key, 5, 1), |_| true));
-            assert!(!retention.keeps(&internal_key(key, 4, 1), |_| true));
+            assert_eq!(retention.next(&internal_key(key, 5, 1), |_| true), Verdict::Keep);
+            assert_eq!(retention.next(&internal_key(key, 4, 1), |_| true), Verdict::Drop);
         }
     }
 }

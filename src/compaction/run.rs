@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use super::below::Below;
 use super::plan::Plan;
 use super::ranges::Ranges;
-use super::retain::Retention;
+use super::retain::{Retention, Verdict};
 use super::split;
 use super::split::KeyRange;
 use super::targets::{TreeShape, max_grandparent_bytes};
@@ -31,7 +32,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
 use crate::table::ScanOptions;
-use crate::version::{LEVELS, LevelCursor, NewTable, TableFile, TableStore, Version};
+use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
 /// What a compaction needs to know beside its plan.
 pub(crate) struct Job<'a> {
@@ -52,6 +53,8 @@ pub(crate) struct Outcome {
     /// Synced tables. Their names are not durable yet.
     pub outputs: Vec<Arc<TableFile>>,
     pub bytes_written: u64,
+    /// Deletions that met an older entry of their key.
+    pub hits: u64,
     /// How many parts it was split into.
     pub parts: usize,
 }
@@ -60,7 +63,9 @@ pub(crate) struct Outcome {
 pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let (mut inputs, mut output_inputs) = input_files(job.version, plan);
     let all = inputs.iter().chain(&output_inputs);
-    let deleted = Ranges::new(all, &job.snapshots, job.version, plan.output_level);
+    let below = Below::plan(job.version, plan);
+    let deleted = Ranges::new(all.clone(), &job.snapshots, &below);
+    let oldest_deletion = oldest_deletion(all);
     inputs.retain(|file| !deleted.drops_file(file));
     output_inputs.retain(|file| !deleted.drops_file(file));
     let cuts = split::cuts(inputs.iter().chain(&output_inputs), job.parts)?;
@@ -68,10 +73,10 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
 
     let failed = AtomicBool::new(false);
     let run_part = |range: KeyRange| {
-        let mut outputs = Outputs::new(job, plan, &deleted, range.lower);
+        let mut outputs = Outputs::new(job, plan, &deleted, oldest_deletion, range.lower);
         let sources = sources(plan, &inputs, &output_inputs, range, ranges.len());
         let merged = merge(job, plan, sources, range, &failed, &mut outputs);
-        let merged = merged.and_then(|()| outputs.finish(range.upper));
+        let merged = merged.and_then(|hits| outputs.finish(range.upper).map(|()| hits));
         if merged.is_err() {
             failed.store(true, Ordering::Relaxed);
         }
@@ -79,17 +84,25 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     };
     let parts = in_parallel(&ranges, run_part);
     let outputs: Vec<_> = parts.iter().flat_map(|part| &part.tables).cloned().collect();
-    let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| match first {
-        // A part that was stopped by another's failure answers `Closed`: look for the reason.
-        Ok(()) | Err(Error::Closed) if other.is_err() => other,
-        _ => first,
+    let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| {
+        match (first, other) {
+            (Ok(first), Ok(other)) => Ok(first + other),
+            // A part that was stopped by another's failure answers `Closed`: look for the reason.
+            (Ok(_) | Err(Error::Closed), Err(error)) => Err(error),
+            (Err(error), _) => Err(error),
+        }
     });
-    if let Some(Err(error)) = merged {
-        // No version will list these tables: each file goes with its handle.
-        outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
-        return Err(error);
-    }
+    let hits = match merged {
+        Some(Err(error)) => {
+            // No version will list these tables: each file goes with its handle.
+            outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
+            return Err(error);
+        }
+        Some(Ok(hits)) => hits,
+        None => 0,
+    };
     Ok(Outcome {
+        hits,
         bytes_written: outputs.iter().map(|file| file.meta.file_bytes).sum(),
         outputs,
         parts: ranges.len(),
@@ -99,7 +112,8 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
 /// The result of one part: its finished tables, also if it failed.
 struct Part {
     tables: Vec<Arc<TableFile>>,
-    merged: Result<()>,
+    /// See [`Outcome::hits`].
+    merged: Result<u64>,
 }
 
 /// Runs each range on a thread of its own. Answers the results in the order of `ranges`.
@@ -160,10 +174,10 @@ fn merge(
     range: KeyRange,
     failed: &AtomicBool,
     outputs: &mut Outputs,
-) -> Result<()> {
+) -> Result<u64> {
     let mut cursor = MergingCursor::new(sources);
     let mut retention = Retention::new(job.snapshots.clone());
-    let mut below = Below::new(job.version, plan.output_level);
+    let mut below = Below::plan(job.version, plan);
     match range.lower {
         Some(lower) => cursor.seek(&key::seek_key(lower, MAX_SEQUENCE))?,
         None => cursor.seek_to_first()?,
@@ -172,36 +186,22 @@ fn merge(
         if job.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        if !outputs.deleted.drops(cursor.key())
-            && retention.keeps(cursor.key(), |key| below.may_hold(key))
-        {
-            outputs.add(cursor.key(), cursor.value())?;
+        if !outputs.deleted.drops(cursor.key()) {
+            match retention.next(cursor.key(), |key| below.may_hold(key)) {
+                Verdict::Keep => outputs.add(cursor.key(), cursor.value())?,
+                Verdict::Hold => outputs.hold(cursor.key()),
+                Verdict::Drop => {}
+            }
         }
         cursor.next()?;
     }
-    Ok(())
+    Ok(retention.hits())
 }
 
-/// Whether a level below the output may hold a user key. Asked with ascending keys.
-struct Below<'a> {
-    /// The files of each deeper level, and the index of the first that may hold the next key.
-    levels: Vec<(&'a [Arc<TableFile>], usize)>,
-}
-
-impl<'a> Below<'a> {
-    fn new(version: &'a Version, output_level: usize) -> Self {
-        let levels = (output_level + 1..LEVELS).map(|l| (&version.levels[l][..], 0)).collect();
-        Below { levels }
-    }
-
-    fn may_hold(&mut self, key: &[u8]) -> bool {
-        self.levels.iter_mut().any(|(files, next)| {
-            while files.get(*next).is_some_and(|file| user_key(&file.meta.largest) < key) {
-                *next += 1;
-            }
-            files.get(*next).is_some_and(|file| user_key(&file.meta.smallest) <= key)
-        })
-    }
+/// When the oldest deletion of the files was flushed, in seconds since 1970; 0 where none says so.
+fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
+    let times = files.map(|file| file.meta.contents.garbage.oldest_deletion);
+    times.filter(|&time| time > 0).min().unwrap_or(0)
 }
 
 /// The tables being written.
@@ -209,6 +209,9 @@ struct Outputs<'a> {
     job: &'a Job<'a>,
     output_level: usize,
     deleted: &'a Ranges<'a>,
+    oldest_deletion: u64,
+    /// Tombstones of one key that are written if an older version of it is.
+    held: Vec<Vec<u8>>,
     /// Where the current table's part of the range deletions starts. `None`: at the first one.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
@@ -230,6 +233,7 @@ impl<'a> Outputs<'a> {
         job: &'a Job<'a>,
         plan: &'a Plan,
         deleted: &'a Ranges<'a>,
+        oldest_deletion: u64,
         lower: Option<&[u8]>,
     ) -> Self {
         let grandparents = job.version.levels.get(plan.output_level + 1);
@@ -238,6 +242,8 @@ impl<'a> Outputs<'a> {
             job,
             output_level: plan.output_level,
             deleted,
+            oldest_deletion,
+            held: Vec::new(),
             lower: lower.map(<[u8]>::to_vec),
             finished: Vec::new(),
             current: None,
@@ -250,7 +256,22 @@ impl<'a> Outputs<'a> {
         }
     }
 
+    /// Keeps a tombstone back until its key's next version is added.
+    fn hold(&mut self, internal_key: &[u8]) {
+        self.held.retain(|held| user_key(held) == user_key(internal_key));
+        self.held.push(internal_key.to_vec());
+    }
+
     fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        for held in std::mem::take(&mut self.held) {
+            if user_key(&held) == user_key(internal_key) {
+                self.write(&held, &[])?;
+            }
+        }
+        self.write(internal_key, value)
+    }
+
+    fn write(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(internal_key);
         if self.last_user_key != key || self.current.is_none() {
             self.pass_fences(|fence| fence <= key)?;
@@ -301,6 +322,10 @@ impl<'a> Outputs<'a> {
     /// Whether the next key goes to another table. `crossed_before`: `crossed` at the last key.
     fn is_full(&self, crossed_before: usize) -> bool {
         let Some(table) = &self.current else { return false };
+        // A merge within level 0 has one output: two of one age could not be told apart.
+        if self.output_level == 0 {
+            return false;
+        }
         let table_bytes = self.job.shape.table_bytes;
         let bytes = table.estimated_bytes();
         bytes >= table_bytes
@@ -315,14 +340,17 @@ impl<'a> Outputs<'a> {
         self.overlapped_bytes = 0;
         self.crossed = 0;
         let mut current = self.current.take();
+        let mut hidden_bytes = 0;
         for range in self.deleted.survivors(self.lower.as_deref(), upper) {
             let table = match &mut current {
                 Some(table) => table,
                 None => current.insert(self.job.store.create(self.job.filter, self.output_level)?),
             };
             table.add_range(range)?;
+            hidden_bytes += self.deleted.hidden_bytes(range);
         }
-        if let Some(table) = current {
+        if let Some(mut table) = current {
+            table.describe_deletions(self.oldest_deletion, hidden_bytes);
             self.finished.push(table.finish()?);
         }
         self.lower = upper.map(<[u8]>::to_vec);

@@ -21,6 +21,7 @@
 //!   L6   the rest                              never scored
 //! ```
 
+use super::level0::{is_small, l0_score};
 use crate::version::{FileMeta, LEVELS};
 
 /// The level that holds the oldest versions.
@@ -37,6 +38,8 @@ pub(crate) struct TreeShape {
     pub level_multiplier: u64,
     /// A compaction ends a table at this size.
     pub table_bytes: u64,
+    /// A memtable is flushed at this size.
+    pub memtable_bytes: u64,
 }
 
 /// The files of each level. Level 0 newest first, the others by key.
@@ -70,11 +73,6 @@ pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
     left_over.unwrap_or(base.max(level + 1))
 }
 
-/// How urgent level 0 is: from 1 on it is compacted.
-pub(super) fn l0_score(files: usize, shape: &TreeShape) -> f64 {
-    files as f64 / shape.l0_trigger as f64
-}
-
 /// An output table is cut before it overlaps more than this in the level after its own.
 pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
     shape.table_bytes.saturating_mul(10)
@@ -89,7 +87,7 @@ pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let mut debt: u64 = 0;
     // Bytes that come into a level from above.
     let mut moving = 0;
-    if l0_score(levels[0].len(), shape) >= 1.0 {
+    if l0_score(&levels[0], shape) >= 1.0 && !is_small(levels, base, shape) {
         moving = bytes[0];
         debt = moving.saturating_add(bytes[base]);
     }

@@ -31,6 +31,7 @@ const SHAPE: TreeShape = TreeShape {
     level_base_bytes: 1 << 20,
     level_multiplier: 10,
     table_bytes: 8 << 10,
+    memtable_bytes: 8 << 10,
 };
 
 fn store(fs: Arc<dyn Fs>) -> TableStore {

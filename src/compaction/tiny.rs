@@ -68,8 +68,10 @@ pub(super) fn tiny_series(
 
 #[cfg(test)]
 mod tests {
+    use super::super::dead::Conditions;
     use super::super::fixtures::{SHAPE, busy, file, levels};
     use super::super::pick::pick;
+    use super::super::plan::PlanKind;
     use super::*;
     use crate::encoding::key::internal_key;
 
@@ -82,14 +84,14 @@ mod tests {
     const TIDY: TreeShape = TreeShape { table_bytes: 1600, ..SHAPE };
 
     fn tidy_from(files: &[(usize, FileMeta)], unavailable: &Unavailable) -> Option<Plan> {
-        pick(&levels(files), &TIDY, unavailable)
+        pick(&levels(files), &TIDY, &Conditions::default(), unavailable)
     }
 
     #[test]
     fn eight_tiny_neighbours_are_merged_in_their_place() {
         let free = Unavailable::default();
         let plan = tidy_from(&neighbours(6, 1, 8, 10), &free).unwrap();
-        assert_eq!((plan.level, plan.output_level, plan.trivial_move), (6, 6, false));
+        assert_eq!((plan.level, plan.output_level, plan.kind), (6, 6, PlanKind::Merge));
         assert_eq!(plan.inputs, (1..9).collect::<Vec<_>>());
         assert_eq!(tidy_from(&neighbours(6, 1, 7, 10), &free), None, "seven");
         assert_eq!(tidy_from(&neighbours(6, 1, 8, 100), &free), None, "not tiny");

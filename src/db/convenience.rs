@@ -6,12 +6,10 @@ use std::path::Path;
 
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::{Db, DbCursor, Inner, Snapshot};
-use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack, user_key};
 use crate::error::Result;
 use crate::slice::Slice;
 use crate::sync::{lock, pin};
 use crate::table::format::properties::names::DELETIONS;
-use crate::version::TableFile;
 
 /// The whole database.
 impl Db {
@@ -342,29 +340,7 @@ impl Inner {
     fn approximate_size(&self, range: &Bounds) -> Result<u64> {
         self.check_open()?;
         let read_state = self.read_state.load_arc(&pin());
-        let sizes = read_state.version.files().map(|(_, file)| size_in(file, range));
-        sizes.sum()
+        let files = read_state.version.files();
+        files.map(|(_, file)| file.bytes_between(range.lower(), range.upper())).sum()
     }
-}
-
-/// About how many bytes of the file belong to the range. A file inside the range counts whole, its
-/// filter and index included.
-fn size_in(file: &TableFile, range: &Bounds) -> Result<u64> {
-    let (first, last) = (user_key(&file.meta.smallest), user_key(&file.meta.largest));
-    if range.is_past(first) || range.is_before(last) {
-        return Ok(0);
-    }
-    let (cuts_front, cuts_back) = (range.is_before(first), range.is_past(last));
-    if !cuts_front && !cuts_back {
-        return Ok(file.meta.file_bytes);
-    }
-    let guard = pin();
-    let index = &file.table.index(&guard)?.index;
-    let offset_of = |key: &[u8]| match index.find(key, pack(MAX_SEQUENCE, SEEK_KIND)) {
-        block if block < index.len() => index.handle(block).offset,
-        _ => file.meta.file_bytes,
-    };
-    let start = range.lower().filter(|_| cuts_front).map_or(0, offset_of);
-    let end = range.upper().filter(|_| cuts_back).map_or(file.meta.file_bytes, offset_of);
-    Ok(end.saturating_sub(start))
 }

@@ -1,34 +1,216 @@
-//! Flush: a frozen memtable becomes a table of level 0.
+//! Flush: a frozen memtable becomes tables of level 0.
+//!
+//! ```text
+//!   memtable   ant@9  ant@4  bee@7 deleted  cat@8 deleted  cow@5 …  2000 deletions …  zebra@6 …
+//!   table 1    ant@9                        cat@8 deleted  cow@5 …
+//!   table 2                                                         2000 deletions …
+//!   table 3                                                                           zebra@6 …
+//! ```
+//!
+//! **What nobody can see is not written**: versions that a newer one hides from all snapshots, and
+//! deletions of keys that no older table holds. The memtable is the oldest one, so only tables are
+//! older. Which of them may hold the key, their ranges and their filters say
+//! ([`crate::compaction::below`]).
+//!
+//! **A long run of deletions gets a table of its own**, and so does a range deletion. Where old keys are deleted and new ones
+//! written, one table of both would overlap everything between, and be merged with all of it. Apart,
+//! the new keys move down as they are, and the deletions meet the tables that they empty. So their
+//! tables also end where tables of the last level end.
 
 use std::sync::Arc;
 
+use crate::compaction::LAST_LEVEL;
+use crate::compaction::below::Below;
+use crate::compaction::ranges::Ranges;
+use crate::compaction::retain::{Retention, Verdict};
 use crate::cursor::Cursor;
+use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::memtable::Memtable;
-use crate::range_tombstones::RangeTombstone;
-use crate::version::{TableFile, TableStore};
+use crate::range_tombstones::RangeTombstones;
+use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
-/// Writes everything in `memtable`, old versions and range deletions included, to one table; `None`
-/// where it is empty. The table is synced, its name is not.
-pub(crate) fn flush(
-    store: &TableStore,
-    memtable: &Arc<Memtable>,
-    filter: FilterSpec,
-) -> Result<Option<Arc<TableFile>>> {
-    if memtable.is_empty() {
-        return Ok(None);
+/// So many deletions in a row get a table of their own.
+const LONG_RUN: usize = 1024;
+
+/// A memtable becomes at most this many tables more, for each kind of cut.
+const MOST_CUTS: usize = 8;
+
+/// What a flush needs to know beside the memtable.
+pub(crate) struct Flush<'a> {
+    pub store: &'a TableStore,
+    /// The tables that are older; `None` where any key may have an older entry.
+    pub older: Option<&'a Version>,
+    /// Sequence numbers that snapshots hold, ascending.
+    pub snapshots: Vec<SequenceNumber>,
+    pub filter: FilterSpec,
+}
+
+impl Flush<'_> {
+    /// Writes what somebody can see of `memtable` to tables of disjoint ranges. They are synced,
+    /// their names are not. On an error no table is left.
+    pub fn run(&self, memtable: &Arc<Memtable>) -> Result<Vec<Arc<TableFile>>> {
+        let nothing = Version::default();
+        let below = || self.older.map_or_else(|| Below::unknown(&nothing), Below::memtable);
+        let sets = memtable.ranges();
+        let ranges = RangeTombstones::new(sets.iter().flat_map(|set| set.iter()));
+        let cuts = self.cuts(memtable, &ranges)?;
+        let below_ranges = below();
+        let mut tables = Tables {
+            flush: self,
+            deleted: Ranges::of(ranges, &self.snapshots, &below_ranges),
+            cuts: &cuts,
+            lower: None,
+            finished: Vec::new(),
+            current: None,
+        };
+        let written = self.write(memtable, below(), &mut tables);
+        let finished = tables.finished;
+        if written.is_err() {
+            finished.iter().for_each(|file| file.mark_obsolete(0));
+        }
+        written.map(|()| finished)
     }
-    let mut table = store.create(filter, 0)?;
+
+    fn write(&self, memtable: &Memtable, mut below: Below, tables: &mut Tables) -> Result<()> {
+        let mut retention = Retention::new(self.snapshots.clone());
+        let mut held: Vec<Vec<u8>> = Vec::new();
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_first()?;
+        while cursor.valid() {
+            let key = cursor.key();
+            if !tables.deleted.drops(key) {
+                match retention.next(key, |key| below.may_hold(key)) {
+                    Verdict::Keep => {
+                        for held in held.drain(..).filter(|held| user_key(held) == user_key(key)) {
+                            tables.add(&held, &[])?;
+                        }
+                        tables.add(key, cursor.value())?;
+                    }
+                    Verdict::Hold => {
+                        held.retain(|held| user_key(held) == user_key(key));
+                        held.push(key.to_vec());
+                    }
+                    Verdict::Drop => {}
+                }
+            }
+            cursor.next()?;
+        }
+        tables.finish()
+    }
+
+    /// The user keys at which tables are cut, ascending: both ends of a long run of deletions and
+    /// of a range deletion, and between them the ends of tables of the last level.
+    fn cuts(&self, memtable: &Memtable, ranges: &RangeTombstones) -> Result<Vec<Vec<u8>>> {
+        let mut apart = long_runs(memtable)?;
+        if ranges.len() <= MOST_CUTS {
+            apart.extend(ranges.iter().map(|range| (range.start.to_vec(), range.end.to_vec())));
+        }
+        let last_level = self.older.map_or(&[][..], |older| &older.levels[LAST_LEVEL]);
+        let mut cuts: Vec<Vec<u8>> = Vec::new();
+        for (start, end) in apart {
+            let starts = last_level.iter().map(|file| user_key(&file.meta.smallest));
+            let inside = starts.filter(|key| *key > &start[..] && *key < &end[..]);
+            cuts.extend(inside.take(MOST_CUTS).map(<[u8]>::to_vec));
+            cuts.extend([start, end]);
+        }
+        cuts.sort();
+        cuts.dedup();
+        Ok(cuts)
+    }
+}
+
+/// The longest runs of keys that are deleted: the first key of each, and the key after its last.
+fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut runs: Vec<(usize, Vec<u8>, Vec<u8>)> = Vec::new();
+    // Of the run that is going on.
+    let (mut count, mut start) = (0, Vec::new());
+    let mut last: Option<Vec<u8>> = None;
     let mut cursor = memtable.cursor();
     cursor.seek_to_first()?;
     while cursor.valid() {
-        table.add(cursor.key(), cursor.value())?;
+        let key = user_key(cursor.key());
+        // Only the newest version of a key counts, and it comes first.
+        if last.as_deref() != Some(key) {
+            let is_deleted = kind_byte(cursor.key()) == EntryKind::Deletion as u8;
+            if is_deleted && count == 0 {
+                start = key.to_vec();
+            }
+            if !is_deleted && count >= LONG_RUN {
+                runs.push((count, start.clone(), key.to_vec()));
+            }
+            count = if is_deleted { count + 1 } else { 0 };
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
+        }
         cursor.next()?;
     }
-    let sets = memtable.ranges();
-    let mut ranges: Vec<RangeTombstone<'_>> = sets.iter().flat_map(|set| set.iter()).collect();
-    ranges.sort_unstable_by(|a, b| a.start.cmp(b.start).then(b.sequence.cmp(&a.sequence)));
-    ranges.into_iter().try_for_each(|range| table.add_range(range))?;
-    table.finish().map(Some)
+    if let Some(mut last) = last.filter(|_| count >= LONG_RUN) {
+        last.push(0);
+        runs.push((count, start, last));
+    }
+    runs.sort_by_key(|(count, _, _)| std::cmp::Reverse(*count));
+    runs.truncate(MOST_CUTS);
+    Ok(runs.into_iter().map(|(_, start, end)| (start, end)).collect())
+}
+
+/// The tables being written.
+struct Tables<'a> {
+    flush: &'a Flush<'a>,
+    deleted: Ranges<'a>,
+    /// The cuts that lie ahead.
+    cuts: &'a [Vec<u8>],
+    /// Where the current table's part of the range deletions starts. `None`: at the first one.
+    lower: Option<&'a [u8]>,
+    finished: Vec<Arc<TableFile>>,
+    current: Option<NewTable<'a>>,
+}
+
+impl<'a> Tables<'a> {
+    fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+        while let [cut, rest @ ..] = self.cuts
+            && &cut[..] <= user_key(internal_key)
+        {
+            self.end(Some(cut))?;
+            self.cuts = rest;
+        }
+        current(self.flush, &mut self.current)?.add(internal_key, value)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while let [cut, rest @ ..] = self.cuts {
+            self.end(Some(cut))?;
+            self.cuts = rest;
+        }
+        self.end(None)
+    }
+
+    /// Ends the current table with the range deletions before `upper`. They alone make a table too.
+    fn end(&mut self, upper: Option<&'a [u8]>) -> Result<()> {
+        let mut table = self.current.take();
+        let mut hidden_bytes = 0;
+        for range in self.deleted.survivors(self.lower, upper) {
+            current(self.flush, &mut table)?.add_range(range)?;
+            hidden_bytes += self.deleted.hidden_bytes(range);
+        }
+        if let Some(mut table) = table {
+            table.describe_deletions(seconds_since_1970(), hidden_bytes);
+            self.finished.push(table.finish()?);
+        }
+        self.lower = upper;
+        Ok(())
+    }
+}
+
+/// The table that is being written, or a new one.
+fn current<'t, 'a>(
+    flush: &'a Flush<'a>,
+    table: &'t mut Option<NewTable<'a>>,
+) -> Result<&'t mut NewTable<'a>> {
+    if table.is_none() {
+        *table = Some(flush.store.create(flush.filter, 0)?);
+    }
+    Ok(table.as_mut().expect("it was made just now"))
 }

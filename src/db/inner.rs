@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
 use super::background::install::READERS_PATIENCE;
 use super::background::jobs::Work;
@@ -23,7 +24,7 @@ use super::snapshot::SnapshotList;
 use super::stats::published::Publishing;
 use super::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use super::write::{SealedWals, WriterLock};
-use crate::compaction::{TreeShape, Unavailable};
+use crate::compaction::{DeletionHits, TreeShape, Unavailable};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
@@ -47,6 +48,12 @@ pub(crate) struct Inner {
     pub(super) shape: TreeShape,
     pub(super) memtable_bytes: usize,
     pub(super) manifest_roll_bytes: u64,
+    /// A deletion reaches the last level within about this time.
+    pub(super) max_deletion_age: Duration,
+    /// The timer will look whether the tree has come to rest.
+    pub(super) awaits_rest: AtomicBool,
+    /// The last visible write when the timer looked.
+    pub(super) visible_at_look: AtomicU64,
     pub(super) counters: Arc<Counters>,
     /// `None`: the counters are not published.
     pub(super) publishing: Option<Publishing>,
@@ -96,6 +103,12 @@ pub(crate) struct TreeState {
     pub(super) idle_threads: usize,
     /// Somebody works on the whole tree: no flush and no compaction may start.
     pub(super) tree_reserved: bool,
+    /// Callers that wait for the tree to come to rest.
+    pub(super) settlers: usize,
+    /// Nobody has written for some time.
+    pub(super) is_idle: bool,
+    /// What earlier deletions found to delete.
+    pub(super) deletion_hits: DeletionHits,
     /// The directory is not taken over yet: nothing may be flushed.
     pub(super) waits_for_space: bool,
     pub(super) work: Work,
@@ -145,6 +158,7 @@ impl Inner {
         state.pressure = Pressure::of_tree(&state.version, &self.shape, &state.unavailable);
         self.tree_stalls_writers
             .store(write_stall_for(state.pressure) != WriteStall::None, Ordering::Release);
+        self.note_needed_snapshot(state);
         self.changed.notify_all();
         self.schedule(state);
     }

@@ -46,6 +46,7 @@ pub struct Builder {
     pub(crate) compaction_threads: usize,
     pub(crate) salvage_logs: bool,
     pub(crate) manifest_roll_bytes: u64,
+    pub(crate) max_deletion_age: Duration,
     pub(crate) max_open_files: Option<usize>,
     pub(crate) publish_interval: Option<Duration>,
 }
@@ -75,10 +76,12 @@ impl Builder {
                 level_base_bytes: 64 << 20,
                 level_multiplier: 10,
                 table_bytes: 64 << 20,
+                memtable_bytes: 16 << 20,
             },
             compaction_threads: thread::available_parallelism().map_or(2, usize::from).clamp(2, 8),
             salvage_logs: false,
             manifest_roll_bytes: ROLL_AFTER_BYTES,
+            max_deletion_age: Duration::from_secs(30 * 24 * 60 * 60),
             max_open_files: None,
             publish_interval: None,
         }
@@ -189,6 +192,7 @@ impl Builder {
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
         self.memtable_bytes = bytes;
+        self.shape.memtable_bytes = bytes as u64;
         self
     }
 
@@ -218,6 +222,21 @@ impl Builder {
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
         self.compaction_threads = threads;
+        self
+    }
+
+    /// A deletion reaches the last level within about this time, so that what it deletes has left the
+    /// disk. Default: 30 days. Deletions in memtables do not count.
+    ///
+    /// Compaction removes deleted data sooner where it is worth the work: where a third of a table
+    /// and of the older tables in its range is dead, or a tenth when nobody writes. The time concerns
+    /// the rest: a few deletions in much data. Each time it is up, tables that hold old deletions are
+    /// merged downward, at worst all of them. A tree in which a three-hundredth of the data is
+    /// written each day moves its deletions down faster than that by itself.
+    #[doc(alias = "ttl")]
+    #[doc(alias = "periodic_compaction_seconds")]
+    pub fn max_deletion_age(mut self, age: Duration) -> Builder {
+        self.max_deletion_age = age;
         self
     }
 

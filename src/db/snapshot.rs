@@ -4,8 +4,10 @@
 //! for the registered numbers and keeps, for each of them, the newest version at or below it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::read_state::ReadPoint;
@@ -140,44 +142,69 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.inner.snapshots.release(self.sequence);
+        if self.inner.snapshots.release(self.sequence) {
+            self.inner.needed_snapshot_released();
+        }
     }
 }
 
-/// The sequence numbers of the snapshots that live, each with how many have it.
+/// The sequence numbers of the snapshots that live.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
-    counts: Mutex<BTreeMap<SequenceNumber, usize>>,
+    live: Mutex<BTreeMap<SequenceNumber, Live>>,
+    /// The largest number that keeps something in a table from being freed; 0: none does.
+    needed: AtomicU64,
+}
+
+/// Snapshots of one sequence number.
+struct Live {
+    count: usize,
+    /// When the first of them was made.
+    since: Instant,
 }
 
 impl SnapshotList {
     /// Registers what `current` answers. It is called under the lock: a compaction that read the
     /// list before drops only versions that were hidden then already.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
-        let mut counts = lock(&self.counts);
+        let mut live = lock(&self.live);
         let sequence = current();
-        *counts.entry(sequence).or_default() += 1;
+        live.entry(sequence).or_insert_with(|| Live { count: 0, since: Instant::now() }).count += 1;
         sequence
     }
 
-    pub fn release(&self, sequence: SequenceNumber) {
-        let mut counts = lock(&self.counts);
-        if let Some(count) = counts.get_mut(&sequence) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&sequence);
-            }
+    /// Whether tables hold something that may be freed now. Most releases free nothing, and cost one
+    /// comparison more.
+    pub fn release(&self, sequence: SequenceNumber) -> bool {
+        let mut live = lock(&self.live);
+        let Entry::Occupied(mut entry) = live.entry(sequence) else { return false };
+        entry.get_mut().count -= 1;
+        if entry.get().count > 0 {
+            return false;
         }
+        entry.remove();
+        sequence <= self.needed.load(Ordering::Relaxed)
+    }
+
+    /// Sets the largest number that keeps something from being freed. A snapshot that is made later
+    /// has a larger one, and keeps nothing of the tables that exist.
+    pub fn set_needed(&self, sequence: SequenceNumber) {
+        self.needed.store(sequence, Ordering::Relaxed);
     }
 
     /// How many snapshots live.
     pub fn len(&self) -> usize {
-        lock(&self.counts).values().sum()
+        lock(&self.live).values().map(|live| live.count).sum()
+    }
+
+    /// How long the oldest snapshot has lived.
+    pub fn oldest_age(&self) -> Option<Duration> {
+        lock(&self.live).values().map(|live| live.since.elapsed()).max()
     }
 
     /// All registered sequence numbers, ascending.
     pub fn sequences(&self) -> Vec<SequenceNumber> {
-        lock(&self.counts).keys().copied().collect()
+        lock(&self.live).keys().copied().collect()
     }
 }
 
@@ -194,8 +221,9 @@ mod tests {
         assert_eq!(list.sequences(), [3, 7]);
         list.release(7);
         assert_eq!(list.sequences(), [3, 7]);
-        list.release(7);
-        list.release(3);
-        assert!(list.sequences().is_empty());
+        list.set_needed(5);
+        assert!(!list.release(7), "nothing that 7 sees is needed by it alone");
+        assert!(list.release(3));
+        assert!(list.sequences().is_empty() && list.oldest_age().is_none());
     }
 }

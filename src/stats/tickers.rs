@@ -173,6 +173,8 @@ tickers! {
     CompactReadBytes = "compact.read.bytes",
     /// Bytes written by compactions.
     CompactWriteBytes = "compact.write.bytes",
+    /// Tables dropped unread, since range deletions covered them whole. (Ours.)
+    TablesDropped = "compact.tables.dropped",
 }
 
 /// The tickers of one database.

@@ -39,6 +39,7 @@ use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
 use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
+use super::garbage::{Counting, Garbage};
 use super::index::builder::IndexBuilder;
 use super::open::{tail_bytes, tail_start};
 use super::options::{Dialect, TableOptions, TableSummary};
@@ -63,6 +64,7 @@ pub(crate) struct TableBuilder {
     filter: FilterBuilder,
     index: IndexBuilder,
     ranges: RangeBlockBuilder,
+    counting: Counting,
     summary: TableSummary,
 }
 
@@ -90,12 +92,14 @@ impl TableBuilder {
             filter: FilterBuilder::new(options.filter),
             index: IndexBuilder::default(),
             ranges: RangeBlockBuilder::new(),
+            counting: Counting::default(),
             summary: TableSummary {
                 file_bytes: 0,
                 tail_bytes: 0,
                 entries: 0,
                 deletions: 0,
                 range_deletions: 0,
+                garbage: Garbage::default(),
                 data_blocks: 0,
                 raw_key_bytes: 0,
                 raw_value_bytes: 0,
@@ -122,7 +126,8 @@ impl TableBuilder {
 
     /// Adds an entry. Internal keys must be strictly ascending.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
-        self.check(internal_key, value)?;
+        let repeats = self.check(internal_key, value)?;
+        self.counting.see(internal_key, value.len(), repeats);
         let user_key = key::user_key(internal_key);
         if self.block_is_full(internal_key, value) {
             self.end_data_block(Some(user_key))?;
@@ -141,6 +146,13 @@ impl TableBuilder {
         summary.deletions += u64::from(is_tombstone);
         summary.see(key::sequence(internal_key));
         Ok(())
+    }
+
+    /// What else the table is to say of its deletions: when the oldest was flushed, in seconds since
+    /// 1970, and about how many bytes of older tables its range deletions hide.
+    pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
+        self.summary.garbage.oldest_deletion = oldest_deletion;
+        self.summary.garbage.range_hides_bytes = range_hides_bytes;
     }
 
     /// Adds a range deletion, at any time. The internal keys of range deletions must not descend,
@@ -199,6 +211,10 @@ impl TableBuilder {
         if self.summary.entries == 0 {
             self.summary.smallest_sequence = 0;
         }
+        std::mem::take(&mut self.counting).finish(&mut self.summary.garbage);
+        if self.summary.deletions == 0 {
+            self.summary.garbage.oldest_deletion = 0;
+        }
         let data_bytes = self.offset;
         let mut metaindex = BTreeMap::new();
         let filter = self.build_filter();
@@ -245,7 +261,8 @@ impl TableBuilder {
         Ok(self.summary)
     }
 
-    fn check(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
+    /// Whether the entry before has the same user key.
+    fn check(&mut self, internal_key: &[u8], value: &[u8]) -> Result<bool> {
         if internal_key.len() + value.len() > MAX_ENTRY_BYTES {
             return Err(Error::InvalidArgument(format!(
                 "an entry of {} bytes: key and value may have 2^30 together",
@@ -265,7 +282,7 @@ impl TableBuilder {
                 key::user_key(last).escape_ascii()
             )));
         }
-        Ok(())
+        Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
     /// RocksDB's rule for blocks that fit into pages with their trailers (`block_align`).

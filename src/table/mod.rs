@@ -25,6 +25,7 @@ pub(crate) mod filter;
 pub(crate) mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+pub(crate) mod garbage;
 pub(crate) mod index;
 mod lookup;
 mod open;

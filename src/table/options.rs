@@ -8,6 +8,7 @@ use crate::filter::FilterSpec;
 use super::filter::info::FilterInfo;
 use super::filter::prefix::FilterKeys;
 use super::format::compression::Compression;
+use super::garbage::Garbage;
 
 /// How a table is written. RocksDB reads every choice.
 ///
@@ -81,6 +82,8 @@ pub struct TableSummary {
     pub deletions: u64,
     /// Range deletions.
     pub range_deletions: u64,
+    /// What may become droppable.
+    pub(crate) garbage: Garbage,
     /// Data blocks.
     pub data_blocks: u64,
     /// Bytes of all internal keys, before compression.

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
-use crate::encoding::key::SequenceNumber;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
@@ -25,12 +25,13 @@ use crate::sync::Guard;
 
 use super::block::Block;
 use super::block::key_heads::KeyHeads;
-use super::filter::block::{PrefixFilter, StoredFilter, TableFilter};
+use super::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
 use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::{Index, IndexParser};
+use super::lookup::key::LookupKey;
 use super::open::{
     global_sequence_of, read_metaindex, read_properties, refuse_unknown, tail_bytes, tail_start,
 };
@@ -284,6 +285,14 @@ impl Table {
             }
             None => self.load_filter(stored).map(Some),
         }
+    }
+
+    /// Whether the filter of whole keys is in memory and says that the table does not hold the key.
+    /// A filter that cannot be trusted never says so.
+    pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
+        let filter = self.stored_filter.and_then(|_| self.filter.get(0, guard));
+        let key = LookupKey::new(user_key, MAX_SEQUENCE);
+        filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 
     /// Data block `i`, by one read of its own.

@@ -30,11 +30,15 @@
 //! such tags. An unknown even one is skipped. An unknown odd one is refused, since it may change
 //! what the tree holds. Any other unknown tag is refused.
 
+use std::sync::Arc;
+
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
 use crate::error::Damage;
+use crate::range_tombstones::RangeTombstones;
 use crate::table::format::identity::TableIdentity;
+use crate::table::garbage::Garbage;
 
 /// How many levels a tree has: 0 to 6, as in RocksDB.
 pub(crate) const LEVELS: usize = 7;
@@ -79,6 +83,20 @@ pub(crate) struct FileMeta {
     pub identity: Option<TableIdentity>,
     /// Bytes at the end of the file that an opening reads; 0 if that is not known.
     pub tail_bytes: u64,
+    /// What the table itself says, once it is open.
+    pub contents: TableContents,
+}
+
+/// What compaction wants to know of a table and the MANIFEST does not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TableContents {
+    /// What may become droppable.
+    pub garbage: Garbage,
+    /// The range deletions, if there are any.
+    pub ranges: Option<Arc<RangeTombstones>>,
+    /// Bytes of all keys and of all values before compression; 0 where the table does not say.
+    pub raw_key_bytes: u64,
+    pub raw_value_bytes: u64,
 }
 
 impl FileMeta {
@@ -307,6 +325,7 @@ fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
         largest: largest.to_vec(),
         identity: None,
         tail_bytes: 0,
+        contents: TableContents::default(),
     })
 }
 
@@ -328,6 +347,7 @@ mod tests {
             largest: internal_key(&[0xff; 300], 7, 0),
             identity: global_sequence.map(|sequence| [sequence + 3, u64::MAX]),
             tail_bytes: number * 100,
+            contents: TableContents::default(),
         };
         VersionEdit {
             next_file: Some(12),

@@ -31,12 +31,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use edit::{FileMeta, LEVELS, VersionEdit};
+pub(crate) use edit::{FileMeta, LEVELS, TableContents, VersionEdit};
 pub(crate) use level_cursor::LevelCursor;
 pub(crate) use manifest::{
     Manifest, ROLL_AFTER_BYTES, Recovered, current_manifest, read_current, read_manifest,
 };
-pub(crate) use store::{NewTable, TableStore};
+pub(crate) use store::{NewTable, TableStore, seconds_since_1970};
 pub(crate) use table_file::TableFile;
 
 use crate::encoding::key;

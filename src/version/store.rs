@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::table_file::ObsoleteTables;
-use super::{FileMeta, TableFile, names};
+use super::{FileMeta, TableContents, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
@@ -15,6 +16,7 @@ use crate::fs::{DescriptorPool, Fs};
 use crate::range_tombstones::RangeTombstone;
 use crate::stats::Ticker;
 use crate::table::format::identity::{Creator, TableIdentity};
+use crate::table::garbage::Garbage;
 use crate::table::{
     Dialect, Table, TableBuilder, TableContext, TableOptions, TableSummary,
     property_names as property,
@@ -57,6 +59,7 @@ impl TableStore {
         check_described(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();
+        meta.contents = contents_of(&table);
         let obsolete = Arc::clone(&self.obsolete);
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete)))
     }
@@ -104,6 +107,29 @@ impl TableStore {
         let builder = TableBuilder::new(file, options, dialect)?.created_by(&self.creator);
         let builder = Some(builder);
         Ok(NewTable { store: self, level, number, path, builder })
+    }
+}
+
+/// The system's clock, in seconds since 1970.
+pub(crate) fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn contents_of(table: &Table) -> TableContents {
+    let properties = table.properties();
+    let number = |name| properties.number(name).unwrap_or(0);
+    let mut garbage =
+        properties.raw(property::GARBAGE).and_then(Garbage::decode).unwrap_or_default();
+    // Deletions of unknown age are as old as what they lie in, or new from now on.
+    if number(property::DELETIONS) > 0 && garbage.oldest_deletion == 0 {
+        let created = number(property::CREATION_TIME);
+        garbage.oldest_deletion = if created > 0 { created } else { seconds_since_1970() };
+    }
+    TableContents {
+        garbage,
+        ranges: table.ranges().cloned(),
+        raw_key_bytes: number(property::RAW_KEY_BYTES),
+        raw_value_bytes: number(property::RAW_VALUE_BYTES),
     }
 }
 
@@ -169,6 +195,12 @@ impl NewTable<'_> {
 
     pub fn add_range(&mut self, range: RangeTombstone<'_>) -> Result<()> {
         self.builder.as_mut().expect("the table is not finished").add_range(range)
+    }
+
+    /// See [`TableBuilder::describe_deletions`].
+    pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
+        let builder = self.builder.as_mut().expect("the table is not finished");
+        builder.describe_deletions(oldest_deletion, range_hides_bytes);
     }
 
     /// The size that the file would have if it were finished now.

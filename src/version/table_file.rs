@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use super::store::check_described;
 use super::{FileMeta, LEVELS};
-use crate::encoding::key::user_key;
+use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack, user_key};
+use crate::error::Result;
 use crate::fs::Fs;
 use crate::stats::FileCounts;
-use crate::sync::lock;
+use crate::sync::{lock, pin};
 use crate::table::Table;
 
 /// The account of obsolete tables. All tables of a database share it.
@@ -83,6 +84,30 @@ impl TableFile {
     pub fn overlaps(&self, smallest: Option<&[u8]>, largest: Option<&[u8]>) -> bool {
         smallest.is_none_or(|key| !self.meta.ends_before(key))
             && largest.is_none_or(|key| user_key(&self.meta.smallest) <= key)
+    }
+
+    /// About how many bytes belong to the user keys from `lower` to before `upper` (`None`: open). A
+    /// file inside the range counts whole, its filter and index included. Else its index is read,
+    /// and no data.
+    pub fn bytes_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<u64> {
+        let (first, last) = (user_key(&self.meta.smallest), user_key(&self.meta.largest));
+        if upper.is_some_and(|upper| upper <= first) || lower.is_some_and(|lower| lower > last) {
+            return Ok(0);
+        }
+        let lower = lower.filter(|&lower| lower > first);
+        let upper = upper.filter(|&upper| upper <= last);
+        if lower.is_none() && upper.is_none() {
+            return Ok(self.meta.file_bytes);
+        }
+        let guard = pin();
+        let index = &self.table.index(&guard)?.index;
+        let offset_of = |key: &[u8]| match index.find(key, pack(MAX_SEQUENCE, SEEK_KIND)) {
+            block if block < index.len() => index.handle(block).offset,
+            _ => self.meta.file_bytes,
+        };
+        let start = lower.map_or(0, offset_of);
+        let end = upper.map_or(self.meta.file_bytes, offset_of);
+        Ok(end.saturating_sub(start))
     }
 
     /// The MANIFEST no longer lists this file, which was in `level`. It is deleted when no reader

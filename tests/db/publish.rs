@@ -230,7 +230,7 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
     let panics = FaultFs::new(Arc::new(MemFs::new()));
     panics.before_changes(|_, _, path| {
         let is_stats = path.to_str().unwrap().ends_with("STATS.tmp");
-        assert!(!is_stats || thread::current().name() != Some("maypole-stats"), "on purpose");
+        assert!(!is_stats || thread::current().name() != Some("maypole-timer"), "on purpose");
     });
     let panics: Arc<dyn Fs> = Arc::new(panics);
     let (db, other) = (builder(&panics).open().unwrap(), builder(&fs).open().unwrap());

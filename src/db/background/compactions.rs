@@ -7,14 +7,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::run::Job;
-use crate::compaction::{self, run, split};
-use crate::compaction::{Plan, TreeShape};
+use crate::compaction::{self, dead, run, split};
+use crate::compaction::{Conditions, Plan, PlanKind, TreeShape};
 use crate::db::stats::DamagedTable;
 use crate::db::{Inner, TreeState};
+use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
-use crate::version::{Version, VersionEdit};
+use crate::version::{Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
     /// The job: runs `first`, then whatever else is due.
@@ -78,7 +79,7 @@ impl Inner {
             return None;
         }
         let plan = self.next_plan(state)?;
-        // A compaction of level 0 has no other one beside it, and writers may be waiting for it.
+        // Writers may be waiting for a compaction of level 0.
         let may_split = plan.level == 0;
         Some(state.start(plan, &self.shape, may_split))
     }
@@ -86,13 +87,29 @@ impl Inner {
     /// The next compaction: what the shape of the tree asks for, or else the filter policy.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let (metas, unavailable) = (state.version.metas(), &state.unavailable);
-        compaction::pick(&metas, &self.shape, unavailable).or_else(|| {
+        let conditions = self.conditions(state);
+        compaction::pick(&metas, &self.shape, &conditions, unavailable).or_else(|| {
             let is_unavailable = |number| {
                 unavailable.busy.contains(&number) || unavailable.damaged.contains(&number)
             };
             let (level, number) = self.policy.overspent(&state.version, is_unavailable)?;
             compaction::plan_files(&metas, level, level, vec![number], &self.shape, unavailable)
         })
+    }
+
+    /// What decides about dead data beside the tree.
+    pub(crate) fn conditions(&self, state: &TreeState) -> Conditions {
+        let frozen = state.frozen.iter().map(|frozen| &frozen.memtable);
+        let unflushed =
+            frozen.chain([&state.memtable]).map(|memtable| memtable.smallest_sequence());
+        Conditions {
+            snapshots: self.snapshots.sequences(),
+            settled: state.settlers > 0 || state.is_idle,
+            hit_rate: state.deletion_hits.rate(),
+            now: seconds_since_1970(),
+            max_deletion_age: self.max_deletion_age.as_secs(),
+            flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
+        }
     }
 
     /// Runs a compaction that [`TreeState::start`] has started.
@@ -132,7 +149,13 @@ impl Inner {
         let deletes_ranges = version.files().any(|(_, file)| {
             plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
         });
-        if plan.trivial_move && !deletes_ranges {
+        if plan.kind == PlanKind::Drop {
+            let dropped = plan.inputs.len() as u64;
+            self.install(edit, Vec::new(), |_| {})?;
+            self.counters.add(Ticker::TablesDropped, dropped);
+            return Ok(());
+        }
+        if plan.kind == PlanKind::Move && !deletes_ranges {
             let moved = version.levels[plan.level].iter();
             let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
@@ -159,7 +182,9 @@ impl Inner {
             cancelled: &self.closing,
             parts: threads,
         };
+        let expected_hits = dead::expected_hits(&version.metas(), plan);
         let outcome = run::run(&job, plan)?;
+        self.lock_state().deletion_hits.learn(expected_hits, outcome.hits);
         self.counters.add(Ticker::CompactionCount, 1);
         if outcome.parts > 1 {
             self.counters.add(Ticker::CompactionParts, outcome.parts as u64);
@@ -186,7 +211,8 @@ impl TreeState {
     pub(super) fn start(&mut self, plan: Plan, shape: &TreeShape, may_split: bool) -> Compaction {
         self.unavailable.reserve(&plan);
         self.compactions += 1;
-        let most = if may_split && !plan.trivial_move { self.idle_threads } else { 1 };
+        let splits = may_split && plan.kind == PlanKind::Merge && plan.output_level > 0;
+        let most = if splits { self.idle_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
         self.idle_threads -= threads;
         let attempt = self.work.compactions.start();

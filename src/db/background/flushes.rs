@@ -1,9 +1,10 @@
-//! Flushes: the oldest frozen memtable becomes a table of level 0, one at a time.
+//! Flushes: the oldest frozen memtable becomes tables of level 0, one at a time.
 
 use std::sync::Arc;
 
 use super::jobs::Awaited;
-use crate::db::{Inner, flush};
+use crate::db::Inner;
+use crate::db::flush::Flush;
 use crate::error::Result;
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
@@ -68,27 +69,35 @@ impl Inner {
         }
     }
 
-    /// Writes the oldest frozen memtable to a table of level 0.
+    /// Writes the oldest frozen memtable to tables of level 0.
     fn flush_oldest(&self) -> Result<()> {
-        let (memtable, next_wal, filter) = {
+        let (memtable, next_wal, version) = {
             let state = self.lock_state();
             let Some(frozen) = state.frozen.front() else { return Ok(()) };
-            let entries = frozen.memtable.len() as u64;
-            let context = FilterContext::new(&state.version.metas(), 0, entries);
-            (Arc::clone(&frozen.memtable), frozen.next_wal, self.policy.spec_for(&context))
+            (Arc::clone(&frozen.memtable), frozen.next_wal, Arc::clone(&state.version))
         };
-        let file = flush::flush(&self.store, &memtable, filter)?;
+        let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
+        let flush = Flush {
+            store: &self.store,
+            // Until the flush is installed the tree gets only tables that hold the same entries, and
+            // ingested ones, which are newer.
+            older: Some(&version),
+            snapshots: self.snapshots.sequences(),
+            filter: self.policy.spec_for(&context),
+        };
+        let files = flush.run(&memtable)?;
+        drop(version);
         let mut edit = VersionEdit {
             flushed_sequence: Some(memtable.largest_sequence()),
             oldest_wal: Some(next_wal),
             ..VersionEdit::default()
         };
-        if let Some(file) = &file {
+        for file in &files {
             edit.added.push((0, file.meta.clone()));
-            self.counters.add(Ticker::FlushCount, 1);
             self.counters.add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
-        self.install_outputs(0, edit, file.into_iter().collect(), |state| {
+        self.counters.add(Ticker::FlushCount, u64::from(!files.is_empty()));
+        self.install_outputs(0, edit, files, |state| {
             state.frozen.pop_front();
         })?;
         self.drop_sealed_wals(next_wal);

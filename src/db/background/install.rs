@@ -56,6 +56,7 @@ impl Inner {
             file.mark_obsolete(level);
         }
         drop((manifest, old));
+        self.await_rest();
         // Frees the replaced read state, and with it a flushed memtable and obsolete tables.
         drain(READERS_PATIENCE);
         Ok(())

@@ -24,7 +24,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::pool::Pool;
-use super::publishing;
+use super::timer;
 use crate::db::stats::DamagedTable;
 use crate::db::write::write_stall::WriteStallCause;
 use crate::db::{Inner, TreeState};
@@ -202,7 +202,7 @@ impl Inner {
     }
 
     pub(crate) fn close(&self) -> Result<()> {
-        publishing::stop(self);
+        timer::cancel(self);
         let mut state = self.lock_state();
         self.changed.notify_all();
         if WORKS_FOR.with_borrow(|works_for| works_for.contains(&(self as *const Inner))) {

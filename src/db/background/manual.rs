@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::jobs::Awaited;
 use crate::compaction;
-use crate::compaction::{LAST_LEVEL, Plan};
+use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
 use crate::db::iter::bounds::Bounds;
 use crate::db::{Inner, TreeState};
 use crate::error::Result;
@@ -15,13 +15,17 @@ impl Inner {
     /// Waits until nothing runs and nothing is due.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.ensure_taken_over(&mut self.writer.lock())?;
-        drop(self.wait_until(Awaited::FlushesAndCompactions, |state| {
+        // Meanwhile a smaller dead share is worth a merge.
+        self.lock_state().settlers += 1;
+        let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
                 && !state.flushing
                 && state.compactions == 0
                 && self.next_plan(state).is_none()
-        })?);
-        Ok(())
+        });
+        let settled = settled.map(drop);
+        self.lock_state().settlers -= 1;
+        settled
     }
 
     /// Waits for the flushes and compactions that run, then runs `work`. Nothing else changes the
@@ -74,7 +78,7 @@ impl Inner {
             let mut state = self.lock_state();
             let plan = self.plan_of_level(&state, level, range, first_new);
             let Some(plan) = plan else { return Ok(false) };
-            state.start(Plan { trivial_move: false, ..plan }, &self.shape, true)
+            state.start(Plan { kind: PlanKind::Merge, ..plan }, &self.shape, true)
         };
         self.compact(compaction)?;
         Ok(true)

@@ -7,7 +7,8 @@
 //!
 //!   all of them ──► install.rs     a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs               how jobs start, wait for space and end; their threads
-//!   publishing.rs                  when counters are written for other processes
+//!   timer.rs                       what is done at certain times
+//!   rest.rs                        what is removed when the tree comes to rest
 //! ```
 
 mod compactions;
@@ -16,10 +17,12 @@ pub(crate) mod install;
 pub(crate) mod jobs;
 mod manual;
 pub(crate) mod pool;
-pub(crate) mod publishing;
+mod rest;
+pub(crate) mod timer;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use self::pool::{COMPACTIONS, FLUSHES};
 use super::{Inner, TreeState};
@@ -28,7 +31,10 @@ use super::{Inner, TreeState};
 pub(crate) fn start(inner: &Arc<Inner>) {
     let _ = inner.this.set(Arc::downgrade(inner));
     inner.schedule(&mut inner.lock_state());
-    publishing::start(inner);
+    if inner.publishing.is_some() {
+        timer::add(inner, Duration::ZERO, Inner::publish_turn);
+    }
+    inner.await_rest();
 }
 
 impl Inner {

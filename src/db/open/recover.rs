@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::directory::{Directory, OpenTables, open_tables};
-use crate::db::flush;
+use crate::db::flush::Flush;
 use crate::db::options::Builder;
 use crate::db::write::batch::parse_record;
 use crate::encoding::key::SequenceNumber;
@@ -260,7 +260,7 @@ impl<'a> Replay<'a> {
         self.state.writer = writer;
         self.state.origin = Origin::default();
         if self.flushes && !self.no_space {
-            match self.state.flush_full(self.store, self.policy) {
+            match self.state.flush_full(self.store, self.policy, &[]) {
                 Err(error) if error.is_out_of_space() => self.no_space = true,
                 flushed => return flushed,
             }
@@ -271,16 +271,26 @@ impl<'a> Replay<'a> {
 
 impl Replayed {
     /// Writes the full memtables to tables. No MANIFEST lists them yet.
-    pub fn flush_full(&mut self, store: &TableStore, policy: &FilterPolicy) -> Result<()> {
+    pub fn flush_full(
+        &mut self,
+        store: &TableStore,
+        policy: &FilterPolicy,
+        snapshots: &[SequenceNumber],
+    ) -> Result<()> {
         while let Some(memtable) = self.full.first() {
             let context = FilterContext::new(&self.version.metas(), 0, memtable.len() as u64);
-            let file = flush::flush(store, memtable, policy.spec_for(&context))?;
+            let flush = Flush {
+                store,
+                older: Some(&self.version),
+                snapshots: snapshots.to_vec(),
+                filter: policy.spec_for(&context),
+            };
+            let files = flush.run(memtable)?;
             let memtable = self.full.remove(0);
             self.flushed_sequence = self.flushed_sequence.max(memtable.largest_sequence());
-            let Some(file) = file else { continue };
-            let edit =
-                VersionEdit { added: vec![(0, file.meta.clone())], ..VersionEdit::default() };
-            let opened = [(file.meta.number, file)].into();
+            let added = files.iter().map(|file| (0, file.meta.clone())).collect();
+            let edit = VersionEdit { added, ..VersionEdit::default() };
+            let opened = files.into_iter().map(|file| (file.meta.number, file)).collect();
             self.version = Arc::new(self.version.apply(&edit, &opened));
         }
         Ok(())

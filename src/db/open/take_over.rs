@@ -32,6 +32,7 @@ use crate::db::stats::published::Publishing;
 use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use crate::db::write::{SealedWals, Writer};
 use crate::db::{Frozen, Inner, Progress, TreeState};
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs;
@@ -77,7 +78,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
     };
-    let taken = match take_over(&store, &taking, &mut replayed) {
+    let taken = match take_over(&store, &taking, &[], &mut replayed) {
         Ok(taken) => Ok(taken),
         Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
         Err(error) => return Err(error),
@@ -139,6 +140,9 @@ fn assemble(
         idle_threads: options.compaction_threads,
         // Before the take-over nothing is flushed or compacted.
         tree_reserved: waits,
+        settlers: 0,
+        is_idle: false,
+        deletion_hits: Default::default(),
         waits_for_space: waits,
         work: Default::default(),
     };
@@ -151,6 +155,9 @@ fn assemble(
         shape: options.shape,
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
+        max_deletion_age: options.max_deletion_age,
+        awaits_rest: AtomicBool::new(false),
+        visible_at_look: AtomicU64::new(0),
         counters: Arc::clone(&store.context.counters),
         // Only who holds the lock may write.
         publishing: lock.as_ref().and(options.publish_interval).map(Publishing::new),
@@ -181,14 +188,19 @@ fn assemble(
 
 /// Makes what was replayed durable, so that the next opening finds it, and starts a WAL and a
 /// MANIFEST. May be tried again where space was missing.
-fn take_over(store: &TableStore, options: &Options, replayed: &mut Replayed) -> Result<TakenOver> {
+fn take_over(
+    store: &TableStore,
+    options: &Options,
+    snapshots: &[SequenceNumber],
+    replayed: &mut Replayed,
+) -> Result<TakenOver> {
     if replayed.origin.is_too_much() {
         let (memtable, writer) = Memtable::new(options.memtable_bytes);
         replayed.full.push(std::mem::replace(&mut replayed.memtable, memtable));
         replayed.writer = writer;
         replayed.origin = Origin::default();
     }
-    replayed.flush_full(store, options.policy)?;
+    replayed.flush_full(store, options.policy, snapshots)?;
     let mut new = Vec::new();
     let taken = start_logs(store, options, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
@@ -297,7 +309,7 @@ impl Inner {
             memtable_bytes: self.memtable_bytes,
             manifest_roll_bytes: self.manifest_roll_bytes,
         };
-        let taken = match take_over(&self.store, &options, replayed) {
+        let taken = match take_over(&self.store, &options, &self.snapshots.sequences(), replayed) {
             Ok(taken) => taken,
             Err(again) if again.is_out_of_space() => {
                 *error = again.clone();

@@ -16,7 +16,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::{Loss, Repair, is_damage};
-use crate::db::flush;
+use crate::db::flush::Flush;
 use crate::db::write::batch::parse_record;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
@@ -169,9 +169,8 @@ impl Repair<'_> {
 
     fn flush_writes(&mut self, writes: &mut Writes) -> Result<()> {
         let filter = self.filter_of(0, writes.memtable.len() as u64);
-        if let Some(file) = flush::flush(&self.store, &writes.memtable, filter)? {
-            self.add_new(0, file);
-        }
+        let flush = Flush { store: &self.store, older: None, snapshots: Vec::new(), filter };
+        flush.run(&writes.memtable)?.into_iter().for_each(|file| self.add_new(0, file));
         (writes.memtable, writes.writer) = Memtable::new(MEMTABLE_BYTES);
         Ok(())
     }

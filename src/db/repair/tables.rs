@@ -10,7 +10,7 @@ use super::manifests::Parts;
 use super::{FileLocation, Loss, Repair, is_table_damage};
 use crate::compaction::run::Job;
 use crate::compaction::{self, run};
-use crate::compaction::{LAST_LEVEL, Plan};
+use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
 use crate::db::whole::ingest::smallest_and_largest;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
@@ -301,7 +301,7 @@ impl Repair<'_> {
             &compaction::Unavailable::default(),
         );
         let Some(plan) = plan else { return Ok(()) };
-        let plan = Plan { trivial_move: false, ..plan };
+        let plan = Plan { kind: PlanKind::Merge, ..plan };
         let entries = opened.values().map(|file| file.meta.entries).sum();
         let job = Job {
             store: &self.store,

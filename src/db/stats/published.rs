@@ -149,9 +149,10 @@ impl Inner {
         }
     }
 
-    /// How often [`Inner::publish_stats`] is due.
-    pub(crate) fn publish_interval(&self) -> Duration {
-        self.publishing.as_ref().map_or(Duration::MAX, |publishing| publishing.interval)
+    /// A turn of the timer.
+    pub(crate) fn publish_turn(&self) -> Option<Duration> {
+        self.publish_stats(true);
+        self.publishing.as_ref().map(|publishing| publishing.interval)
     }
 }
 

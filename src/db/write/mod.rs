@@ -254,6 +254,7 @@ impl Inner {
 
         let mut state = self.lock_state();
         let full = std::mem::replace(&mut state.memtable, memtable);
+        state.is_idle = false;
         state.frozen.push_back(Frozen { memtable: full, next_wal: writer.wal_number });
         self.publish(&mut state);
         Ok(())

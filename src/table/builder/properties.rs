@@ -7,6 +7,7 @@ use crate::table::filter::info::policy_name;
 use crate::table::filter::prefix::FilterKeys;
 use crate::table::format::footer::WRITTEN_VERSION;
 use crate::table::format::properties::{BYTEWISE_COMPARATOR, names};
+use crate::table::garbage::Garbage;
 use crate::table::options::Dialect;
 
 use super::TableBuilder;
@@ -65,6 +66,9 @@ impl TableBuilder {
         let mut out = Vec::new();
         put_fixed32(&mut out, 0);
         properties.insert(names::INDEX_TYPE, out);
+        if summary.garbage != Garbage::default() {
+            properties.insert(names::GARBAGE, summary.garbage.encode());
+        }
         if self.dialect == Dialect::External {
             let (mut version, mut sequence) = (Vec::new(), Vec::new());
             put_fixed32(&mut version, 2);

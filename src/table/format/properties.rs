@@ -68,6 +68,7 @@ pub(crate) mod names {
     pub const COLUMN_FAMILY_NAME: &str = "rocksdb.column.family.name";
     pub const SMALLEST_SEQUENCE: &str = "rocksdb.key.smallest.seqno";
     pub const LARGEST_SEQUENCE: &str = "rocksdb.key.largest.seqno";
+    pub const CREATION_TIME: &str = "rocksdb.creation.time";
     pub const TAIL_START: &str = "rocksdb.tail.start.offset";
     pub const ORIGINAL_FILE_NUMBER: &str = "rocksdb.original.file.number";
     pub const DB_IDENTITY: &str = "rocksdb.creating.db.identity";
@@ -80,6 +81,8 @@ pub(crate) mod names {
     pub const FILTER_SPEC: &str = "maypole.filter.spec";
     /// Maypole's own: the family that was built instead of the one that was asked for.
     pub const FILTER_FALLBACK: &str = "maypole.filter.fallback";
+    /// Maypole's own: what may become droppable ([`crate::table::garbage`]).
+    pub const GARBAGE: &str = "maypole.garbage";
 }
 
 /// The comparator both RocksDB and this crate use unless told otherwise: plain byte order.

@@ -1,0 +1,112 @@
+//! What is older than a merge: the tables whose entries a dropped tombstone could uncover.
+//!
+//! ```text
+//!   merge of              older
+//!   a memtable            every table of the tree
+//!   files of level 0,     the files of level 0 behind them, and levels 1 to 6
+//!     into level 0
+//!   anything, into        levels n + 1 to 6
+//!     level n
+//! ```
+//!
+//! A table counts if the key lies in its range. Where whole keys can be looked up in a filter that
+//! is in memory and can be trusted, the filter's "no" is heard too: filters have no false negatives.
+
+use std::sync::Arc;
+
+use super::plan::Plan;
+use crate::encoding::key::user_key;
+use crate::sync::pin;
+use crate::version::{LEVELS, TableFile, Version};
+
+/// The tables that are older than the entries of a merge. Keys must be asked for in ascending
+/// order.
+pub(crate) struct Below<'a> {
+    version: &'a Version,
+    /// Files of level 0, which overlap each other.
+    level_0: &'a [Arc<TableFile>],
+    /// The files of each deeper level, and the index of the first that may hold the next key.
+    levels: Vec<(&'a [Arc<TableFile>], usize)>,
+    first_level: usize,
+    asks_filters: bool,
+    /// Any key may have an older entry somewhere.
+    is_unknown: bool,
+}
+
+impl<'a> Below<'a> {
+    /// What is older than the outputs of `plan`.
+    pub fn plan(version: &'a Version, plan: &Plan) -> Below<'a> {
+        if plan.output_level > 0 {
+            return Below::new(version, &[], plan.output_level + 1, false);
+        }
+        let level_0 = &version.levels[0];
+        let is_input = |file: &Arc<TableFile>| plan.inputs.contains(&file.meta.number);
+        let behind = level_0.iter().rposition(is_input).map_or(0, |last| last + 1);
+        Below::new(version, &level_0[behind..], 1, false)
+    }
+
+    /// What is older than a memtable that is about to be flushed. Filters are heard.
+    pub fn memtable(version: &'a Version) -> Below<'a> {
+        Below::new(version, &version.levels[0], 1, true)
+    }
+
+    /// Any key may have an older entry, in tables that are not known yet.
+    pub fn unknown(version: &'a Version) -> Below<'a> {
+        Below { is_unknown: true, ..Below::memtable(version) }
+    }
+
+    fn new(
+        version: &'a Version,
+        level_0: &'a [Arc<TableFile>],
+        first_level: usize,
+        asks_filters: bool,
+    ) -> Below<'a> {
+        let levels = (first_level..LEVELS).map(|level| (&version.levels[level][..], 0)).collect();
+        Below { version, level_0, levels, first_level, asks_filters, is_unknown: false }
+    }
+
+    /// Whether an older table may hold an entry of the user key.
+    pub fn may_hold(&mut self, key: &[u8]) -> bool {
+        let asks_filters = self.asks_filters;
+        let mut candidates = self.level_0.iter().filter(|file| file.overlaps(Some(key), Some(key)));
+        let holds = |file: &Arc<TableFile>| !asks_filters || !denies(file, key);
+        self.is_unknown
+            || candidates.any(holds)
+            || self.levels.iter_mut().any(|(files, next)| {
+                while files.get(*next).is_some_and(|file| user_key(&file.meta.largest) < key) {
+                    *next += 1;
+                }
+                let file = files.get(*next);
+                file.is_some_and(|file| user_key(&file.meta.smallest) <= key && holds(file))
+            })
+    }
+
+    /// Whether an older table holds anything in the range of user keys.
+    pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
+        self.is_unknown || self.in_range(start, end).next().is_some()
+    }
+
+    /// About how many bytes of older tables that reach over an end of the range lie in it.
+    pub fn bytes_cut(&self, start: &[u8], end: &[u8]) -> u64 {
+        let is_cut = |file: &&Arc<TableFile>| {
+            user_key(&file.meta.smallest) < start || user_key(&file.meta.largest) >= end
+        };
+        // An index that cannot be read tells nothing. The merge of its table will report it.
+        let bytes = |file: &Arc<TableFile>| file.bytes_between(Some(start), Some(end)).unwrap_or(0);
+        self.in_range(start, end).filter(is_cut).map(bytes).sum()
+    }
+
+    fn in_range(&self, start: &[u8], end: &[u8]) -> impl Iterator<Item = &'a Arc<TableFile>> {
+        let version = self.version;
+        let deeper = (self.first_level..LEVELS).flat_map(move |level| {
+            &version.levels[level][version.overlapping_range(level, Some(start), Some(end))]
+        });
+        self.level_0.iter().filter(move |file| file.overlaps(Some(start), Some(end))).chain(deeper)
+    }
+}
+
+/// Whether the table's filter is in memory, can be trusted, holds whole keys, and says that the
+/// table has no entry of the key.
+fn denies(file: &TableFile, key: &[u8]) -> bool {
+    file.table.resident_filter_denies(key, &pin())
+}

@@ -1,0 +1,398 @@
+//! Dead data: which table is dropped, rewritten or sent down because of what nobody can see any
+//! more. Pure functions of what the tables say of themselves ([`crate::table::garbage`]).
+//!
+//! ```text
+//!   the table                                          what happens
+//!   a range deletion of another table covers it all    it is dropped, unread
+//!   nothing older lies in its range                    it is rewritten alone, without its dead part
+//!   older tables lie in its range                      it goes down a level: its deletions free
+//!                                                      entries there, and go in the end
+//! ```
+//!
+//! A table and the older tables in its range are a *place*. Its **dead share** is what a rewrite of
+//! the whole place would free, divided by its bytes:
+//!
+//! - hidden versions that no snapshot needs;
+//! - deletions with nothing to hide in this table;
+//! - what the deletions are expected to hide in older tables: as many entries of average size as
+//!   there are deletions, times the [hit rate](Conditions::hit_rate) of earlier ones. It is nothing
+//!   while a snapshot needs any of it.
+//!
+//! While writes go on, a place is rewritten from a dead share of one third on. Once the tree is
+//! [settled](Conditions::settled), one tenth is enough. A deletion that is older than
+//! [`Conditions::max_deletion_age`] goes down whatever its share.
+//!
+//! **It ends.** A dropped table is gone. A table that goes down nears the last level. A table that is
+//! rewritten in its place loses all that was counted: what is counted as droppable is what the merge
+//! drops, and a table with nothing older in its range keeps no deletion of its own but those that a
+//! snapshot needs.
+
+use std::sync::Arc;
+
+use super::plan::{
+    Plan, PlanKind, Span, Unavailable, meets, overlapping, plan_files, plan_level_0,
+};
+use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
+use crate::encoding::key;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
+use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
+use crate::version::{FileMeta, LEVELS};
+
+/// From this dead share on a place is rewritten while writes go on.
+const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
+
+/// From this dead share on a place is rewritten in a settled tree. A table with this share of its
+/// own is merged where it could be moved.
+const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
+
+/// What decides about dead data beside the tree.
+#[derive(Debug, Clone)]
+pub(crate) struct Conditions {
+    /// Sequence numbers of the snapshots, ascending.
+    pub snapshots: Vec<SequenceNumber>,
+    /// Nobody writes, or somebody waits for the tree to come to rest.
+    pub settled: bool,
+    /// How many older entries a deletion is expected to free, 0 to 1: learned from earlier ones.
+    pub hit_rate: f64,
+    /// Seconds since 1970.
+    pub now: u64,
+    /// In seconds. A deletion that is older goes down.
+    pub max_deletion_age: u64,
+    /// Every write with a smaller sequence number is in a table.
+    pub flushed_before: SequenceNumber,
+}
+
+impl Default for Conditions {
+    /// No snapshots, writes go on, every deletion frees an entry, none is old.
+    fn default() -> Conditions {
+        Conditions {
+            snapshots: Vec::new(),
+            settled: false,
+            hit_rate: 1.0,
+            now: 0,
+            max_deletion_age: u64::MAX,
+            flushed_before: MAX_SEQUENCE,
+        }
+    }
+}
+
+impl Conditions {
+    /// Whether a snapshot is at or above `low` and below `high`: it sees what was written at `low`,
+    /// and not what hides it at `high`.
+    fn has_snapshot_between(&self, low: SequenceNumber, high: SequenceNumber) -> bool {
+        let first = self.snapshots.partition_point(|&snapshot| snapshot < low);
+        self.snapshots.get(first).is_some_and(|&snapshot| snapshot < high)
+    }
+}
+
+/// What a rewrite of a place frees.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Dead {
+    /// Entries and bytes that would be freed.
+    pub entries: u64,
+    pub bytes: u64,
+    /// Bytes that snapshots keep from being freed.
+    pub held_bytes: u64,
+    /// Bytes of the place.
+    pub place_bytes: u64,
+    /// Whether older tables lie in the table's range.
+    has_older: bool,
+    /// Deletions could go that no snapshot needs.
+    frees_deletions: bool,
+}
+
+impl Dead {
+    fn share(&self) -> f64 {
+        self.bytes as f64 / self.place_bytes.max(1) as f64
+    }
+}
+
+/// Whether the table holds anything that could be dead.
+pub(crate) fn may_hold_dead(file: &FileMeta) -> bool {
+    let garbage = &file.contents.garbage;
+    (file.deletions > 0 || !garbage.hidden.is_empty()) && !garbage.is_opaque
+}
+
+/// The tables that are older than file `i` of `level` and lie in its range.
+fn older<'a, 'l>(
+    levels: &'l Levels<'a>,
+    level: usize,
+    i: usize,
+) -> impl Iterator<Item = &'a FileMeta> + 'l {
+    let file = levels[level][i];
+    let (smallest, largest) = (user_key(&file.smallest), &file.largest[..]);
+    let behind = if level == 0 { &levels[0][i + 1..] } else { &[][..] };
+    let deeper = levels[level + 1..].iter();
+    behind
+        .iter()
+        .copied()
+        .filter(move |older| meets(older, smallest, largest))
+        .chain(deeper.flat_map(move |files| overlapping(files, smallest, largest)).copied())
+}
+
+/// What a rewrite of the place of file `i` of `level` would free.
+pub(crate) fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dead {
+    let file = levels[level][i];
+    if !may_hold_dead(file) {
+        return Dead { place_bytes: file.file_bytes, ..Dead::default() };
+    }
+    let contents = &file.contents;
+    // Bytes in the file for each byte before compression.
+    let raw_bytes = contents.raw_key_bytes.saturating_add(contents.raw_value_bytes).max(1);
+    let stored = |raw: f64| (raw * file.file_bytes as f64 / raw_bytes as f64) as u64;
+    let (mut free, mut held) = ((0, 0), (0, 0));
+    for hidden in &contents.garbage.hidden {
+        let sum = if hidden.is_droppable(&conditions.snapshots) { &mut free } else { &mut held };
+        *sum = (sum.0 + hidden.entries, sum.1 + stored(hidden.bytes as f64));
+    }
+    let ranges = contents.ranges.as_ref().map_or(0, |ranges| ranges.len() as u64);
+    let lone = contents.garbage.lone_deletions(file.deletions).saturating_sub(ranges);
+    let key_bytes = contents.raw_key_bytes as f64 / file.entries.max(1) as f64;
+    let lone_bytes = stored(key_bytes * lone as f64);
+
+    let (mut older_bytes, mut older_entries, mut oldest) = (0u64, 0u64, MAX_SEQUENCE);
+    for older in older(levels, level, i) {
+        older_bytes += older.file_bytes;
+        older_entries += older.entries;
+        oldest = oldest.min(older.smallest_sequence);
+    }
+    let has_older = older_bytes > 0;
+    let range_needed = match has_older {
+        true => conditions.has_snapshot_between(oldest, file.largest_sequence),
+        false => conditions.has_snapshot_between(0, file.largest_sequence),
+    };
+    let mut freed_bytes = 0;
+    let mut freed_entries = 0;
+    if has_older {
+        let average = older_bytes as f64 / older_entries.max(1) as f64;
+        freed_entries = (lone as f64 * conditions.hit_rate) as u64;
+        freed_bytes = (freed_entries as f64 * average) as u64;
+        freed_bytes += contents.garbage.range_hides_bytes;
+        freed_bytes = freed_bytes.min(older_bytes);
+    } else if ranges > 0 {
+        // What the range deletions hide in their own table was not counted.
+        freed_bytes = file.file_bytes;
+    }
+    if range_needed {
+        held = (held.0 + freed_entries, held.1 + freed_bytes);
+        (freed_entries, freed_bytes) = (0, 0);
+    }
+    // Above a snapshot's entries a deletion stays; alone it goes.
+    let lone_goes = !has_older || !range_needed;
+    let lone = if lone_goes { (lone, lone_bytes) } else { (0, 0) };
+    let place_bytes = file.file_bytes + older_bytes;
+    Dead {
+        entries: free.0 + lone.0 + freed_entries,
+        bytes: (free.1 + lone.1 + freed_bytes).min(place_bytes),
+        held_bytes: held.1.min(place_bytes),
+        place_bytes,
+        has_older,
+        frees_deletions: lone.0 > 0 || (ranges > 0 && !range_needed),
+    }
+}
+
+/// Bytes that the file's deletions and hidden versions weigh when a level's size is judged: what
+/// they would free.
+pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> u64 {
+    match may_hold_dead(levels[level][i]) {
+        true => dead(levels, level, i, conditions).bytes,
+        false => 0,
+    }
+}
+
+/// Whether the file is better merged than moved.
+pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool {
+    if !may_hold_dead(file) {
+        return false;
+    }
+    let mut alone: Levels = Default::default();
+    alone[LAST_LEVEL].push(file);
+    dead(&alone, LAST_LEVEL, 0, conditions).share() >= SHARE_WHEN_SETTLED
+}
+
+/// The largest sequence number of a snapshot that keeps something from being freed; 0: none does.
+/// The release of a younger snapshot frees nothing.
+pub(crate) fn newest_needed_snapshot(levels: &Levels, conditions: &Conditions) -> SequenceNumber {
+    let files = levels.iter().flatten().filter(|file| may_hold_dead(file));
+    let newest_below = |file: &&FileMeta| {
+        let after = conditions.snapshots.partition_point(|&s| s < file.largest_sequence);
+        after.checked_sub(1).map(|newest| conditions.snapshots[newest])
+    };
+    files.filter_map(newest_below).max().unwrap_or(0)
+}
+
+/// The tables of one level that range deletions cover whole, to be dropped.
+pub(super) fn pick_covered(
+    levels: &Levels,
+    conditions: &Conditions,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
+    let sets: [Vec<Arc<RangeTombstones>>; LEVELS] = std::array::from_fn(|level| {
+        levels[level].iter().filter_map(|file| file.contents.ranges.clone()).collect()
+    });
+    if sets.iter().all(Vec::is_empty) {
+        return None;
+    }
+    (0..LEVELS).find_map(|level| {
+        let is_covered = |file: &&&FileMeta| {
+            !unavailable.busy.contains(&file.number)
+                && !unavailable.damaged.contains(&file.number)
+                && sets.iter().enumerate().any(|(above, sets)| {
+                    // In level 0 each file stands alone, and one may cover an older one.
+                    match above {
+                        0 => sets.chunks(1).any(|set| covers(set, file, conditions)),
+                        _ => above <= level && covers(sets, file, conditions),
+                    }
+                })
+        };
+        let covered: Vec<&FileMeta> = levels[level].iter().filter(is_covered).copied().collect();
+        let smallest = covered.iter().map(|file| user_key(&file.smallest)).min()?;
+        let largest = covered.iter().map(|file| &file.largest).max_by(|a, b| key::compare(a, b))?;
+        Some(Plan {
+            level,
+            output_level: level,
+            output: Span { level, smallest: smallest.to_vec(), largest: largest.to_vec() },
+            inputs: covered.iter().map(|file| file.number).collect(),
+            output_inputs: Vec::new(),
+            input_bytes: covered.iter().map(|file| file.file_bytes).sum(),
+            kind: PlanKind::Drop,
+            fences: Vec::new(),
+        })
+    })
+}
+
+/// Whether the range deletions hide all of the file from every reader. `sets` are those of disjoint
+/// files, in key order.
+///
+/// Let `next` be the first snapshot that sees an entry of the file. A range deletion that is newer
+/// than the whole file and that `next` sees is seen by all later snapshots and readers too; earlier
+/// ones see nothing of the file.
+fn covers(sets: &[Arc<RangeTombstones>], file: &FileMeta, conditions: &Conditions) -> bool {
+    let snapshots = &conditions.snapshots;
+    let next = snapshots.partition_point(|&snapshot| snapshot < file.smallest_sequence);
+    let seen_by = snapshots.get(next).copied().unwrap_or(MAX_SEQUENCE);
+    let mut from = user_key(&file.smallest);
+    loop {
+        let fragment = fragment_of_disjoint(sets, from, seen_by);
+        if fragment.sequence <= file.largest_sequence {
+            return false;
+        }
+        match fragment.end {
+            Some(end) if key::ends_before(&file.largest, end) => return true,
+            Some(end) if end > from => from = end,
+            _ => return false,
+        }
+    }
+}
+
+/// The place whose rewrite frees the largest share.
+pub(super) fn pick_dead(
+    levels: &Levels,
+    shape: &TreeShape,
+    conditions: &Conditions,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
+    let least = match conditions.settled {
+        true => SHARE_WHEN_SETTLED,
+        false => SHARE_WHILE_WRITING,
+    };
+    let mut places: Vec<(f64, usize, usize, bool)> = Vec::new();
+    for level in 0..LEVELS {
+        for (i, file) in levels[level].iter().enumerate() {
+            if !may_hold_dead(file) || unavailable.busy.contains(&file.number) {
+                continue;
+            }
+            let dead = dead(levels, level, i, conditions);
+            let is_overdue = (dead.has_older || dead.frees_deletions)
+                && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
+            let share = if is_overdue { f64::INFINITY } else { dead.share() };
+            if dead.bytes > 0 && share >= least || is_overdue {
+                places.push((share, level, i, dead.has_older));
+            }
+        }
+    }
+    places.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (base, _) = level_targets(&level_bytes(levels), shape);
+    places.into_iter().find_map(|(_, level, i, has_older)| {
+        let file = levels[level][i];
+        let next = next_level(levels, level, base);
+        let plan = match (level, has_older) {
+            (0, _) => {
+                let files = with_older_of_level_0(levels, i);
+                plan_level_0(levels, &files, next, shape, unavailable)
+            }
+            (_, true) => plan_files(levels, level, next, vec![file.number], shape, unavailable),
+            (_, false) => plan_files(levels, level, level, vec![file.number], shape, unavailable),
+        };
+        // Level 0 may go less deep where damaged files lie in the way. A table that would only be
+        // written again where it is frees nothing.
+        plan.filter(|plan| plan.level != plan.output_level || !has_older)
+    })
+}
+
+/// How many of the deletions that a merge takes along should meet an older entry in it, if each had
+/// one in the tree.
+pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
+    let inputs = levels[plan.level].iter().filter(|file| plan.inputs.contains(&file.number));
+    let deletions: u64 =
+        inputs.map(|file| file.contents.garbage.lone_deletions(file.deletions)).sum();
+    if deletions == 0 || plan.output_inputs.is_empty() {
+        return 0.0;
+    }
+    let Span { smallest, largest, .. } = &plan.output;
+    let older = levels[plan.output_level..].iter();
+    let older = older.flat_map(|files| overlapping(files, smallest, largest));
+    let (mut met, mut all) = (0, 0);
+    for file in older {
+        all += file.entries;
+        met += if plan.output_inputs.contains(&file.number) { file.entries } else { 0 };
+    }
+    deletions as f64 * met as f64 / all.max(1) as f64
+}
+
+/// What earlier deletions found to delete. Deletions of absent keys free nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DeletionHits {
+    expected: f64,
+    hits: f64,
+}
+
+impl DeletionHits {
+    /// So many deletions are taken to have met an entry each before anything is learned.
+    const PRIOR: f64 = 1000.0;
+    /// Older experience counts half after so many.
+    const MEMORY: f64 = 1e6;
+
+    /// After a merge that was expected to have `expected` hits.
+    pub fn learn(&mut self, expected: f64, hits: u64) {
+        self.expected += expected;
+        self.hits += (hits as f64).min(expected);
+        if self.expected > Self::MEMORY {
+            self.expected /= 2.0;
+            self.hits /= 2.0;
+        }
+    }
+
+    /// See [`Conditions::hit_rate`].
+    pub fn rate(&self) -> f64 {
+        (self.hits + Self::PRIOR) / (self.expected + Self::PRIOR)
+    }
+}
+
+/// When the file's deletions are due, in seconds since 1970; `None` where it has none, or does not
+/// know their age.
+pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> {
+    let since = file.contents.garbage.oldest_deletion;
+    (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))
+}
+
+/// File `i` of level 0 and the older ones that must go with it, newest first.
+fn with_older_of_level_0<'a>(levels: &Levels<'a>, i: usize) -> Vec<&'a FileMeta> {
+    let mut files = vec![levels[0][i]];
+    for &older in &levels[0][i + 1..] {
+        if files.iter().any(|file| meets(older, user_key(&file.smallest), &file.largest)) {
+            files.push(older);
+        }
+    }
+    files
+}

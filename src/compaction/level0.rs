@@ -1,0 +1,121 @@
+//! Level 0: when it is due, and whether its files are merged among themselves first.
+//!
+//! ```text
+//!   level 0   newest │10│ │10│ │10│ │40│ │200│ oldest      sizes in KiB
+//!                     └────── one ──────┘                  none more than twice the newer ones
+//!   base      │ 60 MiB │ 60 MiB │ 60 MiB │
+//! ```
+//!
+//! A flush of a few entries, for a checkpoint say, makes a small file. Sent down with the others,
+//! four such files would rewrite all that they overlap. So where that is more than ten times their
+//! own bytes, the newest files become one file of level 0 instead. An older file joins if it has at
+//! most twice the bytes of the newer ones together, so a file that stays is larger than all that is
+//! newer: sizes triple, and few files stay. Each byte is rewritten about once for each tripling.
+//!
+//! Only files whose neighbours in age are certain are merged. An ingested file may be newer than a
+//! memtable that is still to be flushed, whose file then comes between the two.
+
+use super::dead::Conditions;
+use super::plan::{Plan, PlanKind, Span, Unavailable, overlapping};
+use super::targets::{Levels, TreeShape};
+use crate::encoding::key;
+use crate::encoding::key::user_key;
+use crate::version::FileMeta;
+
+/// A merge downward may rewrite this many times the bytes of level 0: about what each further level
+/// costs.
+const MOST_REWRITE: u64 = 10;
+
+/// A merge downward that rewrites less than this part of a table is cheap.
+const CHEAP_FRACTION: u64 = 16;
+
+/// With this many files level 0 goes down, whatever it costs: lookups search each of them.
+const MOST_FILES: usize = 12;
+
+/// How urgent level 0 is: from 1 on it is compacted. By the number of its files, and by bytes where
+/// few files are large.
+pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
+    let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
+    let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
+    let most_bytes = shape.level_base_bytes.max(flushes).max(1);
+    let by_count = files.len() as f64 / shape.l0_trigger as f64;
+    // Level 0 is never larger than this by flushes alone.
+    by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
+}
+
+/// Whether level 0 is too small for what it would rewrite in `output_level`.
+pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) -> bool {
+    let files = &levels[0];
+    if files.len() >= MOST_FILES {
+        return false;
+    }
+    let smallest = files.iter().map(|file| user_key(&file.smallest)).min();
+    let largest = files.iter().map(|file| &file.largest[..]).max_by(|a, b| key::compare(a, b));
+    let Some((smallest, largest)) = smallest.zip(largest) else { return false };
+    let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
+    let below = overlapping(&levels[output_level], smallest, largest);
+    let rewritten: u64 = below.iter().map(|file| file.file_bytes).sum();
+    rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MOST_REWRITE > bytes
+}
+
+/// The merge of the newest files of level 0 that are of similar size.
+pub(super) fn plan_small(
+    levels: &Levels,
+    conditions: &Conditions,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
+    let files = &levels[0];
+    // With a damaged file a merge may have to be cut, and its output is one file.
+    if !unavailable.damaged.is_empty() {
+        return None;
+    }
+    let is_free = |file: &FileMeta| {
+        !unavailable.busy.contains(&file.number)
+            && file.largest_sequence < conditions.flushed_before
+    };
+    let run = (0..files.len()).find_map(|start| {
+        let mut bytes = 0;
+        let joins = |file: &&&FileMeta| {
+            let joins = is_free(file) && (bytes == 0 || file.file_bytes <= 2 * bytes);
+            bytes += file.file_bytes;
+            joins
+        };
+        let count = files[start..].iter().take_while(joins).count();
+        (count > 1).then(|| &files[start..start + count])
+    })?;
+    let smallest = run.iter().map(|file| user_key(&file.smallest)).min()?;
+    let largest = run.iter().map(|file| &file.largest).max_by(|a, b| key::compare(a, b))?;
+    Some(Plan {
+        level: 0,
+        output_level: 0,
+        output: Span { level: 0, smallest: smallest.to_vec(), largest: largest.to_vec() },
+        inputs: run.iter().map(|file| file.number).collect(),
+        output_inputs: Vec::new(),
+        input_bytes: run.iter().map(|file| file.file_bytes).sum(),
+        kind: PlanKind::Merge,
+        fences: Vec::new(),
+    })
+}
+
+/// The files that share no key with any other of level 0. They may go down alone.
+pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
+    let files = &levels[0];
+    let mut by_key: Vec<usize> = (0..files.len()).collect();
+    by_key.sort_by(|&a, &b| key::compare(&files[a].smallest, &files[b].smallest));
+    let mut is_alone = vec![true; files.len()];
+    // The file that reaches furthest of those before.
+    let mut furthest: Option<usize> = None;
+    for i in by_key {
+        if let Some(before) = furthest
+            && !files[i].starts_after(&files[before].largest)
+        {
+            (is_alone[i], is_alone[before]) = (false, false);
+        }
+        if furthest
+            .is_none_or(|before| key::compare(&files[before].largest, &files[i].largest).is_lt())
+        {
+            furthest = Some(i);
+        }
+    }
+    (0..files.len()).filter(|&i| is_alone[i]).map(|i| files[i]).collect()
+}

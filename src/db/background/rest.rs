@@ -1,0 +1,90 @@
+//! When the tree comes to rest, and what is removed from it then.
+//!
+//! ```text
+//!   a table with deletions or hidden versions enters the tree ──► the timer looks every 5 s
+//!   nobody has written since the last look                     ──► the tree is idle: a smaller dead
+//!                                                                   share is worth a merge
+//!   nothing is left to merge                                   ──► the next look is when a deletion
+//!                                                                   is due (`max_deletion_age`)
+//!   the last snapshot goes that something was kept for         ──► what is due is picked at once
+//! ```
+//!
+//! A database without deletions and overwrites has no turn of the timer.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::timer;
+use crate::compaction::dead;
+use crate::db::{Inner, TreeState};
+
+/// How long nobody must write before the tree counts as idle, and up to twice that.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The longest wait for a deletion that is due later: clocks may be set.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Inner {
+    /// The tree has changed: has the timer look after it, if it may hold something dead. Call it
+    /// without locks.
+    pub(super) fn await_rest(&self) {
+        if self.awaits_rest.load(Ordering::Relaxed) || !self.may_hold_dead() {
+            return;
+        }
+        let Some(inner) = self.this.get().and_then(Weak::upgrade) else { return };
+        if !self.awaits_rest.swap(true, Ordering::Relaxed) {
+            timer::add(&inner, LOOK_EVERY, Inner::look_for_rest);
+        }
+    }
+
+    fn may_hold_dead(&self) -> bool {
+        let version = self.lock_state().version.clone();
+        version.files().any(|(_, file)| dead::may_hold_dead(&file.meta))
+    }
+
+    /// A turn of the timer.
+    fn look_for_rest(&self) -> Option<Duration> {
+        let visible = self.visible.load(Ordering::Acquire);
+        let is_idle = self.visible_at_look.swap(visible, Ordering::Relaxed) == visible;
+        let mut state = self.lock_state();
+        state.is_idle = is_idle;
+        if self.is_stopping() {
+            return None;
+        }
+        self.schedule(&mut state);
+        if !is_idle || state.compactions > 0 || state.flushing {
+            return Some(LOOK_EVERY);
+        }
+        let conditions = self.conditions(&state);
+        let version = &state.version;
+        let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
+        let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
+        // What is overdue and was not picked waits for a damaged table or for space.
+        let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, LONGEST_WAIT));
+        if wait.is_none() {
+            self.awaits_rest.store(false, Ordering::Relaxed);
+        }
+        wait
+    }
+
+    /// Notes which snapshots keep something in tables from being freed.
+    pub(in crate::db) fn note_needed_snapshot(&self, state: &TreeState) {
+        let conditions = self.conditions(state);
+        let needed = match conditions.snapshots.is_empty() {
+            true => 0,
+            false => dead::newest_needed_snapshot(&state.version.metas(), &conditions),
+        };
+        self.snapshots.set_needed(needed);
+    }
+
+    /// A snapshot went for which something was kept.
+    pub(in crate::db) fn needed_snapshot_released(&self) {
+        let mut state = self.lock_state();
+        self.note_needed_snapshot(&state);
+        self.schedule(&mut state);
+        self.changed.notify_all();
+        drop(state);
+        self.await_rest();
+    }
+}

@@ -1,0 +1,103 @@
+//! The thread that wakes databases at certain times: to write `STATS`, and to see whether the tree
+//! has come to rest ([`super::rest`]).
+//!
+//! ```text
+//!   database   due at
+//!   A          12:00:01.0   ◄── the thread sleeps until the earliest of them
+//!   B          12:00:01.3
+//!   C          12:00:10.0
+//! ```
+//!
+//! One thread, however many databases wait; none while none does. While it works for a database it
+//! counts as one of its jobs, so closing waits for it, and nothing is written after the lock is given
+//! back.
+//!
+//! Absent: threads for slow devices. A stalled device delays the turns of other databases. It delays
+//! nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::db::Inner;
+use crate::sync::lock;
+
+static TIMER: Timer = Timer {
+    state: Mutex::new(TimerState { turns: Vec::new(), has_thread: false }),
+    changed: Condvar::new(),
+};
+
+struct Timer {
+    state: Mutex<TimerState>,
+    /// Signalled when `turns` changes.
+    changed: Condvar,
+}
+
+struct TimerState {
+    turns: Vec<Turn>,
+    has_thread: bool,
+}
+
+/// What is done at a turn. It answers when the next one is due; `None`: there is none.
+pub(crate) type TurnWork = fn(&Inner) -> Option<Duration>;
+
+/// A database that waits for its turn.
+struct Turn {
+    at: Instant,
+    inner: Weak<Inner>,
+    work: TurnWork,
+}
+
+/// Has `work` done after `delay`, and again as it says. Hold no lock of the database: the thread
+/// locks its state after the turns.
+pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
+    let mut state = lock(&TIMER.state);
+    let at = Instant::now() + delay;
+    state.turns.push(Turn { at, inner: Arc::downgrade(inner), work });
+    if !state.has_thread {
+        // Where the system refuses a thread, the next turn that is added tries again.
+        let thread = thread::Builder::new().name("maypole-timer".into());
+        state.has_thread = thread.spawn(work_by_turns).is_ok();
+    }
+    TIMER.changed.notify_one();
+}
+
+/// The database is closing: its turns are cancelled. Hold no lock of the database.
+pub(crate) fn cancel(inner: &Inner) {
+    let mut state = lock(&TIMER.state);
+    state.turns.retain(|turn| !std::ptr::eq(turn.inner.as_ptr(), inner));
+    TIMER.changed.notify_one();
+}
+
+fn work_by_turns() {
+    let mut state = lock(&TIMER.state);
+    while let Some(i) = (0..state.turns.len()).min_by_key(|&i| state.turns[i].at) {
+        let now = Instant::now();
+        if state.turns[i].at > now {
+            let left = state.turns[i].at - now;
+            let waited = TIMER.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            continue;
+        }
+        let Turn { inner, work, .. } = state.turns.swap_remove(i);
+        // Under the lock: a database that is closing has no turn any more, or waits for this work.
+        let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
+        let Some(working) = working else { continue };
+        drop(state);
+        // A file system of the caller may panic. The thread is not this database's alone.
+        let next = catch_unwind(AssertUnwindSafe(|| work(working.inner())));
+        state = lock(&TIMER.state);
+        // While the work counts as a job of the database, its closing cannot have cancelled this.
+        if let Ok(Some(wait)) = next
+            && working.inner().check_open().is_ok()
+        {
+            state.turns.push(Turn { at: now + wait, inner, work });
+        }
+        // Not under the lock: the last job of a closed database ends its closing.
+        drop(state);
+        drop(working);
+        state = lock(&TIMER.state);
+    }
+    state.has_thread = false;
+}

@@ -1,0 +1,287 @@
+//! [`Garbage`]: what a table knows of its entries that some reader may need today and nobody later.
+//!
+//! Flush and compaction drop what no reader can see. What they must keep for a snapshot becomes
+//! droppable when that snapshot goes, but nothing in the table's entries says so without reading
+//! them. So the builder counts while it writes, and the table carries the counts as a property.
+//!
+//! ```text
+//!   key    versions            a snapshot at 7
+//!   ant    9 value             stays
+//!          5 value             hidden by 9; droppable once no snapshot lies in 5 .. 9
+//!   bee    8 deletion          droppable together with bee@3: it hides nothing else here
+//!          3 value             hidden by 8; droppable once no snapshot lies in 3 .. 8
+//! ```
+//!
+//! [`Hidden`] sums up many such versions: `low` is the smallest of their own sequence numbers,
+//! `high` the largest of those that hide them. If no snapshot lies in `low .. high`, then none lies
+//! in the span of any of them, so all of them are droppable. The reverse does not hold: the counts
+//! err on the side of keeping.
+//!
+//! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
+//! table without them (RocksDB's, older ones) is taken to hide nothing. Numbers that make no sense
+//! are taken as absent.
+
+use crate::encoding::coding::{Decoder, put_varint};
+use crate::encoding::key;
+use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
+use crate::error::Damage;
+
+/// At most this many sums are kept. Two neighbours become one where there would be more.
+const MAX_SUMS: usize = 8;
+
+/// Versions that newer entries of the same table hide, summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    /// The smallest sequence number of a hidden version.
+    pub low: SequenceNumber,
+    /// The largest sequence number of an entry that hides one of them.
+    pub high: SequenceNumber,
+    /// Hidden versions, and the deletions that hide the last ones of their keys.
+    pub entries: u64,
+    /// How many of `entries` are deletions.
+    pub deletions: u64,
+    /// Keys and values of `entries`, before compression.
+    pub bytes: u64,
+}
+
+impl Hidden {
+    /// Whether no snapshot needs any of them. `snapshots` ascend.
+    pub fn is_droppable(&self, snapshots: &[SequenceNumber]) -> bool {
+        let first = snapshots.partition_point(|&snapshot| snapshot < self.low);
+        snapshots.get(first).is_none_or(|&snapshot| snapshot >= self.high)
+    }
+
+    fn add(&mut self, other: &Hidden) {
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+        self.entries = self.entries.saturating_add(other.entries);
+        self.deletions = self.deletions.saturating_add(other.deletions);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Garbage {
+    /// In ascending order of `low`.
+    pub hidden: Vec<Hidden>,
+    /// About how many bytes of older tables the range deletions hid when the table was written.
+    pub range_hides_bytes: u64,
+    /// When the oldest deletion was flushed, in seconds since 1970; 0 where that is not known.
+    pub oldest_deletion: u64,
+    /// The table holds an entry of a kind that is not understood. Merges keep such an entry and all
+    /// of its key that is older, so no rewrite is sure to free anything.
+    pub is_opaque: bool,
+}
+
+impl Garbage {
+    /// varint oldest deletion, varint range bytes, varint 1 if opaque, then for each sum: varint low,
+    /// varint high - low, varint entries, varint deletions, varint bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.oldest_deletion);
+        put_varint(&mut out, self.range_hides_bytes);
+        put_varint(&mut out, self.is_opaque.into());
+        for hidden in &self.hidden {
+            put_varint(&mut out, hidden.low);
+            put_varint(&mut out, hidden.high - hidden.low);
+            put_varint(&mut out, hidden.entries);
+            put_varint(&mut out, hidden.deletions);
+            put_varint(&mut out, hidden.bytes);
+        }
+        out
+    }
+
+    /// `None` where the bytes are not what [`Garbage::encode`] writes.
+    pub fn decode(bytes: &[u8]) -> Option<Garbage> {
+        Garbage::decode_checked(bytes).ok().flatten()
+    }
+
+    fn decode_checked(bytes: &[u8]) -> Result<Option<Garbage>, Damage> {
+        let mut decoder = Decoder::new(bytes);
+        let mut garbage = Garbage {
+            oldest_deletion: decoder.varint("oldest deletion")?,
+            range_hides_bytes: decoder.varint("bytes hidden by ranges")?,
+            is_opaque: decoder.varint("opaque")? != 0,
+            hidden: Vec::new(),
+        };
+        while !decoder.is_empty() {
+            let low = decoder.varint("low")?;
+            let high = low.saturating_add(decoder.varint("high")?);
+            let entries = decoder.varint("entries")?;
+            let deletions = decoder.varint("deletions")?;
+            let bytes = decoder.varint("bytes")?;
+            if high > MAX_SEQUENCE || deletions > entries || garbage.hidden.len() == MAX_SUMS {
+                return Ok(None);
+            }
+            garbage.hidden.push(Hidden { low, high, entries, deletions, bytes });
+        }
+        Ok(Some(garbage))
+    }
+
+    /// Deletions that hide no older version in this table.
+    pub fn lone_deletions(&self, deletions: u64) -> u64 {
+        let paired: u64 = self.hidden.iter().map(|hidden| hidden.deletions).sum();
+        deletions.saturating_sub(paired)
+    }
+}
+
+/// Counts [`Garbage`] while a table is written.
+///
+/// Call [`Counting::see`] for each entry, in the order of internal keys.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    sums: Vec<Hidden>,
+    /// The entry before: sequence number, kind, bytes.
+    last: (SequenceNumber, Option<EntryKind>, u64),
+    /// An entry of this key has a kind that is not understood. It, and all that follow of the key,
+    /// are kept whatever hides them.
+    key_is_opaque: bool,
+    /// Some key has such an entry.
+    is_opaque: bool,
+}
+
+impl Counting {
+    /// `repeats`: whether the entry before has the same user key.
+    #[inline]
+    pub fn see(&mut self, internal_key: &[u8], value_bytes: usize, repeats: bool) {
+        let sequence = key::sequence(internal_key);
+        let kind = EntryKind::from_byte(key::kind_byte(internal_key));
+        let bytes = (internal_key.len() + value_bytes) as u64;
+        self.key_is_opaque = kind.is_none() || (repeats && self.key_is_opaque);
+        self.is_opaque |= self.key_is_opaque;
+        if repeats && !self.key_is_opaque {
+            self.hide(sequence, bytes);
+        }
+        self.last = (sequence, kind, bytes);
+    }
+
+    /// The entry before hides one of `sequence`.
+    #[cold]
+    fn hide(&mut self, sequence: SequenceNumber, bytes: u64) {
+        let (by, kind, by_bytes) = self.last;
+        let mut hidden = Hidden { low: sequence, high: by, entries: 1, deletions: 0, bytes };
+        if matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion)) {
+            hidden.entries += 1;
+            hidden.deletions += 1;
+            hidden.bytes += by_bytes;
+        }
+        // The sum that grows least by taking it in.
+        let growth = |sum: &Hidden| {
+            (sum.high.max(hidden.high) - sum.low.min(hidden.low)) - (sum.high - sum.low)
+        };
+        match self.sums.iter_mut().min_by_key(|sum| growth(sum)) {
+            Some(sum) if growth(sum) == 0 => return sum.add(&hidden),
+            _ => self.sums.push(hidden),
+        }
+        if self.sums.len() > MAX_SUMS {
+            self.join_nearest();
+        }
+    }
+
+    /// Joins the two neighbours whose common span is the shortest.
+    fn join_nearest(&mut self) {
+        self.sums.sort_unstable_by_key(|sum| sum.low);
+        let span = |i: usize| self.sums[i].high.max(self.sums[i + 1].high) - self.sums[i].low;
+        if let Some(i) = (0..self.sums.len() - 1).min_by_key(|&i| span(i)) {
+            let next = self.sums.remove(i + 1);
+            self.sums[i].add(&next);
+        }
+    }
+
+    /// Adds what was counted.
+    pub fn finish(mut self, garbage: &mut Garbage) {
+        self.sums.sort_unstable_by_key(|sum| sum.low);
+        garbage.hidden = self.sums;
+        garbage.is_opaque = self.is_opaque;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::key::internal_key;
+
+    fn count(entries: &[(&[u8], u64, u8)]) -> Vec<Hidden> {
+        let mut counting = Counting::default();
+        let mut last: &[u8] = b"";
+        for &(key, sequence, kind) in entries {
+            counting.see(&internal_key(key, sequence, kind), 10, key == last);
+            last = key;
+        }
+        let mut garbage = Garbage::default();
+        counting.finish(&mut garbage);
+        garbage.hidden
+    }
+
+    #[test]
+    fn a_version_is_droppable_once_no_snapshot_lies_between_it_and_what_hides_it() {
+        let hidden = count(&[(b"ant", 9, 1), (b"ant", 5, 1)]);
+        assert_eq!(hidden.len(), 1);
+        assert_eq!((hidden[0].low, hidden[0].high, hidden[0].entries), (5, 9, 1));
+        assert_eq!(hidden[0].bytes, 3 + 8 + 10);
+        for (snapshots, droppable) in
+            [(&[][..], true), (&[5], false), (&[8], false), (&[4, 9], true), (&[4, 7, 9], false)]
+        {
+            assert_eq!(hidden[0].is_droppable(snapshots), droppable, "{snapshots:?}");
+        }
+    }
+
+    #[test]
+    fn a_deletion_goes_with_the_last_version_that_it_hides() {
+        let hidden = count(&[(b"bee", 8, 0), (b"bee", 3, 1), (b"cat", 2, 0)]);
+        assert_eq!(hidden.len(), 1);
+        assert_eq!((hidden[0].entries, hidden[0].deletions), (2, 1));
+        let garbage = Garbage { hidden, ..Garbage::default() };
+        assert_eq!(garbage.lone_deletions(2), 1, "that of cat hides nothing here");
+    }
+
+    /// A merge operand and what lies below it stay, so a count of them would have the table
+    /// rewritten for ever.
+    #[test]
+    fn what_lies_at_or_below_an_entry_of_unknown_kind_is_not_counted() {
+        assert_eq!(count(&[(b"ant", 9, 1), (b"ant", 7, 2), (b"ant", 5, 1)]), []);
+        assert_eq!(
+            count(&[(b"ant", 9, 2), (b"ant", 7, 1), (b"bee", 5, 1), (b"bee", 4, 1)]).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn many_spans_become_few_that_cover_them() {
+        let mut counting = Counting::default();
+        for i in 0..1000u64 {
+            let key = i.to_be_bytes();
+            counting.see(&internal_key(&key, 1000 * i + 50, 1), 0, false);
+            counting.see(&internal_key(&key, 1000 * i + 10, 1), 0, true);
+        }
+        let mut garbage = Garbage::default();
+        counting.finish(&mut garbage);
+        let sums = garbage.hidden;
+        assert!(sums.len() <= MAX_SUMS && sums.is_sorted_by_key(|sum| sum.low));
+        assert_eq!(sums.iter().map(|sum| sum.entries).sum::<u64>(), 1000);
+        for i in 0..1000u64 {
+            let covers = |sum: &Hidden| sum.low <= 1000 * i + 10 && sum.high >= 1000 * i + 50;
+            assert!(sums.iter().any(covers), "{i}");
+        }
+    }
+
+    #[test]
+    fn an_encoding_round_trips_and_nonsense_is_taken_as_absent() {
+        let hidden = |low| Hidden { low, high: low + 3, entries: 9, deletions: 2, bytes: 1 << 40 };
+        let garbage = Garbage {
+            hidden: (0..MAX_SUMS as u64).map(hidden).collect(),
+            range_hides_bytes: 77,
+            oldest_deletion: 1_800_000_000,
+            is_opaque: true,
+        };
+        let bytes = garbage.encode();
+        assert_eq!(Garbage::decode(&bytes), Some(garbage.clone()));
+        for cut in 0..bytes.len() {
+            let _ = Garbage::decode(&bytes[..cut]);
+        }
+        assert_eq!(Garbage::decode(&[0; 200]), None, "more sums than are ever written");
+        assert_eq!(Garbage::decode(&[0, 0, 0, 1, 1, 1, 2, 1]), None, "more deletions than entries");
+        assert_eq!(Garbage::decode(b""), None);
+    }
+}
