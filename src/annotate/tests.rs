@@ -69,6 +69,7 @@ fn table(
         largest: summary.largest,
         identity: table_identity(DB_IDENTITY, SESSION, 12),
         tail_bytes: 1000,
+        ..FileMeta::default()
     }
 }
 

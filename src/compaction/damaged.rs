@@ -187,15 +187,21 @@ mod tests {
             (0, 4, 20, 21),
             (0, 3, 22, 23),
         ];
-        let tree = Tree::new(&files, &[6]);
-        assert_eq!(outline(tree.pick()), (6, vec![7, 5, 4, 3], vec![]));
+        let mut tree = Tree::new(&files, &[6]);
+        // What shares no key with any other moves first.
+        let plan = tree.pick().unwrap();
+        assert_eq!((plan.kind, &plan.inputs[..]), (PlanKind::Move, &[7, 4, 3][..]));
+        tree.1.reserve(&plan);
+        assert_eq!(tree.pick(), None, "one more file may go, too few for a compaction");
         // Those that stay do not ask for a compaction, nor do they stop writers.
         let tree = Tree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
         let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
         assert_eq!(free[0].iter().map(|file| file.number).collect::<Vec<_>>(), [7, 5, 4]);
         let whole = Tree::new(&files[..6], &[]);
-        assert_eq!(outline(whole.pick()), (6, vec![9, 8, 7, 6, 5, 4], vec![]));
+        assert_eq!(outline(whole.pick()), (6, vec![7, 4], vec![]));
+        let whole = Tree::new(&[files[0], files[1], files[3], files[4]], &[]);
+        assert_eq!(outline(whole.pick()), (6, vec![9, 8, 6, 5], vec![]));
     }
 
     #[test]
