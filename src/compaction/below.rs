@@ -73,7 +73,8 @@ impl<'a> Below<'a> {
         self.is_unknown
             || candidates.any(holds)
             || self.levels.iter_mut().any(|(files, next)| {
-                while files.get(*next).is_some_and(|file| user_key(&file.meta.largest) < key) {
+                // The end of a range deletion may be the first key of the next file.
+                while files.get(*next).is_some_and(|file| file.meta.ends_before(key)) {
                     *next += 1;
                 }
                 let file = files.get(*next);
