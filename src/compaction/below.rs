@@ -97,12 +97,18 @@ impl<'a> Below<'a> {
         self.in_range(start, end).filter(is_cut).map(bytes).sum()
     }
 
-    fn in_range(&self, start: &[u8], end: &[u8]) -> impl Iterator<Item = &'a Arc<TableFile>> {
+    fn in_range<'k>(
+        &self,
+        start: &'k [u8],
+        end: &'k [u8],
+    ) -> impl Iterator<Item = &'a Arc<TableFile>> + use<'a, 'k> {
         let version = self.version;
         let deeper = (self.first_level..LEVELS).flat_map(move |level| {
             &version.levels[level][version.overlapping_range(level, Some(start), Some(end))]
         });
-        self.level_0.iter().filter(move |file| file.overlaps(Some(start), Some(end))).chain(deeper)
+        let level_0 = self.level_0.iter().filter(move |file| file.overlaps(Some(start), Some(end)));
+        // The range ends before the key `end`.
+        level_0.chain(deeper).filter(move |file| user_key(&file.meta.smallest) < end)
     }
 }
 

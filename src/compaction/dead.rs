@@ -234,18 +234,23 @@ pub(super) fn pick_covered(
         return None;
     }
     (0..LEVELS).find_map(|level| {
-        let is_covered = |file: &&&FileMeta| {
-            !unavailable.busy.contains(&file.number)
-                && !unavailable.damaged.contains(&file.number)
-                && sets.iter().enumerate().any(|(above, sets)| {
-                    // In level 0 each file stands alone, and one may cover an older one.
-                    match above {
-                        0 => sets.chunks(1).any(|set| covers(set, file, conditions)),
-                        _ => above <= level && covers(sets, file, conditions),
-                    }
-                })
-        };
-        let covered: Vec<&FileMeta> = levels[level].iter().filter(is_covered).copied().collect();
+        let mut covered: Vec<&FileMeta> = Vec::new();
+        for (above, sets) in sets.iter().enumerate().take(level + 1) {
+            // In level 0 each file stands alone, and one may cover an older one.
+            for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
+                for (start, end) in together.iter().filter_map(|set| set.span()) {
+                    let inside = levels[level].iter().filter(|file| {
+                        user_key(&file.smallest) >= start && user_key(&file.smallest) < end
+                    });
+                    covered.extend(inside.filter(|file| covers(together, file, conditions)));
+                }
+            }
+        }
+        covered.retain(|file| {
+            !unavailable.busy.contains(&file.number) && !unavailable.damaged.contains(&file.number)
+        });
+        covered.sort_by_key(|file| file.number);
+        covered.dedup_by_key(|file| file.number);
         let smallest = covered.iter().map(|file| user_key(&file.smallest)).min()?;
         let largest = covered.iter().map(|file| &file.largest).max_by(|a, b| key::compare(a, b))?;
         Some(Plan {

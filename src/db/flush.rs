@@ -12,7 +12,8 @@
 //! older. Which of them may hold the key, their ranges and their filters say
 //! ([`crate::compaction::below`]).
 //!
-//! **A long run of deletions gets a table of its own**, and so does a range deletion. Where old keys are deleted and new ones
+//! **A long run of deletions gets a table of its own**, and so does a range deletion that
+//! covers whole tables. Where old keys are deleted and new ones
 //! written, one table of both would overlap everything between, and be merged with all of it. Apart,
 //! the new keys move down as they are, and the deletions meet the tables that they empty. So their
 //! tables also end where tables of the last level end.
@@ -28,11 +29,13 @@ use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::memtable::Memtable;
-use crate::range_tombstones::RangeTombstones;
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
-/// So many deletions in a row get a table of their own.
-const LONG_RUN: usize = 1024;
+/// A run of deletions that is this part of a memtable gets a table of its own.
+const LONG_RUN_FRACTION: usize = 16;
+/// And it has at least so many.
+const LEAST_LONG_RUN: usize = 64;
 
 /// A memtable becomes at most this many tables more, for each kind of cut.
 const MOST_CUTS: usize = 8;
@@ -100,21 +103,26 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending: both ends of a long run of deletions and
-    /// of a range deletion, and between them the ends of tables of the last level.
+    /// The user keys at which tables are cut, ascending: both ends of a range deletion and of a long
+    /// run of deletions, and within the run the starts of tables of the last level.
     fn cuts(&self, memtable: &Memtable, ranges: &RangeTombstones) -> Result<Vec<Vec<u8>>> {
-        let mut apart = long_runs(memtable)?;
-        if ranges.len() <= MOST_CUTS {
-            apart.extend(ranges.iter().map(|range| (range.start.to_vec(), range.end.to_vec())));
-        }
-        let last_level = self.older.map_or(&[][..], |older| &older.levels[LAST_LEVEL]);
         let mut cuts: Vec<Vec<u8>> = Vec::new();
-        for (start, end) in apart {
+        let last_level = self.older.map_or(&[][..], |older| &older.levels[LAST_LEVEL]);
+        for (start, end) in long_runs(memtable)? {
             let starts = last_level.iter().map(|file| user_key(&file.meta.smallest));
             let inside = starts.filter(|key| *key > &start[..] && *key < &end[..]);
             cuts.extend(inside.take(MOST_CUTS).map(<[u8]>::to_vec));
             cuts.extend([start, end]);
         }
+        // A range deletion that covers no whole table stays with its neighbours.
+        let covers_a_table = |range: &RangeTombstone<'_>| {
+            let files = self.older.into_iter().flat_map(Version::files);
+            files.into_iter().any(|(_, file)| {
+                user_key(&file.meta.smallest) >= range.start && file.meta.ends_before(range.end)
+            })
+        };
+        let large = ranges.iter().filter(covers_a_table).take(MOST_CUTS);
+        cuts.extend(large.flat_map(|range| [range.start.to_vec(), range.end.to_vec()]));
         cuts.sort();
         cuts.dedup();
         Ok(cuts)
@@ -123,6 +131,7 @@ impl Flush<'_> {
 
 /// The longest runs of keys that are deleted: the first key of each, and the key after its last.
 fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let long_run = (memtable.len() / LONG_RUN_FRACTION).max(LEAST_LONG_RUN);
     let mut runs: Vec<(usize, Vec<u8>, Vec<u8>)> = Vec::new();
     // Of the run that is going on.
     let (mut count, mut start) = (0, Vec::new());
@@ -137,7 +146,7 @@ fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
             if is_deleted && count == 0 {
                 start = key.to_vec();
             }
-            if !is_deleted && count >= LONG_RUN {
+            if !is_deleted && count >= long_run {
                 runs.push((count, start.clone(), key.to_vec()));
             }
             count = if is_deleted { count + 1 } else { 0 };
@@ -147,7 +156,7 @@ fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         }
         cursor.next()?;
     }
-    if let Some(mut last) = last.filter(|_| count >= LONG_RUN) {
+    if let Some(mut last) = last.filter(|_| count >= long_run) {
         last.push(0);
         runs.push((count, start, last));
     }

@@ -43,7 +43,8 @@ fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     for file in 0..3 {
         for n in (file..KEYS).step_by(5) {
             match file {
-                1 => db.delete(key(n)).unwrap(),
+                // Few enough that they are not merged away.
+                1 if n % 25 == 1 => db.delete(key(n)).unwrap(),
                 _ => db.put(key(n), format!("{file} {n}")).unwrap(),
             }
         }
@@ -96,7 +97,7 @@ fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not(
     let (one_by_one, together) = (counted(false), counted(true));
     assert_eq!(together.0, one_by_one.0);
     assert_eq!(together.1, one_by_one.1);
-    assert!(together.1[5] > 150, "{:?}: most blocks were missed", together.1);
+    assert!(together.1[5] > 100, "{:?}: most blocks were missed", together.1);
     // Neighbours are read at one time, with the padding between them and nothing else.
     let ([reads, bytes], [single_reads, single_bytes]) = (together.2, one_by_one.2);
     assert!(reads < single_reads, "{reads} reads, one by one {single_reads}");

@@ -41,6 +41,7 @@ mod kill;
 // `ulimit`, which Windows has not.
 #[cfg(unix)]
 mod limits;
+mod living;
 mod model;
 mod moving;
 mod paths;
