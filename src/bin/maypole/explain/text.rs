@@ -259,7 +259,7 @@ impl Page<'_> {
 
     fn outcome(&mut self, trace: &LookupTrace) -> Result {
         let text = match (trace.outcome, &trace.value) {
-            (_, Some(value)) => format!("a value of {} bytes", count(value.len() as u64)),
+            (_, Some(value)) => format!("a value of {}", counted(value.len() as u64, "byte")),
             (LookupOutcome::Tombstone, _) => "nothing: the key was deleted".into(),
             (LookupOutcome::RangeDeletion, _) => "nothing: a range with the key was deleted".into(),
             _ => "nothing: nobody knows the key".into(),
@@ -312,10 +312,10 @@ fn searched(cost: LookupCost) -> String {
 }
 
 fn entry(found: &FoundTrace) -> String {
-    let (kind, bytes) = (kind_name(found.kind), count(found.value_bytes as u64));
+    let (kind, bytes) = (kind_name(found.kind), counted(found.value_bytes as u64, "byte"));
     match found.value_bytes {
         0 => format!("{kind}, number {}", found.sequence),
-        _ => format!("{kind} of {bytes} bytes, number {}", found.sequence),
+        _ => format!("{kind} of {bytes}, number {}", found.sequence),
     }
 }
 

@@ -114,7 +114,7 @@ impl Structures {
             None if self.claims => self.print_claims(&self.claims()?, out),
             None => self.print_rows(&self.rows()?, out),
             Some(dir) => {
-                files::prepare(dir)?;
+                files::prepare(dir, save::MAKER, &save::NAMES)?;
                 output::tell(format_args!("note: this takes about {}", self.expected_time()));
                 let about = self.about();
                 let results = Results { about, rows: self.rows()?, claims: self.claims()? };
@@ -169,7 +169,8 @@ impl Structures {
             return Ok(());
         }
         report::table(rows, self.keys, self.rate, out)?;
-        writeln!(out, "Note: {}, one thread.", output::machine())?;
+        let note = format!("Note: {}, one thread.", output::machine());
+        writeln!(out, "{}", Screen::stdout().wrap(&note))?;
         Ok(())
     }
 }

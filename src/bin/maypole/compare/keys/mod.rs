@@ -21,7 +21,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
-use crate::show::text::{count, counted, percent};
+use crate::show::text::{counted, percent};
 use crate::space;
 use file::{Entry, distinct_entries};
 use zipf::Zipf;
@@ -202,10 +202,9 @@ impl KeySet {
             None => {
                 if keys.len() < 3 {
                     return Err(Failure::new(format_args!(
-                        "{}: {} distinct keys: at least 3 are needed to hold one out as absent; give \
-                         --absent-file",
+                        "{}: {}: at least 3 are needed to hold one out as absent; give --absent-file",
                         source.display(),
-                        keys.len()
+                        counted(keys.len() as u64, "distinct key")
                     )));
                 }
                 // The smallest and the largest key stay: all others lie between them.
@@ -271,14 +270,14 @@ impl KeySet {
         if absent == 0 || absent == queries.len() {
             let what = if absent == 0 { "present" } else { "absent" };
             return Err(Failure::new(format_args!(
-                "{}: all {} queries are of {what} keys: both kinds are measured",
+                "{}: {} of {what} keys alone: both kinds are measured",
                 file.display(),
-                count(queries.len() as u64)
+                counted(queries.len() as u64, "lookup")
             )));
         }
         self.queries.about = format!(
-            "{} queries of {}, in its order: {} of absent keys, {} outside the range of those loaded",
-            count(queries.len() as u64),
+            "{} of {}, in its order: {} of absent keys, {} outside the range of those loaded",
+            counted(queries.len() as u64, "lookup"),
             file.display(),
             percent(absent as f64 / queries.len() as f64),
             percent(outside as f64 / queries.len() as f64),
