@@ -63,7 +63,8 @@ pub struct Compare {
     keys: usize,
     /// Take the keys from this file, one a line; - is standard input. An empty line is the empty
     /// key; equal lines count once; lines may end in CR LF if all do. A tenth of the keys is not
-    /// loaded but looked up as absent
+    /// loaded but looked up as absent. The file may have half of the memory that is available.
+    /// The byte order mark of UTF-8 is left out; compressed files and UTF-16 are refused
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     key_file: Option<PathBuf>,
     /// Lines of --key-file are a key, a tab and a value
@@ -128,7 +129,8 @@ pub struct Compare {
     #[arg(long, verbatim_doc_comment)]
     pub cold: bool,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// Measures some more for them: other caches, other shares of absent keys, filters alone
+    /// Measures some more for them: other caches, other shares of absent keys, filters alone.
+    /// Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,
     /// Measure many policies, each with several caches and shares of absent keys, one database

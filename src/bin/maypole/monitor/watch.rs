@@ -119,7 +119,7 @@ fn draw(
             whole.memory_share.map_or("-".to_string(), percent),
         ],
     ];
-    writeln!(out, "{}", table(&["", &header, "since the opening"], rows))?;
+    writeln!(out, "{}", screen.drawn(&table(&["", &header, "since the opening"], rows)))?;
     report::warn(stats, screen, out)
 }
 
