@@ -304,3 +304,22 @@ fn two_sweeps_in_one_directory_are_one_too_many() {
     assert!(error.contains("another call"), "{error}");
     assert_eq!(fs::read(&state).unwrap(), b"");
 }
+
+/// The table took the place of the keys that it was made of. And standard input that two options name
+/// was empty for the second.
+#[cfg(unix)]
+#[test]
+fn a_file_is_not_input_and_output_at_a_time_nor_input_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = shell(
+        dir.path(),
+        "cd $D; printf 'a\\nb\\n' > k; $M write-table --format keys --out ./k < k",
+    )
+    .badly(1);
+    assert!(error.contains("is also standard input"), "{error}");
+    assert_eq!(fs::read_to_string(dir.path().join("k")).unwrap(), "a\nb\n");
+    for option in ["--absent-file", "--query-file"] {
+        let error = maypole!("compare", "--key-file", "-", option, "-").badly(2);
+        assert!(error.contains("only one option"), "{error}");
+    }
+}

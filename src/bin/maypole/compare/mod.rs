@@ -62,6 +62,7 @@ impl Compare {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let policies = self.templates().and_then(|all| all.policies(&self.bits));
         let policies = policies.map_err(Failure::Call)?;
+        self.check_streams()?;
         let setup = self.setup()?;
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);

@@ -1,6 +1,6 @@
 //! What `compare` can be asked for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use maypole::Compression;
@@ -8,6 +8,7 @@ use maypole::Compression;
 use super::keys::{Request, Source};
 use super::policies::{self, Bits, Templates};
 use crate::args;
+use crate::failure::Failure;
 
 /// Absent lookups when nothing is said.
 const ABSENT: usize = 500_000;
@@ -166,6 +167,18 @@ impl Compare {
     pub fn templates(&self) -> Result<Templates, String> {
         let default = if self.sweep { POLICIES_OF_SWEEP } else { POLICIES };
         self.policies.clone().map_or_else(|| policies::templates(default), Ok)
+    }
+
+    /// Standard input is read to its end by the first who reads it.
+    pub fn check_streams(&self) -> Result<(), Failure> {
+        let files = [&self.key_file, &self.absent_file, &self.query_file];
+        let is_stream = |file: &&Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
+        match files.into_iter().filter(is_stream).count() {
+            0 | 1 => Ok(()),
+            _ => Err(Failure::Call(
+                "- stands for standard input, which only one option can read".into(),
+            )),
+        }
     }
 
     /// Which keys to load and to look up.

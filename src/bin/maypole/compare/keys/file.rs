@@ -77,7 +77,7 @@ pub fn distinct_entries<'a>(
         let Some(tab) = line.iter().position(|&byte| byte == b'\t') else {
             return Err(Failure::new(format_args!(
                 "{}: line {}: expected a key, a tab and a value, found {:?}",
-                file.display(),
+                input::name(file),
                 n + 1,
                 escape(&line[..line.len().min(60)])
             )));
@@ -92,7 +92,7 @@ pub fn distinct_entries<'a>(
     if entries.len() < all {
         let distinct = counted(entries.len() as u64, "distinct key");
         let all = counted(all as u64, "line");
-        notes.push(format!("{}: {all}, {distinct}", file.display()));
+        notes.push(format!("{}: {all}, {distinct}", input::name(file)));
     }
     Ok(entries)
 }
@@ -110,6 +110,12 @@ pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<(Vec<u8>, Vec<usize>)> {
         while let Some(entry) = entries.next_entry()? {
             if last.is_none_or(|start: usize| bytes[start..] != *entry.user_key) {
                 last = Some(bytes.len());
+                // Blocks may be compressed: how much the keys take, nobody has said before.
+                if bytes.try_reserve(entry.user_key.len()).is_err() {
+                    return Err(Failure::new(
+                        "the keys of the tables take more memory than there is",
+                    ));
+                }
                 bytes.extend_from_slice(entry.user_key);
                 ends.push(bytes.len());
             }

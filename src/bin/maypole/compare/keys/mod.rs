@@ -22,7 +22,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
 use crate::show::text::{counted, percent};
-use crate::space;
+use crate::{input, space};
 use file::{Entry, distinct_entries};
 use zipf::Zipf;
 
@@ -203,7 +203,7 @@ impl KeySet {
                 if keys.len() < 3 {
                     return Err(Failure::new(format_args!(
                         "{}: {}: at least 3 are needed to hold one out as absent; give --absent-file",
-                        source.display(),
+                        input::name(source),
                         counted(keys.len() as u64, "distinct key")
                     )));
                 }
@@ -271,14 +271,14 @@ impl KeySet {
             let what = if absent == 0 { "present" } else { "absent" };
             return Err(Failure::new(format_args!(
                 "{}: {} of {what} keys alone: both kinds are measured",
-                file.display(),
+                input::name(file),
                 counted(queries.len() as u64, "lookup")
             )));
         }
         self.queries.about = format!(
             "{} of {}, in its order: {} of absent keys, {} outside the range of those loaded",
             counted(queries.len() as u64, "lookup"),
-            file.display(),
+            input::name(file),
             percent(absent as f64 / queries.len() as f64),
             percent(outside as f64 / queries.len() as f64),
         );
@@ -329,7 +329,7 @@ fn absent_within<'a>(
     if outside + present > 0 {
         notes.push(format!(
             "{}: left out {} and {} outside the range of the present ones",
-            file.display(),
+            input::name(file),
             counted(present as u64, "present key"),
             counted(outside as u64, "key")
         ));
@@ -338,7 +338,7 @@ fn absent_within<'a>(
         return Err(Failure::new(format_args!(
             "{}: no absent key inside the range of the keys loaded: {present} are present, {outside} lie \
              outside",
-            file.display()
+            input::name(file)
         )));
     }
     Ok(absent)
