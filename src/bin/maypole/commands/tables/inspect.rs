@@ -269,17 +269,19 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     match fits(&text) {
         true => writeln!(out, "{text}")?,
         false if fits(&format!("  {name}  {value}")) => writeln!(out, "  {name}  {value}")?,
-        false => writeln!(out, "  {name}\n    {}", value_below(&value, &screen))?,
+        false => {
+            writeln!(out, "{}\n{}", cut(&name, 2, &screen), cut(&value, 4, &screen))?;
+        }
     }
     Ok(())
 }
 
-/// A value on lines of its own, cut anywhere: it may be one long word.
-fn value_below(value: &str, screen: &Screen) -> String {
-    let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(4).max(1));
-    let characters: Vec<char> = value.chars().collect();
-    let lines: Vec<String> = characters.chunks(room).map(|line| line.iter().collect()).collect();
-    lines.join("\n    ")
+/// A text on lines of its own, set in and cut anywhere: it may be one long word.
+fn cut(text: &str, set_in: usize, screen: &Screen) -> String {
+    let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(set_in).max(1));
+    let characters: Vec<char> = text.chars().collect();
+    let lines = characters.chunks(room).map(|line| line.iter().collect::<String>());
+    lines.map(|line| " ".repeat(set_in) + &line).collect::<Vec<_>>().join("\n")
 }
 
 fn extent(handle: BlockHandle) -> String {

@@ -163,11 +163,11 @@ impl WriteTable {
 fn is_standard_input(file: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {
+        use std::os::fd::AsFd;
         use std::os::unix::fs::MetadataExt;
-        let input = rustix::fs::fstat(std::io::stdin());
-        input.is_ok_and(|input| {
-            (input.st_dev as u64, input.st_ino as u64) == (file.dev(), file.ino())
-        })
+        let input = std::io::stdin().as_fd().try_clone_to_owned().map(fs::File::from);
+        let input = input.and_then(|input| input.metadata());
+        input.is_ok_and(|input| (input.dev(), input.ino()) == (file.dev(), file.ino()))
     }
     #[cfg(not(unix))]
     {
