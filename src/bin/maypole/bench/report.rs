@@ -199,12 +199,12 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
 
     let (threads, peak) = rows.last().map_or((1, None), |row| (row.threads, row.peak_memory));
     let peak = peak.map_or(String::new(), |bytes| format!("; peak memory {}", size(bytes)));
-    writeln!(
-        out,
-        "\nNote: {}, threads: {threads}{peak}; reading the clock took {clock_ns} ns, taken off every \
+    let note = format!(
+        "Note: {}, threads: {threads}{peak}; reading the clock took {clock_ns} ns, taken off every \
          latency.",
         output::machine()
-    )?;
+    );
+    writeln!(out, "\n{}", screen.wrap(&note))?;
     Ok(())
 }
 

@@ -269,7 +269,8 @@ impl Page<'_> {
 
     fn costs(&mut self, trace: &LookupTrace) -> Result {
         let (cost, without) = (trace.cost(), trace.cost_without_filters());
-        self.plain("took", &format!("{}; {}", time(trace.nanos()), searched(cost)))?;
+        let took = self.screen.drawn(&time(trace.nanos()));
+        self.plain("took", &format!("{took}; {}", searched(cost)))?;
         self.plain("without", &format!("filters: {}", searched(without)))?;
         let spared = without.tables - cost.tables;
         let text = match spared {
@@ -292,7 +293,7 @@ impl Page<'_> {
     }
 
     fn line(&mut self, label: &str, text: &str, took: &str) -> Result {
-        let took = self.screen.dim(took);
+        let took = self.screen.dim(&self.screen.drawn(took));
         let room = self.screen.width.map_or(TEXT, |width| width.saturating_sub(LABEL + TOOK));
         let room = room.min(TEXT);
         writeln!(self.out, "{label:<LABEL$}{text:<room$}  {took}")?;

@@ -124,7 +124,7 @@ pub fn verdict(
 ) -> Result {
     writeln!(out, "\n{}", screen.bold("Verdict"))?;
     for line in verdict::lines(rows, data_bytes) {
-        writeln!(out, "{}", screen.wrap(&line))?;
+        writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
     }
     Ok(())
 }
