@@ -33,8 +33,7 @@ use std::fmt;
 use super::formulas;
 use super::shared::{TooLarge, mix, reduce, zeros};
 
-/// The most hashes of a key.
-pub const MOST_HASHES: u32 = 64;
+pub use super::formulas::MOST_HASHES;
 
 /// Where the `k` bits of a key lie.
 ///

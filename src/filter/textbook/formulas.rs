@@ -27,7 +27,8 @@
 
 use std::f64::consts::LN_2;
 
-use super::bloom::MOST_HASHES;
+/// The most hashes of a key.
+pub const MOST_HASHES: u32 = 64;
 
 /// The most bits of a filter that is sized exactly, 2^53: a double holds each number up to it.
 const MOST_EXACT_BITS: f64 = 9_007_199_254_740_992.0;
