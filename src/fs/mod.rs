@@ -43,9 +43,9 @@ mod real;
 mod system;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use crate::error::{Error, Result};
 
@@ -128,10 +128,14 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// Reads the whole of a small file.
     ///
     /// # Errors
-    /// As [`Fs::open`] and [`RandomAccessFile::read_exact_at`].
+    /// As [`Fs::open`] and [`RandomAccessFile::read_exact_at`], and where memory lacks for it.
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let file = self.open(path)?;
-        let mut bytes = vec![0; file.len() as usize];
+        let (mut bytes, length) = (Vec::new(), file.len() as usize);
+        if bytes.try_reserve_exact(length).is_err() {
+            return Err(Error::io(path, "get memory to read", io::ErrorKind::OutOfMemory.into()));
+        }
+        bytes.resize(length, 0);
         file.read_exact_at(0, &mut bytes)?;
         Ok(bytes)
     }

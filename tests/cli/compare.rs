@@ -139,7 +139,7 @@ fn absent_keys_may_come_from_a_file() {
 fn key_files_that_cannot_be_compared_are_refused_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("keys");
-    for (text, reason) in [("", "no keys"), ("one\none\n", "1 distinct keys")] {
+    for (text, reason) in [("", "no keys"), ("one\none\n", "1 distinct key:")] {
         fs::write(&file, text).unwrap();
         let error = maypole!("compare", "--key-file", &file).badly(1);
         assert!(error.contains(reason), "{error}");

@@ -3,6 +3,7 @@
 mod bench;
 #[path = "../browser/mod.rs"]
 mod browser;
+mod careless;
 mod compare;
 mod database;
 mod explain;

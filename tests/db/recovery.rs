@@ -178,6 +178,29 @@ fn an_ingestion_of_a_bad_file_names_that_file() {
     assert!(files(&dir.path().join("db"), ".sst").is_empty());
 }
 
+/// A table that RocksDB ingested before carries the sequence number that it got. It is refused when its
+/// copy is opened with another number, and the error named the copy, which was removed by then.
+#[test]
+fn an_ingestion_that_fails_late_names_the_file_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let [good, bad] = ["a", "b"].map(|key| {
+        let path = dir.path().join(key).with_extension("sst");
+        let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
+        writer.put(key.as_bytes(), b"value").unwrap();
+        writer.finish().unwrap();
+        path
+    });
+    let mut bytes = fs::read(&bad).unwrap();
+    let name = b"global_seqno";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len();
+    bytes[at..at + 8].copy_from_slice(&77u64.to_le_bytes());
+    fs::write(&bad, bytes).unwrap();
+    let db = Db::open(dir.path().join("db")).unwrap();
+    let error = db.ingest(&[&good, &bad]).unwrap_err().to_string();
+    assert!(error.starts_with(bad.to_str().unwrap()) && error.contains("77"), "{error}");
+    assert!(files(&dir.path().join("db"), ".sst").is_empty());
+}
+
 /// Two databases with the same writes, flushed at the same moments.
 fn twins(dir: &Path) -> [PathBuf; 2] {
     ["one", "two"].map(|name| {

@@ -6,7 +6,8 @@ pub struct Bug {
     pub file: &'static str,
     pub old: &'static str,
     pub new: &'static str,
-    /// The test program, `lib` or a folder of `tests`, and the test in it that must fail.
+    /// The test program, `lib`, `bin` (the command line) or a folder of `tests`, and the test in it that
+    /// must fail.
     pub program: &'static str,
     pub test: &'static str,
 }
@@ -652,5 +653,30 @@ pub const BUGS: &[Bug] = &[
         new: "let is_filled = filled > 0;",
         program: "lib",
         test: "fs::overlapped::tests::every_way_of_reading_answers_as_one_read_after_the_other",
+    },
+    // Small filters, and files without an end.
+    Bug {
+        name: "the usual formula sizes small arrays",
+        file: "src/filter/textbook/formulas.rs",
+        old: "fewest(keys, rate_wanted, 1, |bits, hashes| exact_rate(bits, keys.max(1), hashes))",
+        new: "fewest(keys, rate_wanted, 1, |m, k| rate(m as f64 / keys.max(1) as f64, k))",
+        program: "lib",
+        test: "filter::textbook::formulas::tests::a_whole_shape_reaches_the_exact_rate_and_is_the_smallest",
+    },
+    Bug {
+        name: "two hashes make the positions in small arrays",
+        file: "src/filter/textbook/bloom.rs",
+        old: "BloomFilter::with_probes(Probes::Independent, layout, bits, hashes)",
+        new: "BloomFilter::with_probes(Probes::TwoHashes, layout, bits, hashes)",
+        program: "lib",
+        test: "filter::textbook::bloom::tests::the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_100_000",
+    },
+    Bug {
+        name: "a key file is read to its end, wherever that is",
+        file: "src/bin/maypole/compare/keys/file.rs",
+        old: "(most.saturating_sub(text.len() as u64)).min(PIECE_BYTES) as usize",
+        new: "most.max(PIECE_BYTES).min(PIECE_BYTES) as usize",
+        program: "bin",
+        test: "compare::keys::file::tests::a_text_has_an_end_or_is_refused",
     },
 ];

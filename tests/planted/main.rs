@@ -13,7 +13,7 @@
 //!
 //! The copy has a target directory of its own: in one that it shared, cargo would take its programs
 //! for those of the source. So each bug costs one incremental build of the library and of one test
-//! program. The copy's command line is empty: no bug is in it.
+//! program. The copy's command line is empty, but for the bugs that are in it (program `bin`).
 
 mod bugs;
 
@@ -68,7 +68,11 @@ fn has_test(bug: &Bug) -> bool {
     let declaration = format!("fn {}(", path.pop().unwrap());
     // The module of tests at the foot of a file.
     let inline = path.last() == Some(&"tests");
-    let folder = if bug.program == "lib" { "src".into() } else { format!("tests/{}", bug.program) };
+    let folder = match bug.program {
+        "lib" => "src".into(),
+        "bin" => "src/bin/maypole".into(),
+        program => format!("tests/{program}"),
+    };
     let module = root().join(folder).join(path.join("/"));
     let parent = module.parent().unwrap();
     let mut files = vec![module.with_extension("rs"), module.join("mod.rs")];
@@ -115,9 +119,19 @@ impl Copy {
             fs::create_dir_all(to.parent().unwrap()).unwrap();
             fs::copy(root().join(&file), to).unwrap();
         }
-        fs::write(copy.source.join("src/bin/maypole/main.rs"), "//! Empty.\nfn main() {}\n")
-            .unwrap();
         copy
+    }
+
+    /// The command line, or one of nothing: to build it for every bug of the library would take long.
+    fn set_command_line(&self, is_whole: bool) {
+        let main = "src/bin/maypole/main.rs";
+        let whole = fs::read(root().join(main)).unwrap();
+        let text = if is_whole { whole } else { b"//! Empty.\nfn main() {}\n".to_vec() };
+        let path = self.source.join(main);
+        // Written anew, it would be built anew.
+        if fs::read(&path).unwrap() != text {
+            fs::write(path, text).unwrap();
+        }
     }
 
     /// `cargo test` of one program. Debug information would only cost time.
@@ -126,6 +140,7 @@ impl Copy {
         cargo.args(["-k", "5", seconds, env!("CARGO"), "test", "--offline"]);
         match program {
             "lib" => cargo.arg("--lib"),
+            "bin" => cargo.args(["--bin", "maypole", "--features", "cli"]),
             _ => cargo.args(["--test", program]),
         };
         cargo.args(arguments).current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
@@ -136,6 +151,7 @@ impl Copy {
 
     /// Builds and runs one test.
     fn run(&self, bug: &Bug) -> Outcome {
+        self.set_command_line(bug.program == "bin");
         let built = self.cargo(BUILD_SECONDS, bug.program, &["--no-run", "--quiet"]);
         if !built.status.success() {
             return Outcome::Other(format!("no build\n{}", String::from_utf8_lossy(&built.stderr)));

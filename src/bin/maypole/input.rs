@@ -10,6 +10,8 @@
 //!           4 bytes   n bytes  4 bytes              n bytes      lengths are little-endian
 //! ```
 
+mod encoding;
+
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read, stdin};
@@ -17,9 +19,12 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use encoding::Encoding;
+
 use crate::failure::{Failure, Result, one_line};
 use crate::output::tell;
 use crate::show::text::{escape, unescape};
+use crate::space;
 
 /// How entries are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -36,8 +41,10 @@ pub enum Format {
 
 /// The most bytes of a key and a value together, as tables have it.
 const MOST_ENTRY_BYTES: u32 = 1 << 30;
-/// The most bytes of a line: such an entry, all of it escaped.
-const MOST_LINE_BYTES: u64 = 4 * MOST_ENTRY_BYTES as u64 + 2;
+/// An entry of more bytes is only taken where there is memory for its copies: in a batch, in a
+/// memtable, in a block.
+const LARGE_ENTRY_BYTES: usize = 16 << 20;
+const COPIES: u64 = 4;
 /// So much of a line is shown where it cannot be read.
 const SHOWN_BYTES: usize = 60;
 
@@ -58,22 +65,21 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens a file; `-` is standard input.
+    /// Opens a file; `-` is standard input. Lines lose the byte order mark of UTF-8; other encodings
+    /// are a failure.
     pub fn open(path: &Path, format: Format) -> Result<Input> {
-        let failed = |error| Failure::of_file(path, "open", &error);
-        let (source, file_bytes): (Box<dyn BufRead>, _) = if path == Path::new("-") {
-            if stdin().is_terminal() {
-                tell("note: reading from the terminal; Ctrl-D ends it");
-            }
-            (Box::new(BufReader::with_capacity(1 << 20, stdin())), None)
-        } else {
-            let file = File::open(path).map_err(failed)?;
-            let bytes = file.metadata().map_err(failed)?.len();
-            (Box::new(BufReader::with_capacity(1 << 20, file)), Some(bytes))
-        };
+        let (mut source, file_bytes) = source(path)?;
+        let mut bytes_read = 0;
+        if format != Format::Binary {
+            let start = source.fill_buf();
+            let start = start.map_err(|error| Failure::of_file(path, "read", &error))?;
+            let mark = marked(start, path)?;
+            source.consume(mark);
+            bytes_read = mark as u64;
+        }
         let path = path.to_owned();
         let (key, value) = (Vec::new(), Vec::new());
-        Ok(Input { source, path, file_bytes, format, entries: 0, bytes_read: 0, key, value })
+        Ok(Input { source, path, file_bytes, format, entries: 0, bytes_read, key, value })
     }
 
     /// Whether there is nothing to read, or nothing left.
@@ -94,6 +100,11 @@ impl Input {
             Format::Binary => self.read_binary()?,
             _ => self.read_line()?,
         }
+        let bytes = self.key.len() + self.value.len();
+        if bytes > LARGE_ENTRY_BYTES {
+            let enough = space::check_memory(COPIES * bytes as u64);
+            enough.map_err(|_| self.refused("there is not enough memory for its copies"))?;
+        }
         Ok(Some((&self.key, &self.value)))
     }
 
@@ -106,14 +117,34 @@ impl Input {
     /// Reads a line into key and value.
     fn read_line(&mut self) -> Result {
         self.key.clear();
-        let line = (&mut self.source).take(MOST_LINE_BYTES + 1).read_until(b'\n', &mut self.key);
-        self.bytes_read += line.map_err(|error| self.failed(error))? as u64;
-        if self.key.last() == Some(&b'\n') {
-            self.key.pop();
-        } else if self.key.len() as u64 > MOST_LINE_BYTES {
-            return Err(self.refused("it is longer than any entry may be"));
-        }
         self.value.clear();
+        let most = self.most_line_bytes();
+        loop {
+            let piece = match self.source.fill_buf() {
+                Ok(piece) => piece,
+                Err(error) => return Err(self.failed(error)),
+            };
+            let end = piece.iter().position(|&byte| byte == b'\n');
+            let (taken, used) = end.map_or((piece.len(), piece.len()), |end| (end, end + 1));
+            if self.key.len() + taken > most {
+                return Err(self.refused("it is longer than any entry may be"));
+            }
+            // A line without an end takes all memory there is, and no more.
+            if self.key.try_reserve(taken).is_err() {
+                return Err(self.refused("it is longer than memory holds"));
+            }
+            self.key.extend_from_slice(&piece[..taken]);
+            self.source.consume(used);
+            self.bytes_read += used as u64;
+            if end.is_some() || used == 0 {
+                break;
+            }
+        }
+        let bytes = self.key.len() as u64;
+        if bytes > LARGE_ENTRY_BYTES as u64 {
+            let enough = space::check_memory(COPIES * bytes);
+            enough.map_err(|_| self.refused("there is not enough memory for its copies"))?;
+        }
         if self.format == Format::Keys {
             return Ok(());
         }
@@ -129,6 +160,15 @@ impl Input {
             self.value = unescape(&self.value);
         }
         Ok(())
+    }
+
+    /// The most bytes of a line: the largest entry, with its tab, and all of it escaped if it is.
+    fn most_line_bytes(&self) -> usize {
+        let most = MOST_ENTRY_BYTES as usize;
+        match self.format {
+            Format::Escaped => most.saturating_mul(4) + 1,
+            _ => most + 1,
+        }
     }
 
     fn read_binary(&mut self) -> Result {
@@ -154,6 +194,10 @@ impl Input {
             )));
         }
         field.clear();
+        if length as usize > LARGE_ENTRY_BYTES {
+            let enough = space::check_memory(COPIES * u64::from(length));
+            enough.map_err(|_| self.refused("there is not enough memory for its copies"))?;
+        }
         let read = (&mut self.source).take(length.into()).read_to_end(field);
         let read = read.map_err(|error| self.failed(error))?;
         self.bytes_read += 4 + read as u64;
@@ -180,6 +224,68 @@ impl Input {
 
     fn refused(&self, why: impl fmt::Display) -> Failure {
         Failure::new(format_args!("{}: {why}", self.location()))
+    }
+}
+
+/// The bytes of a file and how many there are. `-` is standard input, whose end nobody knows. A device
+/// such as `/dev/zero` has none, and is a failure.
+pub fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+    if path == Path::new("-") {
+        if stdin().is_terminal() {
+            tell("note: reading from the terminal; Ctrl-D ends it");
+        }
+        return Ok((Box::new(BufReader::with_capacity(1 << 20, stdin())), None));
+    }
+    let failed = |error| Failure::of_file(path, "open", &error);
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(Failure::new(format_args!("{}: is a directory, no file", name(path))));
+    }
+    if is_endless(&metadata) && !file.is_terminal() {
+        let what = "is a device, which has no end: expected a file or a pipe";
+        return Err(Failure::new(format_args!("{}: {what}", name(path))));
+    }
+    let bytes = metadata.is_file().then_some(metadata.len());
+    Ok((Box::new(BufReader::with_capacity(1 << 20, file)), bytes))
+}
+
+/// `/dev/null` has an end: it is an empty file.
+fn is_endless(metadata: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let null = std::fs::metadata("/dev/null").map(|null| null.rdev()).ok();
+        metadata.file_type().is_char_device() && null != Some(metadata.rdev())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        false
+    }
+}
+
+/// The text of a whole file, without its byte order mark.
+pub fn as_text(mut bytes: Vec<u8>, path: &Path) -> Result<Vec<u8>> {
+    let mark = marked(&bytes, path)?;
+    bytes.drain(..mark);
+    Ok(bytes)
+}
+
+/// How many bytes at the start of a file are the byte order mark of UTF-8, which are no part of its
+/// first line. A failure where its lines are compressed or in another encoding: each would be a key
+/// that nobody meant.
+fn marked(start: &[u8], path: &Path) -> Result<usize> {
+    match Encoding::of(start) {
+        Encoding::Plain => Ok(0),
+        Encoding::Utf8Mark => {
+            tell(format_args!("note: {}: left out its byte order mark", name(path)));
+            Ok(encoding::UTF8_MARK.len())
+        }
+        Encoding::Other { what, plainly } => Err(Failure::new(format_args!(
+            "{}: is {what}, and its lines would be no keys: give the output of `{plainly}`",
+            name(path)
+        ))),
     }
 }
 

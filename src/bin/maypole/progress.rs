@@ -1,9 +1,11 @@
-//! Progress bars: on standard error, and only when that is a terminal.
+//! Progress bars: on standard error, and only when that is a terminal that can draw them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::show::sheet;
 
 const HOW: &str = "the template is well formed";
 
@@ -28,6 +30,10 @@ pub fn spinner(what: impl Into<String>) -> ProgressBar {
 }
 
 fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
+    if sheet::is_dumb() {
+        // It cannot move back to draw again.
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
     let whole = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     bar.set_message(whole + &what.into());
     // Draws without being told: the work may be one long call.

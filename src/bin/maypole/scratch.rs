@@ -8,16 +8,21 @@
 //!                            ─► removes what is in it ─► dies by the signal's default action
 //! ```
 //!
+//! What cannot be caught, such as SIGKILL or memory that is gone, leaves a directory behind. A file in it
+//! is locked as long as its program lives. So the next program that makes one of the same kind in the
+//! same place sees that nobody owns it any more, removes it and says so.
+//!
 //! The exit status is therefore what a shell expects: killed by the signal, 128 and its number.
 //! A second Ctrl-C ends the program at once, whatever is left. SIGTERM and SIGHUP do not: some senders
 //! send them twice in a row. On Windows there is Ctrl-C alone.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{fs, thread};
+use std::{env, fs, thread};
 
 use signal_hook::consts::SIGINT;
 use signal_hook::{flag, low_level};
@@ -38,6 +43,9 @@ static IMPATIENT: AtomicBool = AtomicBool::new(false);
 /// to its group.
 const SAME_PRESS: Duration = Duration::from_millis(200);
 
+/// The file of a scratch directory that its owner holds locked.
+const OWNED: &str = "maypole-scratch.lock";
+
 /// How often the removal of a directory is tried in which threads may still be making files.
 const TRIES: usize = 1000;
 
@@ -54,6 +62,16 @@ fn made() -> MutexGuard<'static, Made> {
 /// A new directory, removed at the end.
 pub struct Scratch {
     path: PathBuf,
+    /// Its lock goes with the process, however that ends.
+    _owned: File,
+}
+
+/// The system's directory for temporary files. An empty `TMPDIR` names none: it counts as not set.
+pub fn temporary() -> PathBuf {
+    match env::temp_dir() {
+        dir if dir.as_os_str().is_empty() => PathBuf::from("/tmp"),
+        dir => dir,
+    }
 }
 
 impl Scratch {
@@ -63,11 +81,15 @@ impl Scratch {
         let mut made = made();
         listen()
             .map_err(|error| Failure::new(format_args!("cannot listen to signals: {error}")))?;
-        let path = made.make(parent, prefix);
-        if path.is_err() {
+        remove_abandoned(parent, prefix);
+        let scratch = made.make(parent, prefix).and_then(|path| {
+            let owned = own(&path).map_err(|error| Failure::of_file(&path, "lock", &error));
+            Ok(Scratch { path, _owned: owned? })
+        });
+        if scratch.is_err() {
             let _ = made.remove();
         }
-        Ok(Scratch { path: path? })
+        scratch
     }
 
     pub fn path(&self) -> &Path {
@@ -98,6 +120,48 @@ pub fn making<R>(make: impl FnOnce() -> R) -> R {
 pub fn wait_if_interrupted() {
     while INTERRUPTED.load(Ordering::SeqCst) {
         thread::park();
+    }
+}
+
+/// Locks a scratch directory for this process. Under its name the file is never seen unlocked.
+fn own(scratch: &Path) -> std::io::Result<File> {
+    let unlocked = scratch.join("new.lock");
+    let file = File::create_new(&unlocked)?;
+    file.lock()?;
+    fs::rename(unlocked, scratch.join(OWNED))?;
+    Ok(file)
+}
+
+/// Removes directories whose programs have ended and could not. What cannot be looked at or removed
+/// stays: it is no failure of this call.
+fn remove_abandoned(parent: &Path, prefix: &str) {
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_scratch = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
+        // Not through a symbolic link.
+        if !is_scratch || !entry.file_type().is_ok_and(|kind| kind.is_dir()) || !is_own(&entry) {
+            continue;
+        }
+        let dir = entry.path();
+        let owned = File::options().write(true).open(dir.join(OWNED));
+        if owned.is_ok_and(|owned| owned.try_lock().is_ok()) && remove_tree(&dir).is_ok() {
+            tell(format_args!("note: {}: left by a call that was cut off, removed", dir.display()));
+        }
+    }
+}
+
+/// Whether it belongs to the user who runs this: root could remove those of all others.
+fn is_own(entry: &fs::DirEntry) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let user = rustix::process::geteuid().as_raw();
+        entry.metadata().is_ok_and(|metadata| metadata.uid() == user)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = entry;
+        true
     }
 }
 

@@ -45,18 +45,53 @@ fn free_bytes(there: &Path) -> std::io::Result<Option<u64>> {
     }
 }
 
-/// A failure where the machine has less memory than `bytes`, and the work would end in an abort.
+/// A failure where there is less memory than `bytes`, and the work would end in an abort.
 pub fn check_memory(bytes: u64) -> Result {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    let available = kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024));
+    check("the keys alone take", bytes, available_memory(), "take fewer")
+}
+
+/// A failure where the process may not have so many `bytes` of address space for so many databases at
+/// one time. It has all it needs where nobody has set a limit.
+pub fn check_databases(databases: u64, bytes: u64) -> Result {
+    let takes = format!("{databases} databases at one time take up to about");
+    check(&takes, bytes, address_space(), "compare fewer policies, or with --sweep")
+}
+
+fn check(takes: &str, bytes: u64, available: u64, advice: &str) -> Result {
     match bytes > available {
         false => Ok(()),
         true => Err(Failure::new(format_args!(
-            "the keys alone take {} of memory and {} are available: take fewer",
+            "{takes} {} of memory and {} are available: {advice}",
             size(bytes),
             size(available)
         ))),
     }
+}
+
+/// Bytes of memory that the machine has left, and that the process may still take (`ulimit -v`). As
+/// many as can be counted where the system does not tell.
+pub fn available_memory() -> u64 {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = kib_of(&meminfo, "MemAvailable:").unwrap_or(u64::MAX);
+    machine.min(address_space())
+}
+
+/// Bytes of address space that the process may still take, where there is a limit.
+fn address_space() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Resource, getrlimit};
+        let Some(limit) = getrlimit(Resource::As).current else { return u64::MAX };
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        limit.saturating_sub(kib_of(&status, "VmSize:").unwrap_or(0))
+    }
+    #[cfg(not(target_os = "linux"))]
+    u64::MAX
+}
+
+/// The bytes of a line such as `MemAvailable:   22222 kB`.
+fn kib_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib.saturating_mul(1024))
 }

@@ -38,10 +38,22 @@ impl Inner {
         let fs = &*self.store.fs;
         let files: Vec<_> = files.iter().map(|path| lasting(fs, path)).collect::<Result<_>>()?;
         let mut copied = Vec::new();
-        let ingested = files
+        let mut numbers = Vec::new();
+        let entered = files
             .iter()
-            .try_for_each(|path| self.copy_in(path).map(|meta| copied.push(meta)))
+            .try_for_each(|path| {
+                let meta = self.copy_in(path)?;
+                numbers.push(meta.number);
+                copied.push(meta);
+                Ok(())
+            })
             .and_then(|()| self.enter(&mut copied));
+        // The copies go where this failed: the error names the files that the caller knows.
+        let ingested = entered.map_err(|error| {
+            let own = |number: &u64| names::table_path(&self.store.dir, *number);
+            let copies = numbers.iter().map(own).zip(&files);
+            copies.fold(error, |error, (own, known)| error.in_place_of(&own, known))
+        });
         // Still here: the files that no MANIFEST lists.
         for meta in copied {
             // A file that cannot be removed now goes when the database is next opened.

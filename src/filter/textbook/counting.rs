@@ -20,9 +20,10 @@
 //! keys, and these may be lost. A filter cannot notice it. Only someone who knows the keys can
 //! remove safely, and an LSM tree never needs to: it writes a new filter with every table.
 
-use super::bloom::{MOST_HASHES, positions};
+use super::bloom::{MOST_HASHES, Probes};
 use super::formulas;
 use super::packed::Packed;
+use super::shared::TooLarge;
 
 /// A counter here has overflowed.
 pub const STUCK: u32 = 15;
@@ -51,20 +52,36 @@ impl CountingBloom {
     /// A filter of `counters` counters, `hashes` of them for each key.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MOST_HASHES`].
+    /// Unless `hashes` is 1 to [`MOST_HASHES`], and where memory lacks: see
+    /// [`CountingBloom::try_new`].
     pub fn new(counters: usize, hashes: u32) -> CountingBloom {
-        assert!((1..=MOST_HASHES).contains(&hashes), "1 to {MOST_HASHES} hashes, not {hashes}");
-        CountingBloom { counters: Packed::new(4, counters.max(1)), hashes }
+        CountingBloom::try_new(counters, hashes).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The smallest filter that reaches `rate`, between 0 and 1, with `keys` keys.
+    /// As [`CountingBloom::new`], for sizes that come from outside.
+    ///
+    /// # Errors
+    /// [`TooLarge`] where memory lacks, or the counters would take more than 2^43 bits.
+    ///
+    /// # Panics
+    /// Unless `hashes` is 1 to [`MOST_HASHES`].
+    pub fn try_new(counters: usize, hashes: u32) -> Result<CountingBloom, TooLarge> {
+        assert!((1..=MOST_HASHES).contains(&hashes), "1 to {MOST_HASHES} hashes, not {hashes}");
+        Ok(CountingBloom { counters: Packed::new(4, counters.max(1))?, hashes })
+    }
+
+    /// The smallest filter that is wrong with `keys` keys at most as often as `rate`, between 0 and
+    /// 1, in the mean over all sets of keys: see [`formulas::whole_shape`].
+    ///
+    /// # Panics
+    /// Unless `rate` is above 0 and below 1, and where memory lacks.
     pub fn for_rate(keys: usize, rate: f64) -> CountingBloom {
         let (counters, hashes) = formulas::whole_shape(keys, rate);
-        CountingBloom::new(counters, hashes.min(MOST_HASHES))
+        CountingBloom::new(counters, hashes)
     }
 
     fn positions_of(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
-        positions(hash, self.counters.len(), self.hashes)
+        Probes::Independent.positions(hash, self.counters.len(), self.hashes)
     }
 
     /// Adds a key. Adding it twice counts twice: it has to be removed twice.

@@ -24,7 +24,7 @@
 //! changes nothing.
 
 use super::packed::Packed;
-use super::shared::{Full, mix, reduce};
+use super::shared::{Full, TooLarge, mix, reduce};
 
 /// Slots of a bucket, the paper's `b`.
 pub const SLOTS: usize = 4;
@@ -32,6 +32,13 @@ pub const SLOTS: usize = 4;
 const MOST_KICKS: usize = 500;
 /// How full the table is meant to become: above 95 % insertions start to fail.
 const LOAD: f64 = 0.95;
+
+/// The probability that two keys have the same fingerprint of `bits` bits. It is above `2^-bits`,
+/// because 0 is no fingerprint: its keys get the one of 1.
+fn same_fingerprint(bits: u32) -> f64 {
+    let all = 2f64.powi(bits as i32);
+    (all + 2.0) / (all * all)
+}
 
 /// A cuckoo filter with buckets of four fingerprints.
 ///
@@ -57,17 +64,34 @@ pub struct CuckooFilter {
 
 impl CuckooFilter {
     /// A filter with room for `keys` keys and fingerprints of 2 to 32 bits.
+    ///
+    /// # Panics
+    /// Where memory lacks: see [`CuckooFilter::try_new`].
     pub fn new(keys: usize, fingerprint_bits: u32) -> CuckooFilter {
+        CuckooFilter::try_new(keys, fingerprint_bits).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`CuckooFilter::new`], for sizes that come from outside.
+    ///
+    /// # Errors
+    /// [`TooLarge`] where memory lacks, or the slots would take more than 2^43 bits.
+    pub fn try_new(keys: usize, fingerprint_bits: u32) -> Result<CuckooFilter, TooLarge> {
+        let fingerprint_bits = fingerprint_bits.clamp(2, 32);
         let buckets = (keys as f64 / LOAD / SLOTS as f64).ceil() as usize;
-        let slots = Packed::new(fingerprint_bits.clamp(2, 32), buckets.max(1) * SLOTS);
-        CuckooFilter { slots, fingerprint_bits: fingerprint_bits.clamp(2, 32), len: 0, kicks: 0 }
+        let slots = Packed::new(fingerprint_bits, buckets.max(1).saturating_mul(SLOTS))?;
+        Ok(CuckooFilter { slots, fingerprint_bits, len: 0, kicks: 0 })
     }
 
     /// A filter with room for `keys` keys that is wrong at most as often as `rate`, between 0 and
-    /// 1.
+    /// 1, in the mean over all sets of keys. Fingerprints have at most 32 bits, so no filter is
+    /// wrong less often than once in 565 million.
+    ///
+    /// # Panics
+    /// Where memory lacks: see [`CuckooFilter::try_new`].
     pub fn for_rate(keys: usize, rate: f64) -> CuckooFilter {
-        let bits = (2.0 * SLOTS as f64 * LOAD / rate).log2().ceil();
-        CuckooFilter::new(keys, bits as u32)
+        let bound = |bits: &u32| 2.0 * SLOTS as f64 * LOAD * same_fingerprint(*bits);
+        let bits = (2..32).find(|bits| bound(bits) <= rate).unwrap_or(32);
+        CuckooFilter::new(keys, bits)
     }
 
     fn buckets(&self) -> usize {

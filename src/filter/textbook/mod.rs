@@ -9,7 +9,7 @@
 //! ```text
 //! file       structure                 what it teaches
 //! formulas   (arithmetic)              size and rate: the usual formulas, and how exact they are
-//! bloom      standard Bloom filter     k bits for each key; two hashes make k; OR is a union
+//! bloom      standard Bloom filter     k bits for each key; when two hashes make k; OR is a union
 //! counting   counting Bloom filter     deletion costs four bits for one, and can lose keys
 //! scalable   scalable Bloom filter     a filter that grows keeps its rate by a geometric series
 //! redis      commands over scalable    what Redis' BF commands promise
@@ -21,7 +21,9 @@
 //! ```
 //!
 //! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with a salt of their
-//! own. Two keys with the same hash are one key to them.
+//! own. Two keys with the same hash are one key to them: a rate below `keys / 2^64` is only a rate
+//! among hashes. A rate is a mean over all sets of keys. One filter of few keys may be wrong more
+//! often or less often; `for_rate` bounds the mean, for any number of keys.
 //!
 //! What is absent: SIMD, prefetching, and lines of the processor's cache. [`super`] has those.
 
@@ -42,4 +44,4 @@ pub use counting::CountingBloom;
 pub use cuckoo::CuckooFilter;
 pub use quotient::QuotientFilter;
 pub use scalable::ScalableBloom;
-pub use shared::{Damaged, Full, mix};
+pub use shared::{Damaged, Full, TooLarge, mix};

@@ -8,6 +8,8 @@
 //!
 //! A slot may cross from one word into the next: two loads, two shifts.
 
+use super::shared::{TooLarge, zeros};
+
 /// Integers of 1 to 32 bits.
 #[derive(Clone)]
 pub(super) struct Packed {
@@ -18,10 +20,9 @@ pub(super) struct Packed {
 
 impl Packed {
     /// `len` slots that hold 0.
-    pub fn new(width: u32, len: usize) -> Packed {
+    pub fn new(width: u32, len: usize) -> Result<Packed, TooLarge> {
         assert!((1..=32).contains(&width), "a slot has 1 to 32 bits");
-        let bits = len.checked_mul(width as usize).expect("the slots fit into memory");
-        Packed { width, len, words: vec![0; bits.div_ceil(64)] }
+        Ok(Packed { width, len, words: zeros(len.checked_mul(width as usize))? })
     }
 
     pub fn len(&self) -> usize {
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn slots_of_every_width_keep_their_values_apart() {
         for width in 1..=32 {
-            let mut slots = Packed::new(width, 200);
+            let mut slots = Packed::new(width, 200).unwrap();
             let value = |i: usize, round: u64| {
                 (super::super::shared::mix(i as u64, round) & ((1 << width) - 1)) as u32
             };

@@ -36,7 +36,7 @@ mod listing;
 mod slots;
 
 use super::packed::Packed;
-use super::shared::{Full, mix, reduce};
+use super::shared::{Full, TooLarge, mix, reduce};
 
 const OCCUPIED: u32 = 1;
 const CONTINUATION: u32 = 2;
@@ -72,19 +72,35 @@ pub struct QuotientFilter {
 impl QuotientFilter {
     /// A filter of `slots` slots, at least 2, with remainders of 1 to 29 bits. 95 % of the slots
     /// take a key.
+    ///
+    /// # Panics
+    /// Where memory lacks: see [`QuotientFilter::try_new`].
     pub fn new(slots: usize, remainder_bits: u32) -> QuotientFilter {
+        QuotientFilter::try_new(slots, remainder_bits).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`QuotientFilter::new`], for sizes that come from outside.
+    ///
+    /// # Errors
+    /// [`TooLarge`] where memory lacks, the slots would take more than 2^43 bits, or a fingerprint,
+    /// a number below `slots · 2^remainder_bits`, would not fit into a `usize`.
+    pub fn try_new(slots: usize, remainder_bits: u32) -> Result<QuotientFilter, TooLarge> {
         let remainder_bits = remainder_bits.clamp(1, 29);
-        QuotientFilter {
-            slots: Packed::new(remainder_bits + 3, slots.max(2)),
-            remainder_bits,
-            len: 0,
-        }
+        let slots = slots.max(2);
+        slots.checked_mul(1 << remainder_bits).ok_or(TooLarge)?;
+        let slots = Packed::new(remainder_bits + 3, slots)?;
+        Ok(QuotientFilter { slots, remainder_bits, len: 0 })
     }
 
     /// A filter that `keys` keys fill to `load`, at most 0.95, and that is then wrong at most as
-    /// often as `rate`, between 0 and 1.
+    /// often as `rate`, between 0 and 1, in the mean over all sets of keys. A remainder has at most
+    /// 29 bits, so no filter that is 95 % full is wrong less often than once in 565 million.
+    ///
+    /// # Panics
+    /// Where memory lacks: see [`QuotientFilter::try_new`].
     pub fn for_rate(keys: usize, rate: f64, load: f64) -> QuotientFilter {
-        let slots = (keys as f64 / load).ceil() as usize + 1;
+        let slots = (keys as f64 / load).ceil() as usize;
+        let slots = slots.saturating_add(1);
         QuotientFilter::new(slots, (load / rate).log2().ceil().max(1.0) as u32)
     }
 

@@ -162,13 +162,17 @@ impl Keyspace {
     /// BF.SCANDUMP: the next iterator and a piece to keep with it. The first call passes 0; an
     /// iterator of 0 in the reply is the end, and its piece is empty. Add nothing meanwhile.
     /// # Errors
-    /// Where no filter has this name, or the iterator is none of its own.
+    /// Where no filter has this name, or no call has given this iterator.
     pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {
         let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
         let Some(offset) = iterator.checked_sub(1) else {
             return Ok((1, filter.save_header()));
         };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = filter.bytes();
+        if offset > end || (offset < end && !offset.is_multiple_of(PIECE_BYTES)) {
+            return Err(CommandError::Invalid("no call has given this iterator"));
+        }
         let piece = filter.save_piece(offset, PIECE_BYTES);
         let next = if piece.is_empty() { 0 } else { iterator + piece.len() as u64 };
         Ok((next, piece))
@@ -177,7 +181,7 @@ impl Keyspace {
     /// BF.LOADCHUNK: takes the pieces of a dump, each with the iterator that came with it, in their
     /// order. The first one replaces whatever has the name.
     /// # Errors
-    /// Where the piece is damaged or not the next one.
+    /// Where the piece is damaged, empty or not the next one, and where nothing is left to load.
     pub fn loadchunk(&mut self, key: &str, iterator: u64, piece: &[u8]) -> Reply<()> {
         if iterator == 1 {
             let loading = Loading::new(piece)?;

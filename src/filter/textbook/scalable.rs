@@ -18,13 +18,22 @@
 //! The rates halve, so that their sum never reaches the rate that was asked for. The price: each
 //! halving costs 1.44 bits a key, and an absent key is looked for in every layer.
 //!
+//! A layer counts the keys that it did not take for present. To take in as many as its capacity it
+//! is offered a few more, and those that it takes sets at least one new bit each. So its array is
+//! fuller than one of as many random keys, and has `1 / (1 - rate)` times the bits. With one hash
+//! each key sets exactly one new bit, and `capacity / rate` bits are enough.
+//!
 //! Invariants: all layers but the last hold as many keys as they have room for. A key enters only
 //! if no layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers
-//! follow from the [`Options`] alone.
+//! follow from the [`Options`] and the version alone.
+//!
+//! A filter that was loaded from a dump of version 1, `SBF1`, keeps that version, also in its new
+//! layers and when it is saved: its layers are sized by the usual formula and probed by two hashes, so
+//! the rate is above the bound where a layer holds few keys or its rate is low.
 //!
 //! ```text
 //! header    offset  size     meaning
-//!           0       4        "SBF1"
+//!           0       4        "SBF2"; "SBF1" in the first version
 //!           4       4        expansion, 0 if the filter does not grow (little endian, as all)
 //!           8       8        capacity of layer 0
 //!           16      8        rate, an IEEE double
@@ -35,8 +44,9 @@
 
 pub mod loading;
 
-use super::bloom::{BloomFilter, Layout};
-use super::shared::{Full, checksum};
+use super::bloom::{BloomFilter, Layout, MOST_HASHES, Probes};
+use super::formulas;
+use super::shared::{Full, TooLarge, checksum};
 
 /// What a new filter is to be. The defaults are those of Redis.
 ///
@@ -52,10 +62,13 @@ use super::shared::{Full, checksum};
 pub struct Options {
     /// Keys of the first layer: 1 to 2^30.
     pub capacity: u64,
-    /// The bound on the rate of all layers together: above 0 and below 1.
+    /// The bound on the rate of all layers together, in the mean over all sets of keys: above 0 and
+    /// below 1.
     pub rate: f64,
     /// How many times as large each layer is as the one before: 1 to 32768. `None`: the filter does
-    /// not grow, and is full at its capacity.
+    /// not grow, and is full at its capacity. A filter that grows is full when the next layer would
+    /// be the 65th, or would take more than 2^40 keys, or does not fit into memory. So with 1 it is
+    /// full at 64 times its capacity.
     pub expansion: Option<u32>,
 }
 
@@ -99,6 +112,50 @@ impl Options {
     }
 }
 
+/// How the layers of a filter are made. A dump says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    /// `SBF1`: sized by the usual formula, probed by two hashes.
+    One,
+    /// `SBF2`: sized so that the bound holds for any number of keys, with independent probes.
+    Two,
+}
+
+impl Version {
+    fn magic(self) -> [u8; 4] {
+        match self {
+            Version::One => *b"SBF1",
+            Version::Two => *b"SBF2",
+        }
+    }
+
+    /// Bits and hashes of a layer that takes in `capacity` keys.
+    fn shape(self, capacity: u64, rate: f64) -> (usize, u32) {
+        // Half of the smallest number, some times, is 0.
+        let rate = rate.max(f64::MIN_POSITIVE);
+        match self {
+            Version::One => {
+                let (bits, hashes) = formulas::classical_shape(capacity as usize, rate);
+                (bits, hashes.min(MOST_HASHES))
+            }
+            Version::Two => {
+                let one_hash = ((capacity as f64 / rate).ceil() as usize, 1);
+                let (bits, hashes) = formulas::whole_shape(capacity as usize, rate);
+                ((bits as f64 / (1.0 - rate)).ceil() as usize, hashes).min(one_hash)
+            }
+        }
+    }
+
+    fn filter(self, capacity: u64, rate: f64) -> Result<BloomFilter, TooLarge> {
+        let (bits, hashes) = self.shape(capacity, rate);
+        let probes = match self {
+            Version::One => Probes::TwoHashes,
+            Version::Two => Probes::Independent,
+        };
+        BloomFilter::with_probes(probes, Layout::Shared, bits, hashes)
+    }
+}
+
 #[derive(Clone)]
 struct Layer {
     filter: BloomFilter,
@@ -123,6 +180,7 @@ struct Layer {
 #[derive(Clone)]
 pub struct ScalableBloom {
     options: Options,
+    version: Version,
     layers: Vec<Layer>,
 }
 
@@ -131,19 +189,19 @@ impl ScalableBloom {
     ///
     /// # Errors
     ///
-    /// What is wrong with `options`, in words.
+    /// What is wrong with `options`, in words, also where the first layer does not fit into memory.
     pub fn new(options: Options) -> Result<ScalableBloom, &'static str> {
         if let Some(fault) = options.fault() {
             return Err(fault);
         }
-        let mut filter = ScalableBloom { options, layers: Vec::new() };
-        filter.grow().map_err(|Full| "too large")?;
+        let mut filter = ScalableBloom { options, version: Version::Two, layers: Vec::new() };
+        filter.grow().map_err(|Full| "a filter of this size does not fit into memory")?;
         Ok(filter)
     }
 
     fn grow(&mut self) -> Result<(), Full> {
         let (capacity, rate) = self.options.layer(self.layers.len()).ok_or(Full)?;
-        let filter = BloomFilter::for_rate(Layout::Shared, capacity as usize, rate);
+        let filter = self.version.filter(capacity, rate).map_err(|TooLarge| Full)?;
         self.layers.push(Layer { filter, capacity, items: 0 });
         Ok(())
     }
@@ -152,7 +210,7 @@ impl ScalableBloom {
     ///
     /// # Errors
     ///
-    /// [`Full`] where the filter may not grow.
+    /// [`Full`] where the filter may not grow, or not any more: see [`Options::expansion`].
     pub fn add(&mut self, hash: u64) -> Result<bool, Full> {
         if self.contains(hash) {
             return Ok(false);
@@ -205,7 +263,8 @@ impl ScalableBloom {
     /// The first piece of a saved filter: everything but the bits.
     pub fn save_header(&self) -> Vec<u8> {
         let Options { capacity, rate, expansion } = self.options;
-        let first = u64::from(u32::from_le_bytes(MAGIC)) | u64::from(expansion.unwrap_or(0)) << 32;
+        let first = u64::from(u32::from_le_bytes(self.version.magic()))
+            | u64::from(expansion.unwrap_or(0)) << 32;
         let mut words = vec![first, capacity, rate.to_bits()];
         words.extend(self.layers.iter().map(|layer| layer.items));
         let header_words = words.len();
@@ -223,7 +282,6 @@ impl ScalableBloom {
     }
 }
 
-const MAGIC: [u8; 4] = *b"SBF1";
 const HEADER_BYTES: usize = 32;
 
 #[cfg(test)]

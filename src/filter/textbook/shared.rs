@@ -1,4 +1,5 @@
-//! What the structures share: how hashes are mixed, and the two ways to fail.
+//! What the structures share: how hashes are mixed, where arrays come from, and the ways to
+//! fail.
 
 use std::fmt;
 
@@ -23,6 +24,38 @@ impl fmt::Display for Full {
 }
 
 impl std::error::Error for Full {}
+
+/// A filter of this size does not fit into memory, or its array would have more than 2^43 bits.
+///
+/// ```
+/// use maypole::filter::textbook::TooLarge;
+/// use maypole::filter::textbook::bloom::{BloomFilter, Layout};
+///
+/// assert_eq!(BloomFilter::try_new(Layout::Shared, usize::MAX, 7).err(), Some(TooLarge));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLarge;
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a filter of this size does not fit into memory")
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
+/// The most bits of one array, 1 TiB. A system that promises more memory than it has would grant any
+/// number, and end the process when the array is written.
+const MOST_BITS: u64 = 1 << 43;
+
+/// Words of zeros that hold `bits` bits. `None` stands for more bits than can be counted.
+pub(super) fn zeros(bits: Option<usize>) -> Result<Vec<u64>, TooLarge> {
+    let bits = bits.filter(|&bits| bits as u64 <= MOST_BITS).ok_or(TooLarge)?;
+    let (mut words, len) = (Vec::new(), bits.div_ceil(64));
+    words.try_reserve_exact(len).map_err(|_| TooLarge)?;
+    words.resize(len, 0);
+    Ok(words)
+}
 
 /// Saved bytes are not what the format says. The text names the first thing that is wrong.
 ///
@@ -79,6 +112,26 @@ pub(super) fn as_words(bytes: &[u8]) -> Vec<u64> {
 #[cfg(test)]
 pub(super) fn keys(seed: u64, range: std::ops::Range<u64>) -> Vec<u64> {
     range.map(|i| mix(seed << 40 | i, 0xbeef)).collect()
+}
+
+/// The share of absent keys that `filters` filters of `keys` keys each take for present, and the
+/// standard deviation of that share. `filled` makes a filter of these keys, as its `contains`.
+/// `asked` absent keys are asked of each.
+#[cfg(test)]
+pub(super) fn measured<F: Fn(u64) -> bool>(
+    [filters, keys_each, asked]: [u64; 3],
+    filled: impl Fn(&[u64]) -> F,
+) -> (f64, f64) {
+    let rates = (0..filters).map(|i| {
+        let contains = filled(&keys(100, i * keys_each..(i + 1) * keys_each));
+        share(&keys(101, i * asked..(i + 1) * asked), contains)
+    });
+    let rates: Vec<f64> = rates.collect();
+    let mean = rates.iter().sum::<f64>() / filters as f64;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
+    // Few filters hardly tell how they differ; a rare event is at least as uncertain as its count.
+    let by_count = mean / (filters * asked) as f64;
+    (mean, (variance / (filters * filters.max(2) - filters) as f64).max(by_count).sqrt())
 }
 
 /// The share of `hashes` that `contains` answers "maybe" to.

@@ -24,7 +24,7 @@ use maypole::{Compression, Db, FilterPolicy, Stats};
 
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
-use crate::scratch::{Scratch, making};
+use crate::scratch::{self, Scratch, making};
 use crate::{args, progress, space};
 use entries::{Entries, NUMBER_BYTES};
 use report::{Row, Writes};
@@ -148,7 +148,7 @@ impl Bench {
             self.workloads = Workload::value_variants().to_vec();
         }
         let kept = self.db.as_deref().map_or(Ok(false), holds_something)?;
-        let parent = self.db.clone().unwrap_or_else(std::env::temp_dir);
+        let parent = self.db.clone().unwrap_or_else(scratch::temporary);
         self.check_order(&parent, kept)?;
         let afterwards = if self.db.is_some() { "and kept" } else { "and removed at the end" };
         space::announce(&parent, self.disk_bytes(), afterwards)?;

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::workload::{Outcome, Workload};
 use crate::failure::Result;
-use crate::output::{self, json_object, table};
+use crate::output::{self, json_object};
+use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::{count, percent, size};
 
 /// One workload.
@@ -130,6 +131,11 @@ fn json_row(row: &Row) -> String {
     ])
 }
 
+fn sheet(columns: Vec<&'static str>, rows: Vec<Vec<String>>) -> Sheet {
+    let rows = rows.into_iter().map(|row| row.into_iter().map(Cell::from).collect());
+    Sheet { columns, rows: rows.collect() }
+}
+
 /// Two tables: what operations took, and what the writes cost in all.
 pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
     let header = [
@@ -159,7 +165,8 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
         cells.extend([0.5, 0.95, 0.99, 0.999, 1.0].map(|q| micros(row.quantile_ns(q))));
         cells
     });
-    writeln!(out, "{}", table(&header, speeds))?;
+    let screen = Screen::stdout();
+    writeln!(out, "{}", sheet(header.to_vec(), speeds.collect()).to_text(&screen))?;
 
     let header = [
         "until compaction\nhas settled",
@@ -186,17 +193,18 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
     });
     let writes: Vec<Vec<String>> = writes.collect();
     if !writes.is_empty() {
-        writeln!(out, "\n{}", table(&header, writes))?;
+        let writes = sheet(header.to_vec(), writes);
+        writeln!(out, "\n{}", writes.to_text(&screen))?;
     }
 
     let (threads, peak) = rows.last().map_or((1, None), |row| (row.threads, row.peak_memory));
     let peak = peak.map_or(String::new(), |bytes| format!("; peak memory {}", size(bytes)));
-    writeln!(
-        out,
-        "\nNote: {}, threads: {threads}{peak}; reading the clock took {clock_ns} ns, taken off every \
+    let note = format!(
+        "Note: {}, threads: {threads}{peak}; reading the clock took {clock_ns} ns, taken off every \
          latency.",
         output::machine()
-    )?;
+    );
+    writeln!(out, "\n{}", screen.wrap(&note))?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use maypole::filter::textbook::{bloom, formulas};
 use maypole::filter::{Family, FilterReader, FilterSpec, sizing};
 
 use crate::args;
@@ -11,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{json_array, tell};
 use crate::show::record::{self, record};
 use crate::show::sheet::{Cell, Screen, Sheet};
-use crate::show::text::{count, percent, size};
+use crate::show::text::{counted, percent, size};
 
 /// Compute how large filters must be for so many keys, and what they will do.
 ///
@@ -111,15 +112,24 @@ impl Size {
             None => format!("at most {} false positives", percent(self.rate)),
             Some(bits) => format!("{bits} bits each"),
         };
-        let heading = format!("Filters of {} keys, {wanted}", count(self.keys));
+        let heading = format!("Filters of {}, {wanted}", counted(self.keys, "key"));
         writeln!(out, "{}", screen.bold(&screen.wrap(&heading)))?;
         writeln!(out, "{}\n", filters(&rows).to_text(&screen))?;
         for line in self.formulas(&rows[0]) {
             writeln!(out, "{}", screen.wrap(&line))?;
         }
-        let heading = format!("The same memory in a tree of {} levels", self.levels);
+        let tree = self.trees(&rows);
+        let is_same = |pair: &[TreeRow]| (pair[1].bytes / pair[0].bytes - 1.0).abs() < 0.01;
+        let mut heading = format!("The same memory in a tree of {}", counted(self.levels, "level"));
+        if !tree.chunks_exact(2).all(is_same) {
+            heading = format!(
+                "At most the same memory in a tree of {}: no level gets a rate below {}",
+                counted(self.levels, "level"),
+                percent(BEST_FPR)
+            );
+        }
         writeln!(out, "\n{}", screen.bold(&screen.wrap(&heading)))?;
-        writeln!(out, "{}\n", trees(&self.trees(&rows)).to_text(&screen))?;
+        writeln!(out, "{}\n", trees(&tree).to_text(&screen))?;
         for line in self.shares(&rows) {
             writeln!(out, "{}", screen.wrap(&line))?;
         }
@@ -162,13 +172,22 @@ impl Size {
         }
     }
 
-    /// `m = -n ln p / (ln 2)^2` bits and `k = m/n ln 2` probes (Bloom 1970).
+    /// With the best whole number of probes, and the exact rate: the formula of the textbooks is an
+    /// approximation for many keys.
     fn textbook(&self) -> SizeRow {
-        let ln_2 = std::f64::consts::LN_2;
-        let bits = self.bits.unwrap_or(-self.rate.ln() / (ln_2 * ln_2));
-        let probes = (bits * ln_2).round().max(1.0) as u32;
-        let fpr = |times: f64| sizing::standard_bloom_fpr(bits / times, probes);
-        self.row("textbook bloom", bits, Some(u64::from(probes)), fpr)
+        let keys = self.keys as usize;
+        let (bits, probes) = match self.bits {
+            None => formulas::whole_shape(keys, self.rate),
+            Some(bits) => {
+                let probes = formulas::whole_hashes(bits).min(bloom::MOST_HASHES);
+                (((bits * self.keys as f64).round() as usize).max(1), probes)
+            }
+        };
+        let fpr = |times: f64| {
+            formulas::exact_rate(bits, (self.keys as f64 * times).ceil() as usize, probes)
+        };
+        let each = bits as f64 / self.keys as f64;
+        self.row("textbook bloom", each, Some(u64::from(probes)), fpr)
     }
 
     fn bound(&self) -> SizeRow {
@@ -206,11 +225,20 @@ impl Size {
         let bound = sizing::lower_bound_bits_per_key(textbook.fpr);
         vec![
             match self.bits {
-                None => format!(
-                    "Textbook: m = -n ln p / (ln 2)^2 = {:.2} n bits, k = m/n ln 2 = {:.1} probes.",
-                    textbook.bits_per_key,
-                    textbook.bits_per_key * std::f64::consts::LN_2
-                ),
+                None => {
+                    let bits = formulas::bits_per_key(self.rate);
+                    let mut line = format!(
+                        "Textbook: m = -n ln p / (ln 2)^2 = {bits:.2} n bits, k = m/n ln 2 = {:.1} probes.",
+                        formulas::best_hashes(bits)
+                    );
+                    if textbook.bits_per_key > 1.01 * bits {
+                        let more = ", and so few keys, take more.";
+                        let few = textbook.bits_per_key > 1.05 * bits;
+                        line += " A whole number of probes";
+                        line += if few { more } else { " takes more." };
+                    }
+                    line
+                }
                 Some(bits) => format!(
                     "Textbook: k = m/n ln 2 = {:.1} probes, p = (1 - e^(-k n/m))^k = {}.",
                     bits * std::f64::consts::LN_2,
@@ -262,12 +290,12 @@ impl Size {
         for row in &rows[2..] {
             let share = row.bytes as f64 / data;
             let mut line = format!(
-                "{}: {} are {} of {} of data (entries of {} bytes)",
+                "{}: {} are {} of {} of data (entries of {})",
                 row.filter,
                 size(row.bytes),
                 percent(share),
                 size(data as u64),
-                self.entry_bytes
+                counted(self.entry_bytes as u64, "byte")
             );
             if let Some(memory) = self.memory {
                 let share = row.bytes as f64 / memory as f64;

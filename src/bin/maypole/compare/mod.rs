@@ -35,7 +35,7 @@ use std::io::Write;
 use maypole::FilterPolicy;
 
 use crate::failure::{Failure, Result};
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
 use crate::show::about::{self, Origin};
 use crate::show::files;
 use crate::show::sheet::Screen;
@@ -61,13 +61,17 @@ struct Setup {
 impl Compare {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let policies = self.templates().and_then(|all| all.policies(&self.bits));
-        let policies = policies.map_err(Failure::new)?;
+        let policies = policies.map_err(Failure::Call)?;
+        self.check_streams()?;
         let setup = self.setup()?;
-        let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
+        let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
+        space::check_databases(open, each.saturating_mul(open))?;
+        let parent = self.dir.clone().unwrap_or_else(scratch::temporary);
         let disk_bytes = setup.plan.disk_bytes(&policies, self.sweep);
         space::announce(&parent, disk_bytes, "and removed at the end")?;
         if let Some(dir) = &self.out {
-            files::prepare(dir)?;
+            files::prepare(dir, save::MAKER, &save::NAMES)?;
         }
         let scratch = Scratch::new(&parent, "maypole-compare-")?;
         let mut results = match (&self.out, self.sweep) {

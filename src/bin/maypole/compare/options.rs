@@ -1,6 +1,6 @@
 //! What `compare` can be asked for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use maypole::Compression;
@@ -8,6 +8,7 @@ use maypole::Compression;
 use super::keys::{Request, Source};
 use super::policies::{self, Bits, Templates};
 use crate::args;
+use crate::failure::Failure;
 
 /// Absent lookups when nothing is said.
 const ABSENT: usize = 500_000;
@@ -63,7 +64,8 @@ pub struct Compare {
     keys: usize,
     /// Take the keys from this file, one a line; - is standard input. An empty line is the empty
     /// key; equal lines count once; lines may end in CR LF if all do. A tenth of the keys is not
-    /// loaded but looked up as absent
+    /// loaded but looked up as absent. The file may have half of the memory that is available.
+    /// The byte order mark of UTF-8 is left out; compressed files and UTF-16 are refused
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     key_file: Option<PathBuf>,
     /// Lines of --key-file are a key, a tab and a value
@@ -128,7 +130,8 @@ pub struct Compare {
     #[arg(long, verbatim_doc_comment)]
     pub cold: bool,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// Measures some more for them: other caches, other shares of absent keys, filters alone
+    /// Measures some more for them: other caches, other shares of absent keys, filters alone.
+    /// Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,
     /// Measure many policies, each with several caches and shares of absent keys, one database
@@ -164,6 +167,18 @@ impl Compare {
     pub fn templates(&self) -> Result<Templates, String> {
         let default = if self.sweep { POLICIES_OF_SWEEP } else { POLICIES };
         self.policies.clone().map_or_else(|| policies::templates(default), Ok)
+    }
+
+    /// Standard input is read to its end by the first who reads it.
+    pub fn check_streams(&self) -> Result<(), Failure> {
+        let files = [&self.key_file, &self.absent_file, &self.query_file];
+        let is_stream = |file: &&Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
+        match files.into_iter().filter(is_stream).count() {
+            0 | 1 => Ok(()),
+            _ => Err(Failure::Call(
+                "- stands for standard input, which only one option can read".into(),
+            )),
+        }
     }
 
     /// Which keys to load and to look up.

@@ -25,8 +25,8 @@ pub fn templates(text: &str) -> Result<Templates, String> {
 /// Reads a list such as `4,7,10`.
 pub fn bits(text: &str) -> Result<Bits, String> {
     let each = text.split(',').map(|number| match number.trim().parse() {
-        Ok(bits) if (0.5..=28.0).contains(&bits) => Ok(bits),
-        _ => Err(format!("{number:?}: expected bits a key between 0.5 and 28, such as 4,7,10")),
+        Ok(bits) if (1.0..=28.0).contains(&bits) => Ok(bits),
+        _ => Err(format!("{number:?}: expected bits a key between 1 and 28, such as 4,7,10")),
     });
     each.collect::<Result<_, _>>().map(Bits)
 }
@@ -91,7 +91,7 @@ mod tests {
         for wrong in ["", "bloom(BITS+x)", "bloom(BIT)", "blom(BITS)", "none,"] {
             assert!(templates(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["", "0", "-3", "nan", "5,,6", "64"] {
+        for wrong in ["", "0", "0.5", "-3", "nan", "5,,6", "64"] {
             assert!(bits(wrong).is_err(), "{wrong}");
         }
     }

@@ -8,8 +8,8 @@
 //!                   {"row": {…}, "levels": […], …}         one line a policy, when it is done
 //! ```
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use crate::failure::{Failure, Result};
 use crate::output::{json_object, tell};
 use crate::progress;
 use crate::show::record::{self, Record};
-use crate::show::text::count;
+use crate::show::text::counted;
 
 /// Sizes of cache, as parts of the data.
 const CACHES: [f64; 5] = [0.005, 0.02, 0.1, 0.4, 1.5];
@@ -48,18 +48,18 @@ pub fn run(
     let already = done(&state);
     if already > 0 {
         tell(format_args!(
-            "note: taken up again: {already} of {} policies are done",
-            policies.len()
+            "note: taken up again: {already} of {} done",
+            counted(policies.len() as u64, "policy")
         ));
     }
     let left = policies.len() - already;
     let (loading, each) = estimate(setup, &grid, scratch)?;
     tell(format_args!(
-        "note: about {}: {left} policies, each a database of {} keys, looked up with {} mixes of cache and \
-         absent keys",
+        "note: about {}: {}, each a database of {}, looked up with {} of cache and absent keys",
         words(loading + each * left as u32),
-        count(setup.keys.present.len() as u64),
-        grid.points()
+        counted(left as u64, "policy"),
+        counted(setup.keys.present.len() as u64, "key"),
+        counted(grid.points() as u64, "mix")
     ));
     // Nothing is left to load for where only the page is still to be written.
     let base = match left {
@@ -189,11 +189,20 @@ impl State {
     /// Reads what is there. A line that was cut off by the end of the program counts as not written.
     fn open(path: &Path, settings: &str) -> Result<State> {
         let failed = |operation: &str, error| Failure::of_file(path, operation, &error);
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(failed("read", error)),
-        };
+        let options = OpenOptions::new().read(true).append(true).create(true).clone();
+        let mut file = options.open(path).map_err(|error| failed("open", error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::new(format_args!(
+                    "{}: another call writes its sweep here: wait for it, or take another directory",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("lock", error)),
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|error| failed("read", error))?;
         let mut lines = text.lines();
         let head = json!({ "columns": columns(), "settings": settings }).to_string();
         if let Some(first) = lines.next().filter(|first| *first != head) {
@@ -211,9 +220,9 @@ impl State {
         // Without what was cut off.
         let mut kept = head + "\n";
         units.iter().for_each(|unit| kept += &unit.to_line());
-        fs::write(path, kept).map_err(|error| failed("write", error))?;
-        let file = OpenOptions::new().append(true).open(path);
-        Ok(State { file: file.map_err(|error| failed("open", error))?, units })
+        let replaced = file.set_len(0).and_then(|()| file.write_all(kept.as_bytes()));
+        replaced.map_err(|error| failed("write", error))?;
+        Ok(State { file, units })
     }
 
     fn of(&self, policy: &FilterPolicy) -> Option<&Unit> {

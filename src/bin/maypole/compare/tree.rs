@@ -43,6 +43,9 @@ const BASE_CACHE_BYTES: usize = 8 << 20;
 /// What an entry takes beside key and value: sequence number, lengths, its part of the index.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
 
+/// What the threads of a database take, mostly address space that is never used.
+const THREADS_BYTES: u64 = 16 << 20;
+
 /// How the keys come into a tree; the same for all policies.
 pub struct Plan {
     /// Bytes of all tables before compression, about.
@@ -130,6 +133,12 @@ impl Plan {
         let tables = (self.data_bytes as u64).saturating_mul(databases).saturating_add(filters);
         let logs = 2 * chunk_bytes(self.data_bytes) as u64;
         tables.saturating_add(tables / 10).saturating_add(logs)
+    }
+
+    /// Bytes of address space that an open database takes beside its cache, at most, about: two
+    /// memtables, and the stacks and heaps of its threads.
+    pub fn memory_bytes(&self) -> u64 {
+        2 * chunk_bytes(self.data_bytes) as u64 + THREADS_BYTES
     }
 
     fn open(

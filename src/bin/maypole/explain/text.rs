@@ -259,7 +259,7 @@ impl Page<'_> {
 
     fn outcome(&mut self, trace: &LookupTrace) -> Result {
         let text = match (trace.outcome, &trace.value) {
-            (_, Some(value)) => format!("a value of {} bytes", count(value.len() as u64)),
+            (_, Some(value)) => format!("a value of {}", counted(value.len() as u64, "byte")),
             (LookupOutcome::Tombstone, _) => "nothing: the key was deleted".into(),
             (LookupOutcome::RangeDeletion, _) => "nothing: a range with the key was deleted".into(),
             _ => "nothing: nobody knows the key".into(),
@@ -269,7 +269,8 @@ impl Page<'_> {
 
     fn costs(&mut self, trace: &LookupTrace) -> Result {
         let (cost, without) = (trace.cost(), trace.cost_without_filters());
-        self.plain("took", &format!("{}; {}", time(trace.nanos()), searched(cost)))?;
+        let took = self.screen.drawn(&time(trace.nanos()));
+        self.plain("took", &format!("{took}; {}", searched(cost)))?;
         self.plain("without", &format!("filters: {}", searched(without)))?;
         let spared = without.tables - cost.tables;
         let text = match spared {
@@ -292,7 +293,7 @@ impl Page<'_> {
     }
 
     fn line(&mut self, label: &str, text: &str, took: &str) -> Result {
-        let took = self.screen.dim(took);
+        let took = self.screen.dim(&self.screen.drawn(took));
         let room = self.screen.width.map_or(TEXT, |width| width.saturating_sub(LABEL + TOOK));
         let room = room.min(TEXT);
         writeln!(self.out, "{label:<LABEL$}{text:<room$}  {took}")?;
@@ -312,10 +313,10 @@ fn searched(cost: LookupCost) -> String {
 }
 
 fn entry(found: &FoundTrace) -> String {
-    let (kind, bytes) = (kind_name(found.kind), count(found.value_bytes as u64));
+    let (kind, bytes) = (kind_name(found.kind), counted(found.value_bytes as u64, "byte"));
     match found.value_bytes {
         0 => format!("{kind}, number {}", found.sequence),
-        _ => format!("{kind} of {bytes} bytes, number {}", found.sequence),
+        _ => format!("{kind} of {bytes}, number {}", found.sequence),
     }
 }
 

@@ -22,7 +22,7 @@ pub fn published(
     writeln!(out, "{}\n", screen.wrap(&source.origin(stats)))?;
     heading("Filters", &screen, out)?;
     for line in lines(&Figures::new(stats, read_cost_micros), read_cost_micros) {
-        writeln!(out, "{}", screen.wrap(&line))?;
+        writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
     }
     warn(stats, &screen, out)?;
     heading("\nTree", &screen, out)?;

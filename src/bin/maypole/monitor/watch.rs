@@ -19,7 +19,7 @@ use super::figures::{Counted, Figures};
 use super::{Source, report, span};
 use crate::failure::Result;
 use crate::output::table;
-use crate::show::sheet::Screen;
+use crate::show::sheet::{Screen, is_dumb};
 use crate::show::text::{count, percent};
 
 /// Goes on until standard output is closed, or what it reads is gone.
@@ -35,7 +35,7 @@ pub fn watch(
         let look = Look { stats: source.read_published()?, at: SystemTime::now() };
         let mut block = Vec::new();
         draw(source, &look, last.as_ref(), read_cost_micros, &screen, &mut block)?;
-        match screen.is_terminal {
+        match screen.is_terminal && !is_dumb() {
             true => redraw(&block, last.is_none(), out)?,
             false => {
                 block.push(b'\n');
@@ -119,7 +119,7 @@ fn draw(
             whole.memory_share.map_or("-".to_string(), percent),
         ],
     ];
-    writeln!(out, "{}", table(&["", &header, "since the opening"], rows))?;
+    writeln!(out, "{}", screen.drawn(&table(&["", &header, "since the opening"], rows)))?;
     report::warn(stats, screen, out)
 }
 

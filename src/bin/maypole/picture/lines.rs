@@ -4,7 +4,7 @@ use maypole::filter::{FilterReader, sizing};
 use maypole::table::FilterInfo;
 
 use super::{Bar, Drawing, Heat, Panel};
-use crate::show::text::{count, percent};
+use crate::show::text::{counted, percent};
 
 /// Bars of the histogram, at most.
 const MOST_BARS: usize = 20;
@@ -81,8 +81,8 @@ impl Fill {
             title: "Fill of each line".into(),
             says: vec![
                 format!(
-                    "{} lines of {} bits; {:.1} keys a line, {} bits a key.{}",
-                    count(self.set.len() as u64),
+                    "{} of {} bits; {:.1} keys a line, {} bits a key.{}",
+                    counted(self.set.len() as u64, "line"),
                     self.line_bits,
                     self.keys_per_line,
                     self.probes,

@@ -16,7 +16,7 @@ use maypole::filter::{FilterReader, KeyEquation};
 use maypole::table::{FilterInfo, SstReader};
 
 use crate::failure::Result;
-use crate::show::text::{count, escape, percent, size};
+use crate::show::text::{counted, escape, percent, size};
 pub use svg::svg;
 pub use text::text;
 
@@ -150,12 +150,12 @@ fn title(info: &FilterInfo, parts: &[FilterReader]) -> String {
     let family = info.family.map_or("unknown".into(), |family| family.to_string());
     let partitions = match parts.len() {
         1 => String::new(),
-        n => format!(" in {} partitions", count(n as u64)),
+        n => format!(" in {}", counted(n as u64, "partition")),
     };
     let rate = info.predicted_fpr.map_or("unknown".into(), percent);
     format!(
-        "{family} filter{partitions}: {} keys, {}, {:.2} bits/key, predicted rate {rate}",
-        count(info.keys),
+        "{family} filter{partitions}: {}, {}, {:.2} bits/key, predicted rate {rate}",
+        counted(info.keys, "key"),
         size(info.bytes),
         info.bits_per_key(),
     )

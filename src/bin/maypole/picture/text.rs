@@ -30,7 +30,7 @@ pub fn text(picture: &Picture, screen: &Screen) -> String {
             Drawing::Band(band) => matrix(band, screen),
         };
     }
-    text
+    screen.drawn(&text)
 }
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -1,17 +1,66 @@
 //! The directory that a page is written into, with its figures beside it.
+//!
+//! Nothing of anybody else is replaced: a page says in its head which command made it, and the files
+//! beside it belong to the page. `index.html` is written first, so that a call that was cut off on the
+//! way finds a page of its own when it is made again.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
+use super::html;
 use crate::failure::{Failure, Result};
 
-/// Makes the directory, where it is missing.
-pub fn prepare(dir: &Path) -> Result {
-    fs::create_dir_all(dir).map_err(|error| Failure::of_file(dir, "make this directory", &error))
+/// The name of every page.
+pub const PAGE: &str = "index.html";
+/// The maker of a page stands within so many bytes from its start.
+const HEAD_BYTES: u64 = 4096;
+
+/// Makes the directory, where it is missing. A failure where one of the files `beside` a page, or a
+/// page, is there that `maker` did not make.
+pub fn prepare(dir: &Path, maker: &str, beside: &[&str]) -> Result {
+    fs::create_dir_all(dir)
+        .map_err(|error| Failure::of_file(dir, "make this directory", &error))?;
+    let page = dir.join(PAGE);
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    if is_there(&page) {
+        let mut head = Vec::new();
+        let read = File::open(&page).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+        read.map_err(|error| Failure::of_file(&page, "read", &error))?;
+        let mark = html::made_by(maker);
+        return match String::from_utf8_lossy(&head).contains(&mark) {
+            true => Ok(()),
+            false => Err(taken(&page, maker)),
+        };
+    }
+    match beside.iter().map(|name| dir.join(name)).find(|path| is_there(path)) {
+        None => Ok(()),
+        Some(path) => Err(taken(&path, maker)),
+    }
 }
 
-/// Writes one file of it.
+fn taken(path: &Path, maker: &str) -> Failure {
+    Failure::new(format_args!(
+        "{}: is there, and `{maker}` did not make it: take another directory, or remove it",
+        path.display()
+    ))
+}
+
+/// Writes one file of it, whole or not at all.
 pub fn write(dir: &Path, name: &str, text: &str) -> Result {
     let path = dir.join(name);
-    fs::write(&path, text).map_err(|error| Failure::of_file(&path, "write", &error))
+    let failed = |error| Failure::of_file(&path, "write", &error);
+    let mut unfinished =
+        tempfile::Builder::new().prefix(".maypole-").make_in(dir, |path| File::create_new(path));
+    if unfinished.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        // Somebody has removed the directory meanwhile, and the work was long.
+        fs::create_dir_all(dir).map_err(failed)?;
+        unfinished = tempfile::Builder::new()
+            .prefix(".maypole-")
+            .make_in(dir, |path| File::create_new(path));
+    }
+    let mut unfinished = unfinished.map_err(failed)?;
+    unfinished.write_all(text.as_bytes()).map_err(failed)?;
+    unfinished.persist(&path).map_err(|error| failed(error.error))?;
+    Ok(())
 }

@@ -22,12 +22,18 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A whole page. `script` is run after the page's own.
-pub fn page(title: &str, body: &str, script: &str) -> String {
+/// The line of a page's head by which a later call knows that `maker` made it.
+pub fn made_by(maker: &str) -> String {
+    format!("<meta name=\"generator\" content=\"{}\">", escape(maker))
+}
+
+/// A whole page of the command `maker`. `script` is run after the page's own.
+pub fn page(maker: &str, title: &str, body: &str, script: &str) -> String {
+    let made_by = made_by(maker);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n{made_by}\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}\
          <script>\n{SCRIPT}{script}</script>\n</body>\n</html>\n",
         escape(title)

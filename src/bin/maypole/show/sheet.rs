@@ -21,6 +21,8 @@ pub struct Screen {
     /// A person looks at it: bars help, and lines are broken between words.
     pub is_terminal: bool,
     pub has_color: bool,
+    /// The locale's characters are ASCII alone: rules and bars are drawn with those.
+    pub is_ascii: bool,
 }
 
 /// The colour of a text, where there is colour.
@@ -33,7 +35,8 @@ pub enum Paint {
 }
 
 impl Screen {
-    /// Standard output. `COLUMNS` says how wide it is, else the terminal; `NO_COLOR` forbids colour.
+    /// Standard output. `COLUMNS` says how wide it is, else the terminal; `NO_COLOR` forbids colour, and
+    /// so does a terminal that says it is dumb. The locale says which characters there are.
     pub fn stdout() -> Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let said = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
@@ -42,8 +45,36 @@ impl Screen {
         Screen {
             width: said.or_else(|| is_terminal.then(asked).flatten()).filter(|&width| width > 0),
             is_terminal,
-            has_color: is_terminal && !is_set("NO_COLOR"),
+            has_color: is_terminal && !is_set("NO_COLOR") && !is_dumb(),
+            is_ascii: locale_is_ascii(|name| std::env::var(name).ok()),
         }
+    }
+
+    /// Rules, bars and other characters of a drawing, where the locale has no others in ASCII.
+    pub fn drawn(&self, text: &str) -> String {
+        if !self.is_ascii {
+            return text.to_string();
+        }
+        let plain = |c: char| match c {
+            '─' | '–' => '-',
+            '═' => '=',
+            '│' => '|',
+            '█' | '▉' | '▊' | '▋' | '▇' | '▆' | '▅' | '▄' => '#',
+            '▌' | '▍' | '▃' | '▂' => '+',
+            '▎' | '▏' | '▁' => '.',
+            'µ' => 'u',
+            '×' => 'x',
+            '…' => '~',
+            // Braille: how many of the eight dots are there.
+            '\u{2800}'..='\u{28ff}' => match (u32::from(c) - 0x2800).count_ones() {
+                0 => ' ',
+                1..=2 => '.',
+                3..=5 => '+',
+                _ => '#',
+            },
+            c => c,
+        };
+        text.chars().map(plain).collect()
     }
 
     pub fn bold(&self, text: &str) -> String {
@@ -66,13 +97,27 @@ impl Screen {
 
     /// A text with its lines broken between words. The lines after the first are set in.
     pub fn wrap(&self, text: &str) -> String {
-        let Some(width) = self.width else { return text.to_string() };
-        let mut lines = vec![String::new()];
+        self.wrapped("", text, 1)
+    }
+
+    /// As [`Screen::wrap`], of a text behind a label. The lines after the first stand below the text,
+    /// where the screen has room for that.
+    pub fn wrap_beside(&self, label: &str, text: &str) -> String {
+        let beside = label.chars().count() + 2;
+        let narrow = self.width.is_some_and(|width| width < 3 * beside);
+        self.wrapped(&format!("{label}  "), text, if narrow { 2 } else { beside })
+    }
+
+    fn wrapped(&self, start: &str, text: &str, set_in: usize) -> String {
+        let Some(width) = self.width else { return format!("{start}{text}") };
+        // A label without a text of its own takes no more room than the lines below it.
+        let start = if start.trim().is_empty() { &start[..start.len().min(set_in)] } else { start };
+        let mut lines = vec![start.strip_suffix(' ').unwrap_or(start).to_string()];
         for word in text.split(' ') {
             let line = &lines[lines.len() - 1];
             let is_full = line.chars().count() + 1 + word.chars().count() > width;
             if is_full && !line.trim().is_empty() {
-                lines.push(" ".into());
+                lines.push(" ".repeat(set_in.max(1) - usize::from(set_in > 1)));
             }
             let n = lines.len() - 1;
             let line = &mut lines[n];
@@ -82,6 +127,24 @@ impl Screen {
             line.push_str(word);
         }
         lines.join("\n")
+    }
+}
+
+/// Whether the terminal says that it shows lines of text and nothing else.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Whether the locale, which `variable` gives, says that its characters are not those of Unicode: `C`,
+/// `POSIX`, or an encoding that is not UTF-8. Where nothing is said, terminals of today have Unicode.
+fn locale_is_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
+    let Some(locale) = said.into_iter().find(|value| !value.is_empty()) else { return false };
+    let locale = locale.to_ascii_lowercase();
+    let encoding = locale.split_once('.').map(|(_, encoding)| encoding);
+    match encoding {
+        Some(encoding) => !encoding.starts_with("utf-8") && !encoding.starts_with("utf8"),
+        None => locale == "c" || locale == "posix",
     }
 }
 
@@ -114,6 +177,10 @@ pub struct Sheet {
 
 impl Sheet {
     pub fn to_text(&self, screen: &Screen) -> String {
+        screen.drawn(&self.in_unicode(screen))
+    }
+
+    fn in_unicode(&self, screen: &Screen) -> String {
         let long = |cell: &Cell| cell.long.clone();
         let short = |cell: &Cell| cell.short.clone();
         let all: Vec<usize> = (0..self.columns.len()).collect();
@@ -283,6 +350,38 @@ mod tests {
         assert!(at(28).contains("1.23M"), "{}", at(28));
         let records = at(22);
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
+    }
+
+    /// `LANG=C` and `LC_ALL=C` got the characters of Unicode.
+    #[test]
+    fn a_locale_without_unicode_gets_ascii() {
+        let is_ascii = |set: &[(&str, &str)]| {
+            let value =
+                |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
+            locale_is_ascii(value)
+        };
+        for ascii in [
+            &[("LANG", "C")][..],
+            &[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")],
+            &[("LC_ALL", "POSIX")],
+            &[("LC_CTYPE", "de_DE.ISO-8859-1"), ("LANG", "de_DE.UTF-8")],
+        ] {
+            assert!(is_ascii(ascii), "{ascii:?}");
+        }
+        for unicode in [
+            &[][..],
+            &[("LANG", "")],
+            &[("LANG", "C.UTF-8")],
+            &[("LANG", "en_US.utf8")],
+            &[("LANG", "de_DE.UTF-8@euro")],
+            &[("LC_ALL", ""), ("LANG", "en_US.UTF-8")],
+        ] {
+            assert!(!is_ascii(unicode), "{unicode:?}");
+        }
+        let screen = Screen { is_ascii: true, ..Screen::default() };
+        let text = sheet().to_text(&screen);
+        assert!(text.is_ascii() && text.contains("bloom(10)") && text.contains("---"), "{text}");
+        assert_eq!(screen.drawn(&bar(0.5, 3)), "#+ ");
     }
 
     #[test]

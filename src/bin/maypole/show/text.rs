@@ -90,6 +90,7 @@ pub fn counted(number: u64, thing: &str) -> String {
     match (number, stem) {
         (1, _) => format!("1 {thing}"),
         (_, Some(stem)) => format!("{} {stem}ies", count(number)),
+        (_, None) if thing.ends_with('x') => format!("{} {thing}es", count(number)),
         (_, None) => format!("{} {thing}s", count(number)),
     }
 }

@@ -74,7 +74,8 @@ pub struct Structures {
     claims: bool,
     /// Measure structures and claims, and write both into this directory, which is made: index.html
     /// (a page that needs no network), structures.json and structures.csv. What is printed stays
-    /// the same, but for a line that says where the page is
+    /// the same, but for a line that says where the page is. Only a page that structures made is
+    /// replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim
@@ -114,7 +115,7 @@ impl Structures {
             None if self.claims => self.print_claims(&self.claims()?, out),
             None => self.print_rows(&self.rows()?, out),
             Some(dir) => {
-                files::prepare(dir)?;
+                files::prepare(dir, save::MAKER, &save::NAMES)?;
                 output::tell(format_args!("note: this takes about {}", self.expected_time()));
                 let about = self.about();
                 let results = Results { about, rows: self.rows()?, claims: self.claims()? };
@@ -169,7 +170,8 @@ impl Structures {
             return Ok(());
         }
         report::table(rows, self.keys, self.rate, out)?;
-        writeln!(out, "Note: {}, one thread.", output::machine())?;
+        let note = format!("Note: {}, one thread.", output::machine());
+        writeln!(out, "{}", Screen::stdout().wrap(&note))?;
         Ok(())
     }
 }

@@ -5,13 +5,14 @@ use std::io::Write;
 use super::measure::{Over, Row};
 use super::subjects::QUOTIENT_LOAD;
 use crate::failure::Result;
-use crate::output;
 use crate::show::record::{self, record};
-use crate::show::text::{count, percent};
+use crate::show::sheet::{Cell, Screen, Sheet};
+use crate::show::text::{count, counted, percent};
 
 /// The table, and what has to be said of it.
 pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Result {
-    let header = [
+    let screen = Screen::stdout();
+    let columns = vec![
         "structure",
         "deletes",
         "bits/key",
@@ -24,7 +25,7 @@ pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Resul
         "rate at\n5 times",
     ];
     let cells = rows.iter().map(|row| {
-        vec![
+        let cells = [
             row.name.to_string(),
             if row.deletes { "yes" } else { "no" }.into(),
             format!("{:.2}", row.bits_per_key()),
@@ -35,13 +36,16 @@ pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Resul
             percent(row.rate()),
             row.over_text(0),
             row.over_text(1),
-        ]
+        ];
+        cells.into_iter().map(Cell::from).collect()
     });
-    let keys = count(keys as u64);
-    writeln!(out, "Filters planned for {keys} keys and a rate of {}", percent(rate))?;
-    writeln!(out, "{}\n", output::table(&header, cells))?;
+    let sheet = Sheet { columns, rows: cells.collect() };
+    let keys = counted(keys as u64, "key");
+    let heading = format!("Filters planned for {keys} and a rate of {}", percent(rate));
+    writeln!(out, "{}", screen.wrap(&heading))?;
+    writeln!(out, "{}\n", sheet.to_text(&screen))?;
     for note in notes(rows) {
-        writeln!(out, "Note: {note}.")?;
+        writeln!(out, "{}", screen.wrap(&format!("Note: {note}.")))?;
     }
     Ok(())
 }

@@ -10,9 +10,15 @@ use std::path::Path;
 
 use super::{Results, claims, page, report};
 use crate::failure::Result;
-use crate::show::files::write;
+use crate::show::files::{PAGE, write};
 
-/// Writes all files.
+/// What pages say made them.
+pub const MAKER: &str = "maypole structures";
+
+/// The files beside the page.
+pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];
+
+/// Writes all files, the page first: see [`files`](crate::show::files).
 pub fn all(results: &Results, dir: &Path) -> Result {
     let list = |objects: Vec<String>| format!("[\n  {}\n]", objects.join(",\n  "));
     let about = &results.about;
@@ -22,7 +28,7 @@ pub fn all(results: &Results, dir: &Path) -> Result {
         list(report::objects(&results.rows)),
         list(claims::objects(&results.claims)),
     );
+    write(dir, PAGE, &page::html(results))?;
     write(dir, "structures.json", &json)?;
-    write(dir, "structures.csv", &report::csv(&results.rows))?;
-    write(dir, "index.html", &page::html(results))
+    write(dir, "structures.csv", &report::csv(&results.rows))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! offset  size      meaning
-//! 0       4         "BLM1"
+//! 0       4         "BLM2"; "BLM1" where the positions come from two hashes
 //! 4       1         0 shared, 1 split
 //! 5       1         k, 1 to 64
 //! 6       2         0
@@ -11,10 +11,18 @@
 //! end-8   8         checksum of the words and of the 16 bytes before them
 //! ```
 
-use super::super::shared::{Damaged, as_words, checksum};
-use super::{BloomFilter, Layout, MOST_HASHES};
+use super::super::shared::{Damaged, TooLarge, as_words, checksum};
+use super::{BloomFilter, Layout, MOST_HASHES, Probes};
 
-const MAGIC: [u8; 4] = *b"BLM1";
+impl Probes {
+    fn magic(self) -> [u8; 4] {
+        match self {
+            Probes::Independent => *b"BLM2",
+            Probes::TwoHashes => *b"BLM1",
+        }
+    }
+}
+
 const HEADER_BYTES: usize = 16;
 
 impl BloomFilter {
@@ -39,7 +47,7 @@ impl BloomFilter {
     /// The filter as bytes: see the head of this file.
     pub fn save(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * self.words.len() + 8);
-        bytes.extend(MAGIC);
+        bytes.extend(self.probes.magic());
         bytes.extend([u8::from(self.layout == Layout::Split), self.hashes as u8, 0, 0]);
         bytes.extend((self.array_bits as u64).to_le_bytes());
         self.words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
@@ -54,10 +62,15 @@ impl BloomFilter {
     /// [`Damaged`] where the bytes are not those of a saved filter.
     pub fn load(bytes: &[u8]) -> Result<BloomFilter, Damaged> {
         let (header, rest) = bytes.split_first_chunk().ok_or(Damaged("shorter than a header"))?;
-        let [b'B', b'L', b'M', b'1', layout, hashes, 0, 0, array_bits @ ..]: &[u8; HEADER_BYTES] =
-            header
+        let [b'B', b'L', b'M', version, layout, hashes, 0, 0, array_bits @ ..]: &[u8;
+             HEADER_BYTES] = header
         else {
             return Err(Damaged("another format"));
+        };
+        let probes = match version {
+            b'1' => Probes::TwoHashes,
+            b'2' => Probes::Independent,
+            _ => return Err(Damaged("another format")),
         };
         let layout = match layout {
             0 => Layout::Shared,
@@ -77,7 +90,8 @@ impl BloomFilter {
         if words.pop().is_none_or(|sum| sum != checksum(&words)) {
             return Err(Damaged("the checksum differs"));
         }
-        let mut filter = BloomFilter::new(layout, bits as usize, hashes);
+        let filter = BloomFilter::with_probes(probes, layout, bits as usize, hashes);
+        let mut filter = filter.map_err(|TooLarge| Damaged("it does not fit into memory"))?;
         filter.restore(words.split_off(HEADER_BYTES / 8))?;
         Ok(filter)
     }

@@ -152,6 +152,39 @@ fn a_dump_loads_under_another_name() {
     assert_eq!(space.scandump("missing", 0), Err(CommandError::NotFound));
 }
 
+/// An iterator that no reply had given got an empty or a shifted piece, and an empty piece was taken,
+/// both without an error.
+#[test]
+fn iterators_of_another_dump_are_refused() {
+    let mut space = space();
+    space.reserve("bf", 0.01, 1_000_000, BY_TWO).unwrap();
+    let pieces = dump(&space, "bf");
+    let ends: Vec<u64> = pieces.iter().map(|&(end, _)| end).collect();
+    let last = *ends.last().unwrap();
+    assert_eq!(space.scandump("bf", last), Ok((0, Vec::new())));
+    for wrong in [2, 9, ends[1] - 8, ends[1] + 8, last - 1, last + 1, last + 8, u64::MAX] {
+        let refused = space.scandump("bf", wrong);
+        assert!(matches!(refused, Err(CommandError::Invalid(_))), "{wrong}");
+    }
+    space.loadchunk("copy", 1, &pieces[0].1).unwrap();
+    for wrong in [0, 1, 2, ends[1], last, u64::MAX] {
+        assert!(space.loadchunk("copy", wrong, b"").is_err(), "{wrong}");
+    }
+    for (end, piece) in &pieces[1..] {
+        space.loadchunk("copy", *end, piece).unwrap();
+    }
+    assert_eq!(space.loadchunk("copy", last, b""), Err(CommandError::Exists));
+}
+
+/// `reserve` of legal sizes ended the process.
+#[test]
+fn what_does_not_fit_into_memory_is_refused() {
+    let mut space = space();
+    let refused = space.reserve("bf", 1e-300, 1 << 30, BY_TWO);
+    assert!(matches!(refused, Err(CommandError::Invalid(what)) if what.contains("memory")));
+    assert_eq!(space.info("bf"), Err(CommandError::NotFound));
+}
+
 #[test]
 fn pieces_that_do_not_follow_are_refused() {
     let mut space = space();

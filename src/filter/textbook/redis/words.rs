@@ -80,7 +80,8 @@ pub type Reply<T> = Result<T, CommandError>;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// EXPANSION: each layer is so many times as large as the one before.
+    /// EXPANSION: each layer is so many times as large as the one before. There are at most 64
+    /// layers: with 1, the filter is full at 64 times its capacity.
     Expansion(u32),
     /// NONSCALING: a full filter refuses keys.
     NonScaling,

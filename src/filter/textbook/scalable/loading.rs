@@ -3,9 +3,8 @@
 //! The pieces are input: any bytes may come. The header says how long the payload must be, and
 //! nothing is allocated for it before it is there.
 
-use super::super::formulas;
 use super::super::shared::{Damaged, Full, as_words, checksum};
-use super::{HEADER_BYTES, MAGIC, MOST_LAYERS, Options, ScalableBloom};
+use super::{HEADER_BYTES, MOST_LAYERS, Options, ScalableBloom, Version};
 
 /// A saved filter on its way back. It takes no more memory than the pieces it was given.
 ///
@@ -22,6 +21,7 @@ use super::{HEADER_BYTES, MAGIC, MOST_LAYERS, Options, ScalableBloom};
 /// ```
 pub struct Loading {
     options: Options,
+    version: Version,
     items: Vec<u64>,
     /// The header's words but for the checksum.
     header: Vec<u64>,
@@ -38,7 +38,10 @@ impl Loading {
     /// [`Damaged`] where the bytes are no header.
     pub fn new(header: &[u8]) -> Result<Loading, Damaged> {
         let (head, items) = header.split_at_checked(HEADER_BYTES).ok_or(Damaged("too short"))?;
-        if !head.starts_with(&MAGIC) || items.len() % 8 != 0 {
+        let version = [Version::One, Version::Two];
+        let version = version.into_iter().find(|version| head.starts_with(&version.magic()));
+        let version = version.ok_or(Damaged("another format"))?;
+        if items.len() % 8 != 0 {
             return Err(Damaged("another format"));
         }
         let [first, capacity, rate, checksum] = as_words(head)[..] else {
@@ -46,7 +49,7 @@ impl Loading {
         };
         let expansion = Some((first >> 32) as u32).filter(|&expansion| expansion != 0);
         let options = Options { capacity, rate: f64::from_bits(rate), expansion };
-        let (items, mut payload_bytes) = (as_words(items), 0);
+        let (items, mut payload_bytes) = (as_words(items), 0u64);
         if options.fault().is_some() || items.is_empty() || items.len() > MOST_LAYERS {
             return Err(Damaged("impossible options"));
         }
@@ -55,24 +58,29 @@ impl Loading {
             if count > capacity || (i + 1 < items.len() && count < capacity) {
                 return Err(Damaged("a layer holds too many keys or too few"));
             }
-            let (bits, _) = formulas::whole_shape(capacity as usize, rate);
-            payload_bytes += 8 * bits.div_ceil(64) as u64;
+            let (bits, _) = version.shape(capacity, rate);
+            let bytes = payload_bytes.checked_add(8 * bits.div_ceil(64) as u64);
+            payload_bytes = bytes.ok_or(Damaged("impossible options"))?;
         }
         let mut header = as_words(header);
         header.remove(3);
-        Ok(Loading { options, items, header, checksum, payload_bytes, payload: Vec::new() })
+        let payload = Vec::new();
+        Ok(Loading { options, version, items, header, checksum, payload_bytes, payload })
     }
 
     /// Takes the piece that starts at `offset` of the payload. Pieces come in their order.
     ///
     /// # Errors
     ///
-    /// [`Damaged`] where the piece is not the next one, or too long.
+    /// [`Damaged`] where the piece is not the next one, empty, or too long.
     pub fn push(&mut self, offset: u64, piece: &[u8]) -> Result<(), Damaged> {
         let loaded = self.payload.len() as u64;
-        if offset != loaded || piece.len() as u64 > self.payload_bytes - loaded {
+        if offset != loaded || piece.is_empty() || piece.len() as u64 > self.payload_bytes - loaded
+        {
             return Err(Damaged("a piece out of its order"));
         }
+        let room = self.payload.try_reserve(piece.len());
+        room.map_err(|_| Damaged("it does not fit into memory"))?;
         self.payload.extend(piece);
         Ok(())
     }
@@ -94,9 +102,10 @@ impl Loading {
             return Err(Damaged("the checksum differs"));
         }
         words.drain(..self.header.len());
-        let mut filter = ScalableBloom { options: self.options, layers: Vec::new() };
+        let Loading { options, version, .. } = *self;
+        let mut filter = ScalableBloom { options, version, layers: Vec::new() };
         for &items in &self.items {
-            filter.grow().map_err(|Full| Damaged("too many layers"))?;
+            filter.grow().map_err(|Full| Damaged("it does not fit into memory"))?;
             let layer = filter.layers.last_mut().ok_or(Damaged("no layer"))?;
             let rest = words.split_off(layer.filter.words().len());
             layer.filter.restore(words)?;

@@ -22,7 +22,8 @@ const VALUE_BYTES: usize = 100;
 /// Put the entries of a file, or of standard input, into a database, in any order.
 ///
 /// Without --format every line is a key: its bytes without the line feed. A carriage return belongs
-/// to the key, and an empty line is the empty key. The value of each key is made up then.
+/// to the key, and an empty line is the empty key. The value of each key is made up then. The byte
+/// order mark of UTF-8 is left out; compressed files and UTF-16 are refused.
 ///
 ///     maypole load my-numbers --key-file numbers
 ///     maypole scan a | maypole load b --key-file - --format escaped

@@ -138,13 +138,13 @@ impl Inspect {
 }
 
 fn checked(check: &TableCheck, out: &mut dyn Write) -> Result {
-    writeln!(
-        out,
-        "\nChecked: {}, {}, {}: checksums and key order are right",
+    let text = format!(
+        "Checked: {}, {}, {}: checksums and key order are right",
         counted(check.data_blocks, "data block"),
         counted(check.entries, "entry"),
         counted(check.range_deletions, "range deletion")
-    )?;
+    );
+    writeln!(out, "\n{}", Screen::stdout().wrap(&text))?;
     writeln!(out, "filter misses: {}", check.filter_misses)?;
     Ok(())
 }
@@ -261,8 +261,27 @@ fn filter(table: &SstReader, out: &mut dyn Write) -> Result {
 }
 
 fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Result {
-    writeln!(out, "  {:<56} {value}", escape(name.as_bytes()))?;
+    let (name, value) = (escape(name.as_bytes()), value.to_string());
+    let screen = Screen::stdout();
+    let text = format!("  {name:<56} {value}");
+    let fits = |text: &str| screen.width.is_none_or(|width| text.chars().count() <= width);
+    // Too narrow for the column: the value behind its name, or below it.
+    match fits(&text) {
+        true => writeln!(out, "{text}")?,
+        false if fits(&format!("  {name}  {value}")) => writeln!(out, "  {name}  {value}")?,
+        false => {
+            writeln!(out, "{}\n{}", cut(&name, 2, &screen), cut(&value, 4, &screen))?;
+        }
+    }
     Ok(())
+}
+
+/// A text on lines of its own, set in and cut anywhere: it may be one long word.
+fn cut(text: &str, set_in: usize, screen: &Screen) -> String {
+    let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(set_in).max(1));
+    let characters: Vec<char> = text.chars().collect();
+    let lines = characters.chunks(room).map(|line| line.iter().collect::<String>());
+    lines.map(|line| " ".repeat(set_in) + &line).collect::<Vec<_>>().join("\n")
 }
 
 fn extent(handle: BlockHandle) -> String {

@@ -89,6 +89,9 @@ impl WriteTable {
     fn check_name(&self) -> Result {
         let shown = self.out.display();
         match fs::metadata(&self.out) {
+            Ok(there) if is_standard_input(&there) => Err(Failure::new(format_args!(
+                "{shown}: is also standard input, and would be replaced: take another name"
+            ))),
             Ok(there) if !there.is_file() => {
                 Err(Failure::new(format_args!("{shown}: expected the name of a file")))
             }
@@ -153,6 +156,23 @@ impl WriteTable {
             _ => writeln!(out, "filter: none")?,
         }
         Ok(())
+    }
+}
+
+/// Whether standard input comes from this file.
+fn is_standard_input(file: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        use std::os::unix::fs::MetadataExt;
+        let input = std::io::stdin().as_fd().try_clone_to_owned().map(fs::File::from);
+        let input = input.and_then(|input| input.metadata());
+        input.is_ok_and(|input| (input.dev(), input.ino()) == (file.dev(), file.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        false
     }
 }
 

@@ -9,26 +9,44 @@ use maypole::table::SstReader;
 
 use crate::commands::entries::load::no_keys;
 use crate::failure::{Failure, Result};
-use crate::show::text::{count, escape};
-use crate::{progress, space};
+use crate::show::text::{counted, escape, size};
+use crate::{input, progress, space};
 
 /// A key and, where the source has one for it, its value.
 pub type Entry<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The text of a file, or of standard input for `-`.
+/// The text of a file, or of standard input for `-`, without the byte order mark of UTF-8. It may have
+/// half of the memory that is left: the other half is for a copy of its lines in the order of loading.
 pub fn read(file: &Path) -> Result<Vec<u8>> {
-    let failed = |error| Failure::of_file(file, "read", &error);
-    let text = if file == Path::new("-") {
-        let mut text = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut text).map_err(failed)?;
-        text
-    } else {
-        // The text, and a copy of its lines in the order of loading.
-        space::check_memory(2 * fs::metadata(file).map_err(failed)?.len())?;
-        fs::read(file).map_err(failed)?
-    };
+    let (source, bytes) = input::source(file)?;
+    space::check_memory(2 * bytes.unwrap_or(0))?;
+    let text = read_at_most(source, space::available_memory() / 2, file)?;
+    let text = input::as_text(text, file)?;
     if text.is_empty() { Err(no_keys(file)) } else { Ok(text) }
 }
+
+/// Reads to the end, which comes before `most` bytes or is a failure: a pipe may have none.
+fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>> {
+    let mut text: Vec<u8> = Vec::new();
+    loop {
+        let room = (most.saturating_sub(text.len() as u64)).min(PIECE_BYTES) as usize;
+        // One byte more tells whether that was the end.
+        if room == 0 || text.try_reserve(room + 1).is_err() {
+            return Err(Failure::new(format_args!(
+                "{}: more than {}: keys are held in memory, and no more of it is available",
+                input::name(file),
+                size(text.len() as u64)
+            )));
+        }
+        let read = source.by_ref().take(room as u64).read_to_end(&mut text);
+        if read.map_err(|error| Failure::of_file(file, "read", &error))? < room {
+            return Ok(text);
+        }
+    }
+}
+
+/// Bytes that are read before memory is asked for again.
+const PIECE_BYTES: u64 = 16 << 20;
 
 /// The lines of a text that is not empty. The last line feed ends a line and begins none. Where every
 /// line ends in carriage return and line feed, neither belongs to it.
@@ -59,7 +77,7 @@ pub fn distinct_entries<'a>(
         let Some(tab) = line.iter().position(|&byte| byte == b'\t') else {
             return Err(Failure::new(format_args!(
                 "{}: line {}: expected a key, a tab and a value, found {:?}",
-                file.display(),
+                input::name(file),
                 n + 1,
                 escape(&line[..line.len().min(60)])
             )));
@@ -72,8 +90,9 @@ pub fn distinct_entries<'a>(
     entries.sort_by_key(|entry| entry.0);
     entries.dedup_by_key(|entry| entry.0);
     if entries.len() < all {
-        let (all, distinct) = (count(all as u64), count(entries.len() as u64));
-        notes.push(format!("{}: {all} lines, {distinct} distinct keys", file.display()));
+        let distinct = counted(entries.len() as u64, "distinct key");
+        let all = counted(all as u64, "line");
+        notes.push(format!("{}: {all}, {distinct}", input::name(file)));
     }
     Ok(entries)
 }
@@ -91,6 +110,12 @@ pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<(Vec<u8>, Vec<usize>)> {
         while let Some(entry) = entries.next_entry()? {
             if last.is_none_or(|start: usize| bytes[start..] != *entry.user_key) {
                 last = Some(bytes.len());
+                // Blocks may be compressed: how much the keys take, nobody has said before.
+                if bytes.try_reserve(entry.user_key.len()).is_err() {
+                    return Err(Failure::new(
+                        "the keys of the tables take more memory than there is",
+                    ));
+                }
                 bytes.extend_from_slice(entry.user_key);
                 ends.push(bytes.len());
             }
@@ -110,6 +135,22 @@ mod tests {
 
     fn of(text: &str) -> Vec<&[u8]> {
         lines(text.as_bytes()).collect()
+    }
+
+    /// A file without an end, such as `/dev/zero` or a pipe from `yes`, was read until memory was gone.
+    #[test]
+    fn a_text_has_an_end_or_is_refused() {
+        let path = Path::new("-");
+        for bytes in [0, 1, 99, 100] {
+            let text = read_at_most(&vec![b'k'; bytes][..], 101, path).unwrap();
+            assert_eq!(text.len(), bytes);
+        }
+        for endless in [101, 1000] {
+            let read = read_at_most(std::io::repeat(b'\n').take(endless), 101, path);
+            let Err(Failure::Message(message)) = read else { panic!("{endless} bytes were read") };
+            assert!(message.starts_with("standard input: more than 101 B"), "{message}");
+        }
+        assert!(read_at_most(std::io::repeat(b'a'), 3 * PIECE_BYTES, path).is_err());
     }
 
     #[test]

@@ -21,8 +21,8 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
-use crate::show::text::{count, counted, percent};
-use crate::space;
+use crate::show::text::{counted, percent};
+use crate::{input, space};
 use file::{Entry, distinct_entries};
 use zipf::Zipf;
 
@@ -202,10 +202,9 @@ impl KeySet {
             None => {
                 if keys.len() < 3 {
                     return Err(Failure::new(format_args!(
-                        "{}: {} distinct keys: at least 3 are needed to hold one out as absent; give \
-                         --absent-file",
-                        source.display(),
-                        keys.len()
+                        "{}: {}: at least 3 are needed to hold one out as absent; give --absent-file",
+                        input::name(source),
+                        counted(keys.len() as u64, "distinct key")
                     )));
                 }
                 // The smallest and the largest key stay: all others lie between them.
@@ -271,15 +270,15 @@ impl KeySet {
         if absent == 0 || absent == queries.len() {
             let what = if absent == 0 { "present" } else { "absent" };
             return Err(Failure::new(format_args!(
-                "{}: all {} queries are of {what} keys: both kinds are measured",
-                file.display(),
-                count(queries.len() as u64)
+                "{}: {} of {what} keys alone: both kinds are measured",
+                input::name(file),
+                counted(queries.len() as u64, "lookup")
             )));
         }
         self.queries.about = format!(
-            "{} queries of {}, in its order: {} of absent keys, {} outside the range of those loaded",
-            count(queries.len() as u64),
-            file.display(),
+            "{} of {}, in its order: {} of absent keys, {} outside the range of those loaded",
+            counted(queries.len() as u64, "lookup"),
+            input::name(file),
             percent(absent as f64 / queries.len() as f64),
             percent(outside as f64 / queries.len() as f64),
         );
@@ -330,7 +329,7 @@ fn absent_within<'a>(
     if outside + present > 0 {
         notes.push(format!(
             "{}: left out {} and {} outside the range of the present ones",
-            file.display(),
+            input::name(file),
             counted(present as u64, "present key"),
             counted(outside as u64, "key")
         ));
@@ -339,7 +338,7 @@ fn absent_within<'a>(
         return Err(Failure::new(format_args!(
             "{}: no absent key inside the range of the keys loaded: {present} are present, {outside} lie \
              outside",
-            file.display()
+            input::name(file)
         )));
     }
     Ok(absent)

@@ -7,7 +7,7 @@ use crate::failure::Result;
 use crate::output;
 use crate::show::record;
 use crate::show::sheet::{Cell, Screen, Sheet, bar, short_count};
-use crate::show::text::{count, percent, size};
+use crate::show::text::{count, counted, percent, size};
 
 /// Characters of a bar.
 const BAR: usize = 8;
@@ -20,13 +20,9 @@ pub fn json(rows: &[PolicyRow], out: &mut dyn Write) -> Result {
 /// The tables: what the filters are and did, and what the lookups cost.
 pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Result {
     let (keys, gets) = rows.first().map_or((0, 0), |row| (row.keys, row.absent_gets));
-    let (keys, gets) = (count(keys), count(gets));
+    let (keys, gets) = (counted(keys, "key"), counted(gets, "absent lookup"));
     let heading = |text: &str| screen.bold(&screen.wrap(text));
-    writeln!(
-        out,
-        "{}",
-        heading(&format!("Filters of {keys} keys, asked by {gets} absent lookups"))
-    )?;
+    writeln!(out, "{}", heading(&format!("Filters of {keys}, asked by {gets}")))?;
     writeln!(out, "{}\n", filters(rows).to_text(screen))?;
     let what = "A lookup: data blocks examined, cached or not; reads from files; time";
     writeln!(out, "{}", heading(what))?;
@@ -36,7 +32,7 @@ pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Resul
 
 fn filters(rows: &[PolicyRow]) -> Sheet {
     let rate = |rate: Option<f64>| Cell::from(rate.map_or("-".into(), percent));
-    let counted = |number: u64| Cell::new(count(number), short_count(number));
+    let number = |number: u64| Cell::new(count(number), short_count(number));
     let row = |row: &PolicyRow| {
         let interval = row.interval_95().map_or("-".into(), |(low, high)| {
             format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
@@ -51,9 +47,9 @@ fn filters(rows: &[PolicyRow]) -> Sheet {
             rate(row.predicted_fpr),
             rate(row.observed_fpr),
             interval.into(),
-            counted(row.useful),
-            counted(row.full_positive),
-            counted(row.full_true_positive),
+            number(row.useful),
+            number(row.full_positive),
+            number(row.full_true_positive),
         ]
     };
     Sheet {
@@ -128,7 +124,7 @@ pub fn verdict(
 ) -> Result {
     writeln!(out, "\n{}", screen.bold("Verdict"))?;
     for line in verdict::lines(rows, data_bytes) {
-        writeln!(out, "{}", screen.wrap(&line))?;
+        writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
     }
     Ok(())
 }

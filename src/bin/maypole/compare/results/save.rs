@@ -14,10 +14,24 @@ use serde_json::json;
 
 use super::{About, Results, page};
 use crate::failure::Result;
-use crate::show::files::write;
+use crate::show::files::{PAGE, write};
 use crate::show::record::{self, Record};
 
-/// Writes all files.
+/// What pages say made them.
+pub const MAKER: &str = "maypole compare";
+
+/// The files beside the page.
+pub const NAMES: [&str; 7] = [
+    "compare.json",
+    "policies.csv",
+    "levels.csv",
+    "latency.csv",
+    "throughput.csv",
+    "accuracy.csv",
+    "speed.csv",
+];
+
+/// Writes all files, the page first: see [`files`](crate::show::files).
 pub fn all(results: &Results, dir: &Path) -> Result {
     let Results { about, policies, levels, latency, throughput, accuracy, speed } = results;
     let lists = [
@@ -32,6 +46,7 @@ pub fn all(results: &Results, dir: &Path) -> Result {
     for list in &lists {
         json += &format!(",\n\"{}\": {}", list.name, list.json);
     }
+    write(dir, PAGE, &page::html(results))?;
     write(dir, "compare.json", &(json + "\n}\n"))?;
     for list in &lists {
         let name = format!("{}.csv", list.name);
@@ -41,7 +56,7 @@ pub fn all(results: &Results, dir: &Path) -> Result {
             true => drop(fs::remove_file(dir.join(name))),
         }
     }
-    write(dir, "index.html", &page::html(results))
+    Ok(())
 }
 
 struct List {

@@ -27,6 +27,8 @@ use serde_json::json;
 use crate::failure::Result;
 use crate::output::{self, json_object};
 use crate::progress;
+use crate::show::sheet::Screen;
+use crate::show::text::counted;
 use lab::Lab;
 
 /// What became of a claim.
@@ -137,22 +139,35 @@ pub fn tally(claims: &[Claim]) -> [usize; 3] {
 
 /// The claims for people.
 pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> Result {
+    let screen = Screen::stdout();
     for claim in claims {
         let Claim { says, verdict, rule, because, .. } = claim;
-        writeln!(out, "{verdict:>9}  {says}")?;
         let figures = claim.figures().map(|(name, figure)| format!("{name} {figure}"));
-        writeln!(out, "           {}", figures.collect::<Vec<_>>().join(", "))?;
-        writeln!(out, "           Rule: {rule}")?;
-        writeln!(out, "           {because}")?;
-        if let Some(more) = claim.more() {
-            writeln!(out, "           More: {more}")?;
+        let mut lines = vec![
+            says.to_string(),
+            figures.collect::<Vec<_>>().join(", "),
+            format!("Rule: {rule}"),
+            because.to_string(),
+        ];
+        lines.extend(claim.more().map(|more| format!("More: {more}")));
+        let verdict = verdict.to_string();
+        for (n, line) in lines.iter().enumerate() {
+            let label = if n == 0 { verdict.as_str() } else { "" };
+            writeln!(out, "{}", screen.wrap_beside(&format!("{label:>9}"), line))?;
         }
         writeln!(out)?;
     }
     let [holds, half, fails] = tally(claims);
-    writeln!(out, "{} claims: {holds} true, {half} half true, {fails} false", claims.len())?;
-    writeln!(out, "Measured by: {}", command(keys, seed))?;
-    writeln!(out, "Note: {}, one thread.", output::machine())?;
+    for line in [
+        format!(
+            "{}: {holds} true, {half} half true, {fails} false",
+            counted(claims.len() as u64, "claim")
+        ),
+        format!("Measured by: {}", command(keys, seed)),
+        format!("Note: {}, one thread.", output::machine()),
+    ] {
+        writeln!(out, "{}", screen.wrap(&line))?;
+    }
     Ok(())
 }
 

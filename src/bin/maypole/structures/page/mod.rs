@@ -45,7 +45,7 @@ pub fn html(results: &Results) -> String {
     body.push_str(&judged(claims, about));
     body.push_str(&how(about, rows));
     body.push_str("</main>\n");
-    html::page("Maypole: filters of the textbooks, measured", &body, "")
+    html::page(super::save::MAKER, "Maypole: filters of the textbooks, measured", &body, "")
 }
 
 fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {

@@ -16,7 +16,7 @@ use std::fmt::Write;
 
 use super::{About, PolicyRow, Results, verdict};
 use crate::show::html::{self, escape};
-use crate::show::text::{count, percent, size};
+use crate::show::text::{count, counted, percent, size};
 use colors::Colors;
 use plots::Shown;
 
@@ -24,9 +24,9 @@ pub fn html(results: &Results) -> String {
     let colors = Colors::new(&results.policies);
     let Results { about, policies, .. } = results;
     let mut body = format!(
-        "<header><h1>Filter policies compared</h1>\n<p class=\"soft\">{} keys, {} of data, {}</p></header>\n\
+        "<header><h1>Filter policies compared</h1>\n<p class=\"soft\">{}, {} of data, {}</p></header>\n\
          <main>\n<section><h2>Verdict</h2>\n<ul class=\"verdict\">\n",
-        count(about.keys),
+        counted(about.keys, "key"),
         size(about.data_bytes),
         escape(&about.origin.date)
     );
@@ -48,7 +48,12 @@ pub fn html(results: &Results) -> String {
         trees::all(results, &colors),
         how(about)
     );
-    html::page("Maypole: filter policies compared", &body, &calculator::script(results))
+    html::page(
+        super::save::MAKER,
+        "Maypole: filter policies compared",
+        &body,
+        &calculator::script(results),
+    )
 }
 
 fn section(body: &mut String, title: &str, about: &str, shown: &[Shown]) {

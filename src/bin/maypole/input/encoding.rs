@@ -1,0 +1,94 @@
+//! What the first bytes of a text say of its encoding.
+
+/// The byte order mark of UTF-8.
+pub const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How lines are written in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// As bytes, which is also UTF-8 without a mark.
+    Plain,
+    /// As bytes after [`UTF8_MARK`].
+    Utf8Mark,
+    /// In a way that has to be undone first, by the command `plainly`.
+    Other { what: &'static str, plainly: &'static str },
+}
+
+impl Encoding {
+    /// Of a text that begins with `start`. The more of it is given, the surer is UTF-16 without a
+    /// mark told apart.
+    pub fn of(start: &[u8]) -> Encoding {
+        let other = |what, plainly| Encoding::Other { what, plainly };
+        match start {
+            [0x1f, 0x8b, 8, ..] => other("compressed by gzip", "gzip -dc FILE"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => other("compressed by zstd", "zstd -dc FILE"),
+            // The mark of UTF-16 and a zero: also that of UTF-32.
+            [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
+                other("text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE")
+            }
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                other("text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE")
+            }
+            [0xef, 0xbb, 0xbf, ..] => Encoding::Utf8Mark,
+            _ if has_zero_at_every_second(start, 1) => {
+                other("text in UTF-16", "iconv -f UTF-16LE -t UTF-8 FILE")
+            }
+            _ if has_zero_at_every_second(start, 0) => {
+                other("text in UTF-16", "iconv -f UTF-16BE -t UTF-8 FILE")
+            }
+            _ => Encoding::Plain,
+        }
+    }
+}
+
+/// Whether the first 16 pairs of bytes are a printable character or the end of a line, and a zero at
+/// `zero`. Binary numbers may look so by chance, but not this often in a row.
+fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
+    const PAIRS: usize = 16;
+    let mut pairs = start.chunks_exact(2).take(PAIRS);
+    pairs.len() == PAIRS
+        && pairs.all(|pair| {
+            let (character, other) = (pair[1 - zero], pair[zero]);
+            let is_text = matches!(character, b' '..=b'~' | b'\t' | b'\r' | b'\n');
+            other == 0 && is_text
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A compressed file of keys was "9 keys" and got a verdict; one in UTF-16 the same.
+    #[test]
+    fn compressed_texts_and_other_encodings_are_told_from_plain_ones() {
+        let utf16 = |text: &str, to: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            text.encode_utf16().flat_map(to).collect()
+        };
+        let text = "first key\nsecond key\r\nthird key\n";
+        let is_other = |bytes: &[u8]| matches!(Encoding::of(bytes), Encoding::Other { .. });
+        for bytes in [
+            &b"\x1f\x8b\x08\0\0"[..],
+            b"\x28\xb5\x2f\xfd\x04",
+            b"\xff\xfea\0",
+            b"\xfe\xff\0a",
+            b"\xff\xfe\0\0a\0\0\0",
+            &utf16(text, u16::to_le_bytes),
+            &utf16(text, u16::to_be_bytes),
+        ] {
+            assert!(is_other(bytes), "{bytes:?}");
+        }
+        assert_eq!(Encoding::of(b"\xef\xbb\xbfkey\n"), Encoding::Utf8Mark);
+        // Keys are bytes: what only looks a little like an encoding is one of them.
+        for bytes in [
+            &b""[..],
+            b"\x1f\x8b",
+            b"\xef\xbb",
+            b"key\n",
+            b"a\0b\0",
+            b"\0\0\0\x07\0\0\0\x08\0\0\0\x09\0\0\0\x0a\0\0\0\x0b\0\0\0\x0c\0\0\0\x0d\0\0\0\x0e",
+            "Schlüssel\n".as_bytes(),
+        ] {
+            assert_eq!(Encoding::of(bytes), Encoding::Plain, "{bytes:?}");
+        }
+    }
+}
