@@ -29,7 +29,9 @@ mod tests;
 mod tiny;
 
 pub(crate) use pick::{pick, without_blocked};
-pub(crate) use plan::{Plan, Unavailable, plan_files, plan_level_0, plan_neighbours};
+pub(crate) use plan::{
+    Plan, Span, Unavailable, overlapping, plan_files, plan_level_0, plan_neighbours,
+};
 pub(crate) use targets::{
     LAST_LEVEL, TreeShape, debt_bytes, level_bytes, level_targets, next_level,
 };
