@@ -19,7 +19,7 @@
 //! old entry out of the level, or rewrites one in the deepest level that was there when that level
 //! began.
 //!
-//! **Nobody starves.** Before each step the automatic compactions that are due may start. Where they
+//! **Both make progress.** Before each step the automatic compactions that are due may start. Where they
 //! block all steps that are left, the manual compaction *claims* one: whatever runs ends, and
 //! nothing that the claim overlaps starts before that step. A step is of limited size, so automatic
 //! compactions do not wait long for it. Nothing that runs waits for anything else, so there is no

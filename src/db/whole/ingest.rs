@@ -27,8 +27,8 @@
 //!   Outputs are no higher, and everything in them is older. If no input overlaps the file but their
 //!   span does, the compaction has nothing in the file's range, but an output may reach over it.
 //!   Rule 2 puts the file above the outputs, so they share no level.
-//! - *It begins between the choice and the new tree.* Nobody else changes the tree then, as the
-//!   manifest is locked. From the old tree the compaction sees no file. The file's range is reserved
+//! - *It begins between the choice and the new tree.* The tree does not change then, as the manifest
+//!   is locked. From the old tree the compaction sees no file. The file's range is reserved
 //!   in its level as an output's is, so no outputs go there. Outputs that go to a higher level come
 //!   from inputs that do not overlap the file: rule 1 has found none there. Outputs that go to a
 //!   deeper level are older.
