@@ -105,6 +105,7 @@ fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
             edit::ADDED => "a table enters the tree",
             edit::DB_IDENTITY => "the identity of the database",
             edit::DURABLE_WAL => "durable bytes of a WAL",
+            edit::SKIPPED => "sequence numbers that no WAL holds",
             _ => "unknown",
         };
         dump.field(bytes, format_args!("tag {tag}: {meaning}"))?;
@@ -126,6 +127,14 @@ fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
                 dump.section(end, |dump| {
                     dump.varint("number of the WAL")?;
                     dump.varint("bytes").map(drop)
+                })?;
+            }
+            edit::SKIPPED => {
+                let value = dump.length_of("numbers")?;
+                let end = dump.position() + value.len();
+                dump.section(end, |dump| {
+                    dump.varint("first sequence number")?;
+                    dump.varint("last sequence number").map(drop)
                 })?;
             }
             edit::DB_IDENTITY => dump.length_prefixed("identity")?,

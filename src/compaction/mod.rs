@@ -36,7 +36,9 @@ mod tiny;
 
 pub(crate) use dead::{Conditions, DeletionHits};
 pub(crate) use pick::{pick, without_blocked};
-pub(crate) use plan::{Plan, PlanKind, Unavailable, plan_files, plan_level_0, plan_neighbours};
+pub(crate) use plan::{
+    Plan, PlanKind, Span, Unavailable, overlapping, plan_files, plan_level_0, plan_neighbours,
+};
 pub(crate) use targets::{
     LAST_LEVEL, TreeShape, debt_bytes, level_bytes, level_targets, next_level,
 };

@@ -67,7 +67,7 @@ pub(crate) struct Span {
 
 impl Span {
     /// Whether files of the two spans could overlap. In level 0 they may.
-    fn excludes(&self, other: &Span) -> bool {
+    pub fn excludes(&self, other: &Span) -> bool {
         self.level == other.level
             && self.level > 0
             && !key::ends_before(&self.largest, &other.smallest)
@@ -76,11 +76,11 @@ impl Span {
 }
 
 /// What a new compaction must not touch.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Unavailable {
     /// Numbers of the files that compactions are reading.
     pub busy: HashSet<u64>,
-    /// The ranges that compactions are writing.
+    /// The ranges that compactions are writing, and those of tables that are being ingested.
     pub outputs: Vec<Span>,
     /// Numbers of the damaged files. Nothing is merged with them ([`super::damaged`]).
     pub damaged: HashSet<u64>,
@@ -98,9 +98,26 @@ impl Unavailable {
         for number in plan.inputs.iter().chain(&plan.output_inputs) {
             self.busy.remove(number);
         }
-        if let Some(done) = self.outputs.iter().position(|output| *output == plan.output) {
+        self.release_output(&plan.output);
+    }
+
+    /// Takes back one span of `outputs`.
+    pub fn release_output(&mut self, span: &Span) {
+        if let Some(done) = self.outputs.iter().position(|output| output == span) {
             self.outputs.swap_remove(done);
         }
+    }
+
+    /// As if `plan` ran too.
+    pub fn with(&self, plan: &Plan) -> Unavailable {
+        let mut with = self.clone();
+        with.reserve(plan);
+        with
+    }
+
+    /// As if nothing ran.
+    pub fn at_rest(&self) -> Unavailable {
+        Unavailable { damaged: self.damaged.clone(), ..Unavailable::default() }
     }
 }
 
@@ -228,7 +245,7 @@ pub(super) fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
 
 /// Of `files`, disjoint and in key order, those that overlap the range from the user key `smallest`
 /// to the internal key `largest`.
-pub(super) fn overlapping<'a, 'b>(
+pub(crate) fn overlapping<'a, 'b>(
     files: &'b [&'a FileMeta],
     smallest: &[u8],
     largest: &[u8],

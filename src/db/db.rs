@@ -596,8 +596,13 @@ impl Db {
         self.inner.flush()
     }
 
-    /// Compacts all tables that meet `range` down to the last level that holds data, and waits for
-    /// it. Drops old versions and tombstones that no snapshot needs.
+    /// Compacts what was written to `range` before the call down to the last level that holds data,
+    /// and waits for it. Drops old versions and tombstones that no snapshot needs.
+    ///
+    /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
+    /// what is in memory. Where a running compaction has the files that are left, the call waits for
+    /// its end. Calls from several threads run one after the other. The call ends although others
+    /// keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -695,6 +700,13 @@ impl Db {
     /// Copies table files into the database, as one write that is newer than all before. They come
     /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own
     /// sequence numbers must be 0, and no two of them may overlap.
+    ///
+    /// Reading and copying the files holds nobody up. Files that overlap nothing in memory wait for
+    /// no flush and no compaction. If a write to the range of a file is not flushed yet, the call
+    /// waits for its flush, and [`Db::close`] ends this wait. Writers wait only while the logs and
+    /// the MANIFEST are synced, and for a flush if they wrote to the range again during each of three
+    /// flushes. When the call returns, the files and all writes before them survive a power loss. A
+    /// [`Db::checkpoint`] at the same time may delay the call by a flush.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

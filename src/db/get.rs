@@ -23,8 +23,6 @@
 //! **Observers.** Each step tells an observer what it did. `get` has one that hears nothing and costs
 //! nothing; `explain` writes down what it hears. So there is one lookup, and it explains itself.
 
-use std::sync::atomic::Ordering;
-
 use super::Inner;
 use super::explain::observer::TreeObserver;
 use super::iter::visible::unsupported_kind;
@@ -70,9 +68,8 @@ impl Inner {
     ) -> Result<Option<R>> {
         self.check_open()?;
         let guard = pin();
-        let read_state = self.read_state.load(&guard);
-        // After the read state: what this number counts is in it, or was written later.
-        let sequence = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
+        let (read_state, sequence) = self.load_read_point(snapshot, &guard);
+        let read_state = read_state.get();
         let tickers = self.counters.on_thread(&guard);
         let key = LookupKey::new(key, sequence);
         observer.started(&key, read_state);

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   field        lock            who changes it
+//!   ingesting    mutex           guards no data: an ingestion       whole/ingest.rs
 //!   writer       CombiningLock   the writer that leads a group      write/mod.rs
 //!   manifest     mutex           a change of the tree               background/install.rs
 //!   state        mutex           both of them, and the jobs         background/
 //!   read_state   none: ArcCell   whoever has changed `state`        publish, below
 //! ```
 //!
-//! Locks are taken in the order writer, manifest, state. While somebody waits for a device, only
-//! the writer's and the manifest's may be held.
+//! Locks are taken in the order ingesting, writer, manifest, state. While somebody waits for a
+//! device, `state` may not be held.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +25,7 @@ use super::snapshot::SnapshotList;
 use super::stats::published::Publishing;
 use super::write::write_stall::{Pressure, WriteStall, write_stall_for};
 use super::write::{SealedWals, WriterLock};
-use crate::compaction::{DeletionHits, TreeShape, Unavailable};
+use crate::compaction::{DeletionHits, Plan, TreeShape, Unavailable};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
@@ -32,7 +33,7 @@ use crate::fs::{FileLock, OverlappedReader};
 use crate::memtable::Memtable;
 use crate::stats::Counters;
 use crate::sync::{ArcCell, drain, lock, pin};
-use crate::version::{Manifest, TableStore, Version};
+use crate::version::{Manifest, Skipped, TableStore, Version};
 
 /// What the handles ([`Db`](super::Db), [`Snapshot`](super::Snapshot)) and the jobs of one database
 /// share.
@@ -74,6 +75,9 @@ pub(crate) struct Inner {
     pub(super) progress: Mutex<Progress>,
     /// The take-over of the directory that waits for space.
     pub(super) pending: Mutex<Option<PendingTakeOver>>,
+    /// Held by ingestions while they enter the tree, so that its holder can keep them out. Locked
+    /// before the writer.
+    pub(super) ingesting: Mutex<()>,
     pub(super) state: Mutex<TreeState>,
     /// Signalled whenever `state` changes, or `closing` or `latched` is set.
     pub(super) changed: Condvar,
@@ -101,15 +105,18 @@ pub(crate) struct TreeState {
     pub(super) compactions: usize,
     /// Threads of the database's share that no compaction uses.
     pub(super) idle_threads: usize,
-    /// Somebody works on the whole tree: no flush and no compaction may start.
-    pub(super) tree_reserved: bool,
     /// Callers that wait for the tree to come to rest.
     pub(super) settlers: usize,
     /// Nobody has written for some time.
     pub(super) is_idle: bool,
     /// What earlier deletions found to delete.
     pub(super) deletion_hits: DeletionHits,
-    /// The directory is not taken over yet: nothing may be flushed.
+    /// A manual compaction is under way. Others wait for their turn.
+    pub(super) manual: bool,
+    /// What the manual compaction waits for: no automatic compaction that it would wait for too may
+    /// start.
+    pub(super) claimed: Option<Plan>,
+    /// The directory is not taken over yet: nothing may be flushed or compacted.
     pub(super) waits_for_space: bool,
     pub(super) work: Work,
 }
@@ -122,12 +129,14 @@ pub(crate) struct Frozen {
 }
 
 /// Which writes are in tables, and which WALs hold the others. A new MANIFEST starts with it.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Progress {
     pub(super) flushed_sequence: SequenceNumber,
     pub(super) oldest_wal: u64,
     /// WALs that are synced up to some length, and that length in bytes.
     pub(super) durable_wals: BTreeMap<u64, u64>,
+    /// Sequence numbers above the flushed one that no WAL holds.
+    pub(super) skipped: Skipped,
 }
 
 impl TreeState {
@@ -149,6 +158,12 @@ impl Inner {
 
     /// Shows readers and writers what `state` holds now, and starts the jobs that it asks for.
     pub(super) fn publish(&self, state: &mut TreeState) {
+        self.show(state);
+        self.schedule(state);
+    }
+
+    /// The first half of [`Inner::publish`].
+    pub(super) fn show(&self, state: &mut TreeState) {
         let read_state = Arc::new(state.read_state(&self.counters));
         let mut read_states = lock(&self.read_states);
         read_states.retain(|read_state| read_state.strong_count() > 0);
@@ -160,7 +175,6 @@ impl Inner {
             .store(write_stall_for(state.pressure) != WriteStall::None, Ordering::Release);
         self.note_needed_snapshot(state);
         self.changed.notify_all();
-        self.schedule(state);
     }
 
     /// Makes the database read-only: after a failed write or sync nothing is known about what

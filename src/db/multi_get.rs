@@ -29,7 +29,6 @@
 //! remembers how far the search has come: it pauses whenever there is something to read.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::Inner;
 use super::explain::observer::TreeObserver;
@@ -68,8 +67,7 @@ impl Inner {
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
         let guard = pin();
-        let read_state = self.read_state.load_held(&guard);
-        let sequence = snapshot.unwrap_or_else(|| self.visible.load(Ordering::Acquire));
+        let (read_state, sequence) = self.load_read_point(snapshot, &guard);
         let tickers = self.counters.on_thread(&guard);
         tickers.add(Ticker::NumberMultigetCalls, 1);
         tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);

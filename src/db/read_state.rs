@@ -6,8 +6,10 @@
 //!               ReadState 6  ◄── iterators and cursors, each with one count
 //! ```
 //!
-//! Invariant: load the read state first, the sequence number after it. Then every write that the
-//! number counts is in the read state.
+//! Invariant: load the read state first, the sequence number after it. Then every version that the
+//! number needs is still there. And look again whether the read state is still the current one: an
+//! ingestion replaces it without a new memtable, so the old one goes on to show later writes, and
+//! lacks the ingested table between them. [`Inner::load_read_point`] does all this.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +19,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Counters;
-use crate::sync::pin;
+use crate::sync::{Guard, Held, pin};
 use crate::version::Version;
 
 /// All memtables and tables. Immutable, except that writers add entries to the newest memtable:
@@ -58,13 +60,37 @@ pub(crate) struct ReadPoint {
 impl ReadPoint {
     /// `snapshot`: the sequence number of a snapshot, `None` for the last visible write.
     pub fn new(inner: &Inner, snapshot: Option<SequenceNumber>) -> ReadPoint {
-        let state = inner.read_state.load_arc(&pin());
-        let sequence = snapshot.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
-        ReadPoint { state, sequence, open: inner.check_open().is_ok() }
+        let guard = pin();
+        let (state, sequence) = inner.load_read_point(snapshot, &guard);
+        ReadPoint { state: state.to_arc(), sequence, open: inner.check_open().is_ok() }
     }
 
     #[inline]
     pub fn check_open(&self) -> Result<()> {
         if self.open { Ok(()) } else { Err(Error::Closed) }
+    }
+}
+
+impl Inner {
+    /// The read state, and the sequence number up to which it counts: `snapshot`, or else the last
+    /// visible write.
+    #[inline(always)]
+    pub(super) fn load_read_point<'g>(
+        &'g self,
+        snapshot: Option<SequenceNumber>,
+        guard: &'g Guard,
+    ) -> (Held<'g, ReadState>, SequenceNumber) {
+        loop {
+            let state = self.read_state.load_held(guard);
+            // A snapshot is older than the state: every ingestion that it counts is in it.
+            let Some(sequence) = snapshot else {
+                let sequence = self.visible.load(Ordering::Acquire);
+                match self.read_state.holds(&state) {
+                    true => return (state, sequence),
+                    false => continue,
+                }
+            };
+            return (state, sequence);
+        }
     }
 }

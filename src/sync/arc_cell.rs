@@ -45,6 +45,12 @@ impl<T: Send + Sync> ArcCell<T> {
         Held { pointer: self.pointer.load(Ordering::Acquire), _guard: PhantomData }
     }
 
+    /// Whether the cell still has this value. Under the guard no other value can get its address.
+    #[inline]
+    pub fn holds(&self, held: &Held<'_, T>) -> bool {
+        std::ptr::eq(self.pointer.load(Ordering::Acquire), held.pointer)
+    }
+
     /// Replaces the value and retires the old one. Does not drop it here, so the caller may hold a
     /// lock. Call [`drain`](super::drain) after its release, or the old value stays until somebody
     /// else collects.

@@ -18,7 +18,7 @@ mod barrier;
 pub(crate) mod combining;
 pub(crate) mod reclaim;
 
-pub(crate) use arc_cell::ArcCell;
+pub(crate) use arc_cell::{ArcCell, Held};
 pub(crate) use combining::{CombiningLock, Leading, Waiting};
 pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
 

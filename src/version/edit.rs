@@ -14,6 +14,7 @@
 //! 6    table, extra fields                               a table enters the tree
 //! 64   length-prefixed text                              identity of the database
 //! 65   length-prefixed: varint number, varint bytes      this many bytes of this WAL are durable
+//! 67   length-prefixed: varint first, varint last        no WAL holds these sequence numbers
 //!
 //! table        varint level, varint number, varint file bytes,
 //!              varint entries, varint deletions,
@@ -53,6 +54,8 @@ pub(crate) const ADDED: u64 = 6;
 pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
 pub(crate) const DB_IDENTITY: u64 = 64;
 pub(crate) const DURABLE_WAL: u64 = 65;
+/// Odd: whoever does not know it would take the WALs to end before the first of the numbers.
+pub(crate) const SKIPPED: u64 = 67;
 
 /// Tags of a table's extra fields.
 pub(crate) const NO_MORE: u64 = 0;
@@ -123,6 +126,8 @@ pub(crate) struct VersionEdit {
     pub db_identity: Option<String>,
     /// Numbers of WALs, with how many bytes from the start of each are known to be durable.
     pub durable_wals: Vec<(u64, u64)>,
+    /// Sequence numbers that no WAL holds: the first of each range, and the last.
+    pub skipped: Vec<(SequenceNumber, SequenceNumber)>,
 }
 
 impl VersionEdit {
@@ -184,6 +189,13 @@ impl VersionEdit {
             put_varint(&mut out, DURABLE_WAL);
             put_length_prefixed(&mut out, &value);
         }
+        for &(first, last) in &self.skipped {
+            let mut value = Vec::new();
+            put_varint(&mut value, first);
+            put_varint(&mut value, last);
+            put_varint(&mut out, SKIPPED);
+            put_length_prefixed(&mut out, &value);
+        }
         out
     }
 
@@ -217,6 +229,12 @@ impl VersionEdit {
                     let value_start = decoder.position() - value.len();
                     edit.durable_wals
                         .push(durable_wal(value).map_err(|damage| damage.moved_by(value_start))?);
+                }
+                SKIPPED => {
+                    let value = decoder.length_prefixed("sequence numbers that no WAL holds")?;
+                    let value_start = decoder.position() - value.len();
+                    edit.skipped
+                        .push(skipped(value).map_err(|damage| damage.moved_by(value_start))?);
                 }
                 tag if tag >= FIRST_WITH_LENGTH && tag.is_multiple_of(2) => {
                     decoder.length_prefixed("field of a later version")?;
@@ -256,6 +274,18 @@ fn durable_wal(value: &[u8]) -> Result<(u64, u64), Damage> {
     let wal = (file_number(&mut decoder)?, decoder.varint("durable bytes of a WAL")?);
     match decoder.is_empty() {
         true => Ok(wal),
+        false => Err(Damage::new(decoder.position(), "two numbers", "more")),
+    }
+}
+
+fn skipped(value: &[u8]) -> Result<(SequenceNumber, SequenceNumber), Damage> {
+    let mut decoder = Decoder::new(value);
+    let (first, last) = (sequence(&mut decoder)?, sequence(&mut decoder)?);
+    if first > last {
+        return Err(Damage::new(0, "a first sequence number <= the last", "the reverse"));
+    }
+    match decoder.is_empty() {
+        true => Ok((first, last)),
         false => Err(Damage::new(decoder.position(), "two numbers", "more")),
     }
 }
@@ -357,6 +387,7 @@ mod tests {
             added: vec![(1, file(9, None)), (6, file(10, Some(0)))],
             db_identity: Some("a database".into()),
             durable_wals: vec![(11, 28), (12, u64::MAX)],
+            skipped: vec![(8, 8), (10, MAX_SEQUENCE)],
         }
     }
 
@@ -392,7 +423,11 @@ mod tests {
     fn what_a_later_version_adds_is_passed_over_or_refused() {
         let with = |field: &[u8]| VersionEdit::decode(&[&edit().encode()[..], field].concat());
         assert_eq!(with(&[66, 2, 7, 7]).unwrap(), edit());
-        assert!(with(&[67, 2, 7, 7]).is_err());
+        assert!(with(&[69, 2, 7, 7]).is_err());
+        // Known here, with numbers that make no sense.
+        assert!(with(&[67, 2, 7, 6]).is_err());
+        assert!(with(&[67, 3, 7, 7, 7]).is_err());
+        assert!(with(&[67, 1, 7]).is_err());
         // In a table's extra fields, too: they stand before the 0 that ends the table.
         let table = VersionEdit { added: edit().added.split_off(1), ..VersionEdit::default() };
         let mut bytes = table.encode();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::edit::MAX_FILE_NUMBER;
-use super::{FileMeta, VersionEdit, names};
+use super::{FileMeta, Skipped, VersionEdit, names};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::fs;
@@ -109,6 +109,8 @@ pub(crate) struct Recovered {
     pub oldest_wal: u64,
     /// The WALs that must exist, by number, and how many bytes of each are durable.
     pub durable_wals: BTreeMap<u64, u64>,
+    /// Sequence numbers above the flushed one that no WAL holds.
+    pub skipped: Skipped,
     /// The tables by file number, each with its level.
     pub files: BTreeMap<u64, (usize, FileMeta)>,
     pub db_identity: Option<String>,
@@ -167,6 +169,8 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
         tree.oldest_wal = edit.oldest_wal.unwrap_or(tree.oldest_wal);
         tree.db_identity = edit.db_identity.or(tree.db_identity);
         tree.durable_wals.extend(edit.durable_wals);
+        edit.skipped.iter().for_each(|&(first, last)| tree.skipped.add(first, last));
+        tree.skipped.forget(tree.flushed_sequence);
         for (level, file) in edit.removed {
             match tree.files.remove(&file) {
                 Some((found, _)) if found == level => {}

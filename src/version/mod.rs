@@ -24,6 +24,7 @@ mod key_ranges;
 mod level_cursor;
 mod manifest;
 pub(crate) mod names;
+mod skipped;
 mod store;
 mod table_file;
 
@@ -36,6 +37,7 @@ pub(crate) use level_cursor::LevelCursor;
 pub(crate) use manifest::{
     Manifest, ROLL_AFTER_BYTES, Recovered, current_manifest, read_current, read_manifest,
 };
+pub(crate) use skipped::Skipped;
 pub(crate) use store::{NewTable, TableStore, seconds_since_1970};
 pub(crate) use table_file::TableFile;
 

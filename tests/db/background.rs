@@ -460,7 +460,10 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         db.close().unwrap();
         // It is met again.
         let db = options().open().unwrap();
-        assert!(db.compact_range(..).is_err(), "{story}");
+        // Unless a range deletion hides all of it by now: then it is dropped unread.
+        let met_again = db.compact_range(..).is_err();
+        let is_there = db.stats().files.iter().any(|file| file.number == damaged[0].number);
+        assert_eq!(met_again, is_there, "{story}");
         check_around_damage(&db, &model, KEYS, &story);
     }
     assert!(levels.len() >= 2, "damage was met in one level only: {levels:?}");

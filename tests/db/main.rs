@@ -20,6 +20,7 @@
 mod background;
 mod bounds;
 mod budget;
+mod by_hand;
 mod calls;
 mod cold;
 mod compaction;
@@ -37,6 +38,7 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod file_systems;
 mod history;
+mod ingest;
 mod kill;
 // `ulimit`, which Windows has not.
 #[cfg(unix)]

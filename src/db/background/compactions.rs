@@ -26,7 +26,7 @@ impl Inner {
             let compacted = self.compact(compaction);
             let mut state = self.lock_state();
             match compacted {
-                Ok(()) => {
+                Ok(_) => {
                     state.work.compactions.succeeded();
                     state.work.retry_now();
                 }
@@ -63,9 +63,9 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // The tree has changed: nothing is due any more. While the tree is reserved,
-                // something may still be due.
-                if !state.tree_reserved {
+                // The tree has changed: nothing is due any more. Unless a manual compaction has
+                // claimed it.
+                if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
                 self.changed.notify_all();
@@ -75,19 +75,21 @@ impl Inner {
 
     /// Starts the compaction that is due, if one of the database's threads is idle.
     pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
-        if self.is_stopping() || state.tree_reserved || state.idle_threads == 0 {
+        if self.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
             return None;
         }
         let plan = self.next_plan(state)?;
         // Writers may be waiting for a compaction of level 0.
-        let may_split = plan.level == 0;
-        Some(state.start(plan, &self.shape, may_split))
+        let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
+        Some(state.start(plan, &self.shape, most_threads, Caller::Job))
     }
 
     /// The next compaction: what the shape of the tree asks for, or else the filter policy.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
-        let (metas, unavailable) = (state.version.metas(), &state.unavailable);
+        let metas = state.version.metas();
         let conditions = self.conditions(state);
+        let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
+        let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
         compaction::pick(&metas, &self.shape, &conditions, unavailable).or_else(|| {
             let is_unavailable = |number| {
                 unavailable.busy.contains(&number) || unavailable.damaged.contains(&number)
@@ -112,18 +114,19 @@ impl Inner {
         }
     }
 
-    /// Runs a compaction that [`TreeState::start`] has started.
-    pub(super) fn compact(&self, compaction: Compaction) -> Result<()> {
-        let Compaction { plan, version, threads, .. } = compaction;
+    /// Runs a compaction that [`TreeState::start`] has started. Answers the numbers of the tables
+    /// that it has written.
+    pub(super) fn compact(&self, compaction: Compaction) -> Result<Vec<u64>> {
+        let Compaction { plan, version, threads, borrowed, .. } = compaction;
         let compacted = self.run_compaction(&plan, &version, threads);
         let damaged = match &compacted {
             Err(error) => damaged_input(&plan, &version, error),
-            Ok(()) => None,
+            Ok(_) => None,
         };
         // Before anybody is told: an obsolete file leaves the disk with its last version.
         drop(version);
         let mut state = self.lock_state();
-        state.release(&plan, threads);
+        state.release(&plan, borrowed);
         if let Some(damaged) = damaged {
             state.unavailable.damaged.insert(damaged.number);
             state.work.damaged.push(damaged);
@@ -140,7 +143,7 @@ impl Inner {
         state.work.damaged.iter().any(is_this)
     }
 
-    fn run_compaction(&self, plan: &Plan, version: &Version, threads: usize) -> Result<()> {
+    fn run_compaction(&self, plan: &Plan, version: &Version, threads: usize) -> Result<Vec<u64>> {
         let mut edit = VersionEdit::default();
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
@@ -153,13 +156,13 @@ impl Inner {
             let dropped = plan.inputs.len() as u64;
             self.install(edit, Vec::new(), |_| {})?;
             self.counters.add(Ticker::TablesDropped, dropped);
-            return Ok(());
+            return Ok(Vec::new());
         }
         if plan.kind == PlanKind::Move && !deletes_ranges {
             let moved = version.levels[plan.level].iter();
             let moved = moved.filter(|file| plan.inputs.contains(&file.meta.number));
             edit.added.extend(moved.map(|file| (plan.output_level, file.meta.clone())));
-            return self.install(edit, Vec::new(), |_| {});
+            return self.install(edit, Vec::new(), |_| {}).map(|()| Vec::new());
         }
         // The filter is chosen for the tree without the inputs.
         let inputs: HashSet<u64> = plan.inputs.iter().chain(&plan.output_inputs).copied().collect();
@@ -193,36 +196,59 @@ impl Inner {
         self.counters.add(Ticker::CompactWriteBytes, outcome.bytes_written);
         edit.added
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
-        self.install_outputs(plan.output_level, edit, outcome.outputs, |_| {})
+        let numbers = outcome.outputs.iter().map(|file| file.meta.number).collect();
+        self.install_outputs(plan.output_level, edit, outcome.outputs, |_| {})?;
+        Ok(numbers)
     }
+}
+
+/// Whose thread runs a compaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// One of the database's share.
+    Job,
+    /// A user's, which is no part of the share.
+    User,
 }
 
 /// A compaction that was started.
 pub(crate) struct Compaction {
     pub(super) plan: Plan,
     version: Arc<Version>,
-    /// Threads that it may use. They are idle again when it ends.
-    pub(super) threads: usize,
+    /// Threads that it may use.
+    threads: usize,
+    /// How many of them are of the database's share. They are idle again when it ends.
+    pub(super) borrowed: usize,
     attempt: u64,
 }
 
 impl TreeState {
     /// Marks the plan's files as busy, and takes idle threads: the more, the larger the input.
-    pub(super) fn start(&mut self, plan: Plan, shape: &TreeShape, may_split: bool) -> Compaction {
+    pub(super) fn start(
+        &mut self,
+        plan: Plan,
+        shape: &TreeShape,
+        most_threads: usize,
+        caller: Caller,
+    ) -> Compaction {
         self.unavailable.reserve(&plan);
         self.compactions += 1;
-        let splits = may_split && plan.kind == PlanKind::Merge && plan.output_level > 0;
-        let most = if splits { self.idle_threads } else { 1 };
+        let splits = plan.kind == PlanKind::Merge && plan.output_level > 0;
+        let most = if splits { most_threads } else { 1 };
         let threads = split::part_count(plan.input_bytes, shape.table_bytes, most);
-        self.idle_threads -= threads;
+        let borrowed = match caller {
+            Caller::Job => threads,
+            Caller::User => threads - 1,
+        };
+        self.idle_threads -= borrowed;
         let attempt = self.work.compactions.start();
-        Compaction { plan, version: Arc::clone(&self.version), threads, attempt }
+        Compaction { plan, version: Arc::clone(&self.version), threads, borrowed, attempt }
     }
 
     /// Undoes [`TreeState::start`].
-    pub(super) fn release(&mut self, plan: &Plan, threads: usize) {
+    pub(super) fn release(&mut self, plan: &Plan, borrowed: usize) {
         self.compactions -= 1;
-        self.idle_threads += threads;
+        self.idle_threads += borrowed;
         self.unavailable.release(plan);
     }
 }

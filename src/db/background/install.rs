@@ -38,18 +38,39 @@ impl Inner {
         if !opened.is_empty() {
             self.store.fs.sync_dir(&self.store.dir)?;
         }
+        self.change_tree(opened, |_| edit, also, || {})?;
+        // Frees the replaced read state, and with it a flushed memtable and obsolete tables.
+        drain(READERS_PATIENCE);
+        Ok(())
+    }
+
+    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is asked for the
+    /// change when no other change of the tree can come between. `shown` is called once readers can
+    /// see the new tree, before any compaction can begin from it.
+    pub(crate) fn change_tree(
+        &self,
+        opened: Vec<Arc<TableFile>>,
+        edit: impl FnOnce(&mut TreeState) -> VersionEdit,
+        also: impl FnOnce(&mut TreeState),
+        shown: impl FnOnce(),
+    ) -> Result<()> {
         let opened: HashMap<u64, Arc<TableFile>> =
             opened.into_iter().map(|file| (file.meta.number, file)).collect();
         // Only the holder of the manifest changes the version.
         let manifest = lock(&self.manifest);
-        let old = Arc::clone(&self.lock_state().version);
+        let (old, edit) = {
+            let mut state = self.lock_state();
+            (Arc::clone(&state.version), edit(&mut state))
+        };
         let new = Arc::new(old.apply(&edit, &opened));
         let manifest = self.record(manifest, edit, &new)?;
         {
             let mut state = self.lock_state();
             state.version = Arc::clone(&new);
             also(&mut state);
-            self.publish(&mut state);
+            self.show(&mut state);
+            shown();
+            self.schedule(&mut state);
         }
         let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
@@ -57,8 +78,6 @@ impl Inner {
         }
         drop((manifest, old));
         self.await_rest();
-        // Frees the replaced read state, and with it a flushed memtable and obsolete tables.
-        drain(READERS_PATIENCE);
         Ok(())
     }
 
@@ -103,7 +122,11 @@ impl Inner {
         version: &Version,
     ) -> Result<ManifestGuard<'a>> {
         edit.next_file = Some(self.store.next_file.load(Ordering::Relaxed));
-        let progress = lock(&self.progress).after(&edit);
+        let before = lock(&self.progress).clone();
+        let progress = before.after(&edit);
+        edit.flushed_sequence = (progress.flushed_sequence > before.flushed_sequence)
+            .then_some(progress.flushed_sequence);
+        edit.skipped.retain(|&(_, last)| last > progress.flushed_sequence);
         let Some(open) = &mut *manifest else { return Err(Error::OpenedReadOnly) };
         open.append(
             &edit,
@@ -119,12 +142,22 @@ type ManifestGuard<'a> = std::sync::MutexGuard<'a, Option<crate::version::Manife
 
 impl Progress {
     fn after(&self, edit: &VersionEdit) -> Progress {
-        let oldest_wal = edit.oldest_wal.unwrap_or(self.oldest_wal);
-        let mut durable_wals = self.durable_wals.clone();
-        durable_wals.extend(edit.durable_wals.iter().copied());
-        durable_wals.retain(|&number, _| number >= oldest_wal);
-        let flushed_sequence = edit.flushed_sequence.unwrap_or(self.flushed_sequence);
-        Progress { flushed_sequence, oldest_wal, durable_wals }
+        let mut after = self.clone();
+        after.oldest_wal = edit.oldest_wal.unwrap_or(self.oldest_wal);
+        after.durable_wals.extend(edit.durable_wals.iter().copied());
+        let flushed = edit.flushed_sequence.unwrap_or(0);
+        after.flushed_sequence = self.flushed_sequence.max(flushed);
+        edit.skipped.iter().for_each(|&(first, last)| after.skipped.add(first, last));
+        after.settled()
+    }
+
+    /// Without what is obsolete. A skipped number that follows the flushed one is in a table too, so
+    /// it counts as flushed.
+    pub(crate) fn settled(mut self) -> Progress {
+        self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
+        self.flushed_sequence = self.skipped.after(self.flushed_sequence);
+        self.skipped.forget(self.flushed_sequence);
+        self
     }
 }
 
@@ -147,5 +180,6 @@ pub(crate) fn whole_tree(
             .iter()
             .map(|(&number, &bytes)| (number, bytes))
             .collect(),
+        skipped: progress.skipped.ranges().collect(),
     }
 }

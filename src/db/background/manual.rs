@@ -1,15 +1,63 @@
-//! Work that a caller waits for: `wait_for_compaction`, `compact_range`, and whatever needs the
-//! tree for itself.
+//! Work that a caller waits for: `wait_for_compaction` and `compact_range`.
+//!
+//! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic ones go
+//! on next to it: both respect what is [`Unavailable`](crate::compaction::Unavailable).
+//!
+//! ```text
+//!   level 0   old files, and whatever is older than one of them      ─┐
+//!   level 1   files with old entries                                  ├─► one level down, in steps
+//!   …                                                                ─┘
+//!   deepest   files with old entries that were not written on the way ─► the same level, once
+//! ```
+//!
+//! *Old* is what was written before the call. A level is done when none of its files in the range
+//! holds an old entry.
+//!
+//! **It ends**, however fast others write. Old entries only move down, by automatic compactions too,
+//! and all of them are in tables when the first level begins. So while a level is being emptied, it
+//! gets no old entry from above: those levels are done. Each step takes at least one table with an
+//! old entry out of the level, or rewrites one in the deepest level that was there when that level
+//! began.
+//!
+//! **Both make progress.** Before each step the automatic compactions that are due may start. Where they
+//! block all steps that are left, the manual compaction *claims* one: whatever runs ends, and
+//! nothing that the claim overlaps starts before that step. A step is of limited size, so automatic
+//! compactions do not wait long for it. Nothing that runs waits for anything else, so there is no
+//! deadlock.
 
+use std::collections::HashSet;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use super::compactions::{Caller, Compaction};
 use super::jobs::Awaited;
-use crate::compaction;
-use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
+use crate::compaction::{self, LAST_LEVEL, Plan, PlanKind, Unavailable};
 use crate::db::iter::bounds::Bounds;
 use crate::db::{Inner, TreeState};
+use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::Result;
 use crate::version::{FileMeta, LEVELS};
+
+/// The inputs of one step fill at most so many tables, if they are more than one file and what that
+/// overlaps.
+const STEP_TABLES: u64 = 16;
+
+/// A manual compaction under way.
+struct Manual {
+    range: Bounds,
+    /// The last write before the call.
+    last_old: SequenceNumber,
+    /// Tables from this number on were written since the current level began.
+    first_new: u64,
+    /// Tables that its steps have written.
+    written: HashSet<u64>,
+}
+
+impl Manual {
+    fn is_old(&self, file: &FileMeta) -> bool {
+        file.smallest_sequence <= self.last_old
+    }
+}
 
 impl Inner {
     /// Waits until nothing runs and nothing is due.
@@ -21,6 +69,7 @@ impl Inner {
             state.frozen.is_empty()
                 && !state.flushing
                 && state.compactions == 0
+                && state.claimed.is_none()
                 && self.next_plan(state).is_none()
         });
         let settled = settled.map(drop);
@@ -28,43 +77,23 @@ impl Inner {
         settled
     }
 
-    /// Waits for the flushes and compactions that run, then runs `work`. Nothing else changes the
-    /// tree meanwhile.
-    pub(crate) fn exclusively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.wait_until(Awaited::Flushes, |state| !state.tree_reserved)?.tree_reserved = true;
-        let result = self
-            .wait_until(Awaited::Flushes, |state| state.frozen.is_empty() && state.compactions == 0)
-            .map(drop)
-            .and_then(|()| work());
+    /// Compacts all files that meet `range`, level by level from the top.
+    pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
+        // Before the flush: what this counts is in tables after it.
+        let last_old = self.visible.load(Ordering::Acquire);
+        self.flush()?;
+        let _working = self.work_in_this_thread()?;
+        self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
+        let mut manual = Manual { range, last_old, first_new: 0, written: HashSet::new() };
+        let compacted = (0..LEVELS).try_for_each(|level| self.compact_level(level, &mut manual));
         let mut state = self.lock_state();
-        state.tree_reserved = false;
+        state.manual = false;
+        state.claimed = None;
         self.schedule(&mut state);
         self.changed.notify_all();
         drop(state);
-        result
-    }
-
-    /// Compacts all files that meet `range`, level by level from the top.
-    pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
-        self.flush()?;
-        let _working = self.work_in_this_thread()?;
-        let compacted = self.exclusively(|| {
-            let first_new = self.store.next_file.load(Ordering::Relaxed);
-            for level in 0..LEVELS {
-                loop {
-                    match self.compact_level(level, &range, first_new) {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        // Once more, without the damaged file.
-                        Err(error) if self.is_set_aside(&self.lock_state(), &error) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-            Ok(())
-        });
         compacted.map_err(|error| self.latch_unless_retried(error))?;
-        let state = self.lock_state();
+        let (state, range) = (self.lock_state(), &manual.range);
         let met = state.work.damaged.iter().find(|damaged| {
             let mut files = state.version.overlapping(damaged.level, range.lower(), range.upper());
             files.any(|file| file.meta.number == damaged.number)
@@ -72,26 +101,48 @@ impl Inner {
         met.map_or(Ok(()), |damaged| Err(damaged.error.clone()))
     }
 
-    /// One step of a manual compaction. Answers whether there may be more to do in the level.
-    fn compact_level(&self, level: usize, range: &Bounds, first_new: u64) -> Result<bool> {
-        let compaction = {
-            let mut state = self.lock_state();
-            let plan = self.plan_of_level(&state, level, range, first_new);
-            let Some(plan) = plan else { return Ok(false) };
-            state.start(Plan { kind: PlanKind::Merge, ..plan }, &self.shape, true)
-        };
-        self.compact(compaction)?;
-        Ok(true)
+    /// Runs steps until the level is done.
+    fn compact_level(&self, level: usize, manual: &mut Manual) -> Result<()> {
+        manual.first_new = self.store.next_file.load(Ordering::Relaxed);
+        while let Some(step) = self.next_step(level, manual)? {
+            match self.compact(step) {
+                Ok(written) => manual.written.extend(written),
+                // Once more, without the damaged file.
+                Err(error) if self.is_set_aside(&self.lock_state(), &error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
-    /// The next step in `level`. Files from number `first_new` on are outputs of the steps before,
-    /// or newer than the whole compaction.
+    /// Starts the next step in `level`, once nothing blocks it. `None`: the level is done.
+    fn next_step(&self, level: usize, manual: &Manual) -> Result<Option<Compaction>> {
+        let mut state = self.lock_state();
+        // The automatic compactions have their turn.
+        self.schedule(&mut state);
+        loop {
+            self.check_writable()?;
+            if let Some(plan) = self.plan_of_level(&state, level, manual, &state.unavailable) {
+                state.claimed = None;
+                let (plan, most) = (Plan { kind: PlanKind::Merge, ..plan }, state.idle_threads);
+                return Ok(Some(state.start(plan, &self.shape, most, Caller::User)));
+            }
+            let unblocked = state.unavailable.at_rest();
+            state.claimed = self.plan_of_level(&state, level, manual, &unblocked);
+            if state.claimed.is_none() {
+                return Ok(None);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next step in `level`.
     fn plan_of_level(
         &self,
         state: &TreeState,
         level: usize,
-        range: &Bounds,
-        first_new: u64,
+        manual: &Manual,
+        unavailable: &Unavailable,
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
@@ -101,33 +152,101 @@ impl Inner {
             _ if Some(level) == last_used => level,
             _ => compaction::next_level(&metas, level, base).min(LAST_LEVEL),
         };
-        // Without this the compaction might never end.
-        let is_done =
-            |file: &&FileMeta| (level == 0 || output_level == level) && file.number >= first_new;
-        let unavailable = &state.unavailable;
+        let (lower, upper) = (manual.range.lower(), manual.range.upper());
         if level == 0 {
-            // All files: they overlap each other, and one alone could overtake an older version.
-            let files: Vec<_> = metas[0].iter().copied().filter(|f| !is_done(f)).collect();
+            let mut files = state.version.overlapping(0, lower, upper);
+            files.find(|file| manual.is_old(&file.meta))?;
+            // And all that are older: they overlap each other, and one alone could overtake an older
+            // version.
+            let newer = metas[0].iter().take_while(|file| !manual.is_old(file)).count();
             return compaction::plan_level_0(
                 &metas,
-                &files,
+                &metas[0][newer..],
                 output_level,
                 &self.shape,
                 unavailable,
             );
         }
-        let files = state.version.overlapping(level, range.lower(), range.upper());
+        let is_done = |file: &&FileMeta| {
+            let is_rewritten =
+                file.number >= manual.first_new || manual.written.contains(&file.number);
+            !manual.is_old(file) || (output_level == level && is_rewritten)
+        };
+        let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
+        let below = if output_level == level { &[][..] } else { &metas[output_level] };
         // Neighbours only: the outputs may reach from the first input to the last.
-        files.split(is_done).find_map(|files| {
-            compaction::plan_neighbours(
-                &metas,
-                level,
-                output_level,
-                files,
-                &self.shape,
-                unavailable,
-            )
-        })
+        files.split(is_done).flat_map(|files| steps(files, below, self.step_bytes())).find_map(
+            |files| {
+                compaction::plan_neighbours(
+                    &metas,
+                    level,
+                    output_level,
+                    files,
+                    &self.shape,
+                    unavailable,
+                )
+            },
+        )
+    }
+
+    fn step_bytes(&self) -> u64 {
+        self.shape.table_bytes.saturating_mul(STEP_TABLES)
+    }
+}
+
+/// Cuts neighbours into steps, each of one file or of at most `step_bytes` with what it overlaps
+/// in `below`.
+fn steps<'a, 'f>(
+    mut files: &'a [&'f FileMeta],
+    below: &[&FileMeta],
+    step_bytes: u64,
+) -> Vec<&'a [&'f FileMeta]> {
+    let mut steps = Vec::new();
+    while !files.is_empty() {
+        let mut bytes = 0u64;
+        let fitting = files.iter().take_while(|file| {
+            let below = compaction::overlapping(below, user_key(&file.smallest), &file.largest);
+            let below: u64 = below.iter().map(|file| file.file_bytes).sum();
+            bytes = bytes.saturating_add(file.file_bytes).saturating_add(below);
+            bytes <= step_bytes
+        });
+        let (step, rest) = files.split_at(fitting.count().max(1));
+        steps.push(step);
+        files = rest;
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::key::internal_key;
+
+    fn file(number: u64, smallest: u8, largest: u8, file_bytes: u64) -> FileMeta {
+        FileMeta {
+            number,
+            file_bytes,
+            smallest: internal_key(&[smallest], 1, 1),
+            largest: internal_key(&[largest], 1, 1),
+            ..FileMeta::default()
+        }
+    }
+
+    /// One step took a whole level, and held up every compaction into the next one meanwhile.
+    #[test]
+    fn a_step_is_one_file_or_fits_its_bytes_with_what_lies_below() {
+        let files: Vec<_> = (0..6).map(|i| file(i, 10 * i as u8, 10 * i as u8 + 5, 10)).collect();
+        let files: Vec<_> = files.iter().collect();
+        let numbers = |below: &[&FileMeta], step_bytes| -> Vec<Vec<u64>> {
+            let steps = steps(&files, below, step_bytes);
+            steps.iter().map(|step| step.iter().map(|file| file.number).collect()).collect()
+        };
+        assert_eq!(numbers(&[], 30), [[0, 1, 2], [3, 4, 5]]);
+        assert_eq!(numbers(&[], 1000), [[0, 1, 2, 3, 4, 5]]);
+        assert_eq!(numbers(&[], 5).len(), 6);
+        let below = [file(8, 0, 2, 5), file(9, 12, 25, 100), file(10, 40, 60, 1)];
+        let below: Vec<_> = below.iter().collect();
+        assert_eq!(numbers(&below, 30), [vec![0], vec![1], vec![2], vec![3, 4], vec![5]]);
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   schedule ──► flushes.rs        frozen memtables become tables of level 0
 //!            ──► compactions.rs    what the shape of the tree or the filter policy asks for
-//!   a caller ──► manual.rs         compact_range, and work that needs the tree for itself
+//!   a caller ──► manual.rs         compact_range, next to all of these
 //!
 //!   all of them ──► install.rs     a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs               how jobs start, wait for space and end; their threads
@@ -55,10 +55,10 @@ impl Inner {
             return;
         }
         while let Some(compaction) = self.next_compaction(state) {
-            let (plan, threads) = (compaction.plan.clone(), compaction.threads);
+            let (plan, borrowed) = (compaction.plan.clone(), compaction.borrowed);
             let work = |inner: &Inner| inner.compaction_job(compaction, false);
             if let Err(error) = self.start_job(state, &COMPACTIONS, work) {
-                state.release(&plan, threads);
+                state.release(&plan, borrowed);
                 state.work.compactions.refused(error);
                 return;
             }
@@ -67,7 +67,7 @@ impl Inner {
 
     /// After a compaction found no space: one at a time is tried again.
     fn schedule_retry(&self, state: &mut TreeState) {
-        if state.tree_reserved || state.work.retrying_compaction {
+        if state.waits_for_space || state.work.retrying_compaction {
             return;
         }
         state.work.retrying_compaction = true;

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!   3.wal │ 1 2 3 │ 4 5 │ torn      4.wal │ 6 7 │ synced up to here │ 8 │
-//!         sequence numbers follow each other, within a WAL and from one to the next
+//!         sequence numbers follow each other, within a WAL and from one to the next;
+//!         those of ingested tables are in no WAL: the MANIFEST lists them
 //! ```
 //!
 //! WALs are replayed in order of their numbers. What stands behind a torn record in its WAL is
 //! dropped, and so is everything from a gap in the sequence numbers on: a power loss may take
-//! whatever was not synced. Three things prove damage instead, and are errors that name the file:
+//! whatever was not synced. Four things prove damage instead, and are errors that name the file:
 //!
 //! - a synced record behind the gap,
 //! - a WAL that the MANIFEST calls synced, and that is missing,
-//! - or that is shorter than its synced bytes.
+//! - or that is shorter than its synced bytes,
+//! - a write missing before an ingestion, as that is recorded after they are synced.
 //!
 //! Nothing that counts is written here. Tables made of replayed writes count once
 //! [`super::take_over`] has listed them. A read-only opening ends here.
@@ -28,7 +30,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::version::{Recovered, TableStore, Version, VersionEdit, names};
+use crate::version::{Recovered, Skipped, TableStore, Version, VersionEdit, names};
 use crate::wal::{LogKind, LogReader};
 
 /// Replayed writes go to memtables of at least this size, even where those of the database are
@@ -44,6 +46,8 @@ pub(crate) struct Replayed {
     pub version: Arc<Version>,
     /// Every write up to this one is in tables of `version`.
     pub flushed_sequence: SequenceNumber,
+    /// Sequence numbers above the flushed one that no WAL holds, as ingested tables have them.
+    pub skipped: Skipped,
     pub last_sequence: SequenceNumber,
     /// Full memtables that did not become tables, oldest first: the opening is read-only, or there
     /// was no space.
@@ -127,6 +131,7 @@ impl<'a> Replay<'a> {
         let state = Replayed {
             version,
             flushed_sequence: recovered.flushed_sequence,
+            skipped: recovered.skipped.clone(),
             last_sequence: recovered.flushed_sequence,
             full: Vec::new(),
             memtable,
@@ -137,6 +142,7 @@ impl<'a> Replay<'a> {
         let (no_space, gap) = (false, None);
         let mut replay = Replay { store, policy, memtable_bytes, flushes, state, no_space, gap };
         replay.wals(directory, recovered)?;
+        replay.check_skipped(recovered)?;
         Ok((replay.state, replay.gap))
     }
 
@@ -180,6 +186,7 @@ impl<'a> Replay<'a> {
             let (first, count, operations) =
                 parse_record(record.payload).map_err(|damage| damage.in_file(&path, offset))?;
             let state = &mut self.state;
+            state.last_sequence = state.skipped.after(state.last_sequence);
             if first != state.last_sequence + 1 {
                 let expected = state.last_sequence + 1;
                 let gap = Gap { path, offset, expected, found: first };
@@ -221,6 +228,24 @@ impl<'a> Replay<'a> {
             self.state.origin.recovered_wal = Some((number, end));
         }
         Ok(true)
+    }
+
+    /// The last write may be an ingestion. All writes before an ingestion were synced before the
+    /// MANIFEST recorded it.
+    fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
+        let state = &mut self.state;
+        state.last_sequence = state.skipped.after(state.last_sequence);
+        let Some((first, _)) =
+            state.skipped.ranges().find(|&(first, _)| first > state.last_sequence)
+        else {
+            return Ok(());
+        };
+        Err(Error::Corruption {
+            file: self.store.dir.join(names::manifest_name(recovered.manifest.0)),
+            offset: 0,
+            expected: format!("logs with all writes before the ingestion {first}"),
+            found: format!("logs that end at write {}", state.last_sequence),
+        })
     }
 
     /// Tells a lost tail from damage. A log is synced only after all before it: behind a lawful gap

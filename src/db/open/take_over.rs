@@ -138,11 +138,11 @@ fn assemble(
         flushing: false,
         compactions: 0,
         idle_threads: options.compaction_threads,
-        // Before the take-over nothing is flushed or compacted.
-        tree_reserved: waits,
         settlers: 0,
         is_idle: false,
         deletion_hits: Default::default(),
+        manual: false,
+        claimed: None,
         waits_for_space: waits,
         work: Default::default(),
     };
@@ -177,6 +177,7 @@ fn assemble(
         progress: Mutex::new(progress),
         pending: Mutex::new(pending),
         tree_stalls_writers: AtomicBool::new(write_stall_for(state.pressure) != WriteStall::None),
+        ingesting: Mutex::default(),
         state: Mutex::new(state),
         changed: Condvar::new(),
         latched,
@@ -226,7 +227,9 @@ fn start_logs(
         flushed_sequence: replayed.flushed_sequence,
         oldest_wal: recovered_wal.map_or(wal_number, |(number, _)| number),
         durable_wals: BTreeMap::from_iter(recovered_wal),
-    };
+        skipped: replayed.skipped.clone(),
+    }
+    .settled();
     let number = store.new_number();
     let tree = whole_tree(store, &replayed.version, &progress, number + 1);
     let roll_after = options.manifest_roll_bytes;
@@ -328,7 +331,6 @@ impl Inner {
         state.version = replayed.version;
         state.memtable = replayed.memtable;
         state.frozen.clear();
-        state.tree_reserved = false;
         state.waits_for_space = false;
         self.publish(&mut state);
         Ok(())

@@ -21,7 +21,7 @@ use crate::db::write::batch::parse_record;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::version::names;
+use crate::version::{Skipped, names};
 use crate::wal::{LogKind, LogReader};
 
 /// Writes that become one table.
@@ -39,7 +39,9 @@ enum Step {
 }
 
 /// The writes read so far.
-struct Writes {
+struct Writes<'a> {
+    /// Sequence numbers that no log holds.
+    skipped: &'a Skipped,
     memtable: Arc<Memtable>,
     writer: MemtableWriter,
     /// The last write; `None` where none was read and no MANIFEST tells.
@@ -49,12 +51,13 @@ struct Writes {
 impl Repair<'_> {
     /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must be there, each
     /// with its synced bytes; `None` where no MANIFEST tells. `last`: the write before theirs, if
-    /// known.
+    /// known. `skipped`: numbers that no log holds.
     pub(super) fn logs(
         &mut self,
         numbers: &[u64],
         durable: Option<&BTreeMap<u64, u64>>,
         last: Option<SequenceNumber>,
+        skipped: &Skipped,
     ) -> Result<()> {
         for (&number, &bytes) in durable.into_iter().flatten() {
             if !numbers.contains(&number) {
@@ -62,12 +65,14 @@ impl Repair<'_> {
             }
         }
         let (memtable, writer) = Memtable::new(MEMTABLE_BYTES);
-        let mut writes = Writes { memtable, writer, last };
+        let mut writes = Writes { skipped, memtable, writer, last };
         for &number in numbers {
             self.log(number, durable, &mut writes)?;
         }
         self.flush_writes(&mut writes)?;
-        self.last_sequence = self.last_sequence.max(writes.last.unwrap_or(0));
+        // An ingested table stays, even where writes before it are lost: its number is used.
+        let last = writes.last.unwrap_or(0).max(skipped.largest());
+        self.last_sequence = self.last_sequence.max(last);
         Ok(())
     }
 
@@ -75,7 +80,7 @@ impl Repair<'_> {
         &mut self,
         number: u64,
         durable: Option<&BTreeMap<u64, u64>>,
-        writes: &mut Writes,
+        writes: &mut Writes<'_>,
     ) -> Result<()> {
         let path = names::wal_path(&self.dir, number);
         let fs = Arc::clone(&self.fs);
@@ -125,7 +130,7 @@ impl Repair<'_> {
         }
     }
 
-    fn record(&mut self, log: &mut LogReader, writes: &mut Writes) -> Result<Step> {
+    fn record(&mut self, log: &mut LogReader, writes: &mut Writes<'_>) -> Result<Step> {
         let record = match log.next() {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(Step::End),
@@ -146,6 +151,7 @@ impl Repair<'_> {
                 return Ok(Step::Senseless(what));
             }
         };
+        writes.last = writes.last.map(|last| writes.skipped.after(last));
         if let Some(last) = writes.last.filter(|&last| first > last + 1) {
             let what = format!("write {first} where {} should follow", last + 1);
             if !self.options.salvage_logs {
@@ -167,7 +173,7 @@ impl Repair<'_> {
         Ok(Step::Taken)
     }
 
-    fn flush_writes(&mut self, writes: &mut Writes) -> Result<()> {
+    fn flush_writes(&mut self, writes: &mut Writes<'_>) -> Result<()> {
         let filter = self.filter_of(0, writes.memtable.len() as u64);
         let flush = Flush { store: &self.store, older: None, snapshots: Vec::new(), filter };
         flush.run(&writes.memtable)?.into_iter().for_each(|file| self.add_new(0, file));

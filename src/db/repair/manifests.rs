@@ -14,7 +14,9 @@ use crate::error::Result;
 use crate::fs::Fs;
 use crate::table::format::identity::TableIdentity;
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Recovered, VersionEdit, current_manifest, names, read_manifest};
+use crate::version::{
+    FileMeta, Recovered, Skipped, VersionEdit, current_manifest, names, read_manifest,
+};
 use crate::wal::{FILE_HEADER_BYTES, LogKind, LogReader, RECORD_HEADER_BYTES};
 
 /// What is known of the tree.
@@ -34,6 +36,8 @@ pub(super) struct Parts {
     pub flushed_sequence: SequenceNumber,
     /// WALs below it are obsolete.
     pub oldest_wal: u64,
+    /// Sequence numbers that no WAL holds.
+    pub skipped: Skipped,
     pub next_file: u64,
     pub db_identity: Option<String>,
 }
@@ -170,6 +174,7 @@ impl Parts {
         self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
         self.flushed_sequence = self.flushed_sequence.max(edit.flushed_sequence.unwrap_or(0));
         self.oldest_wal = self.oldest_wal.max(edit.oldest_wal.unwrap_or(0));
+        edit.skipped.iter().for_each(|&(first, last)| self.skipped.add(first, last));
         self.db_identity = edit.db_identity.or(self.db_identity.take());
     }
 }

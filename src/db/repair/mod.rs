@@ -234,7 +234,7 @@ impl<'a> Repair<'a> {
                 self.listed_tables(recovered)?;
                 let wals = self.wals(recovered.oldest_wal)?;
                 let last = Some(recovered.flushed_sequence);
-                self.logs(&wals, Some(&recovered.durable_wals), last)?;
+                self.logs(&wals, Some(&recovered.durable_wals), last, &recovered.skipped)?;
                 if let Some((level, one, other)) = self.version().overlap() {
                     let what = format!(
                         "tables {} and {} of level {level} overlap: all tables are merged",
@@ -253,7 +253,7 @@ impl<'a> Repair<'a> {
                 self.report.deleted_keys_may_return = true;
                 self.all_tables(parts)?;
                 let wals = self.wals(parts.oldest_wal)?;
-                self.logs(&wals, None, None)?;
+                self.logs(&wals, None, None, &parts.skipped)?;
                 let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
                 self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);
                 self.merge_all()?;

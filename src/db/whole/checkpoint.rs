@@ -10,11 +10,14 @@
 //! that was cut short is no database.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::ingest::copy_file;
 use crate::db::background::install::whole_tree;
 use crate::db::options::lasting;
+use crate::db::read_state::ReadState;
 use crate::db::{Inner, Progress};
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs;
@@ -76,13 +79,7 @@ impl Inner {
         mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
         let fs = &self.store.fs;
-        self.flush()?;
-        // Under the manifest's lock: nobody installs a version between the two.
-        let (read_state, flushed_sequence) = {
-            let _manifest = lock(&self.manifest);
-            let flushed_sequence = lock(&self.progress).flushed_sequence;
-            (self.read_state.load_arc(&pin()), flushed_sequence)
-        };
+        let (read_state, flushed_sequence) = self.flushed_tree()?;
         if !fs.exists(dir)? {
             fs::create_dir_durably(&**fs, dir)?;
         }
@@ -96,5 +93,25 @@ impl Inner {
         let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
         let tree = VersionEdit { added, ..tree };
         Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes).map(drop)
+    }
+
+    /// The tree after a flush, and the sequence number up to which it holds every write, and none
+    /// beyond it.
+    fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
+        self.flush()?;
+        let current = || {
+            // Nobody changes the tree between the two.
+            let _manifest = lock(&self.manifest);
+            let progress = lock(&self.progress);
+            let is_whole = progress.skipped.is_empty();
+            (is_whole, (self.read_state.load_arc(&pin()), progress.flushed_sequence))
+        };
+        let (true, tree) = current() else {
+            // A table was ingested while there were writes before it in a new memtable.
+            let _ingesting = lock(&self.ingesting);
+            self.flush()?;
+            return Ok(current().1);
+        };
+        Ok(tree)
     }
 }

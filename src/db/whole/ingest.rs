@@ -1,32 +1,72 @@
 //! Ingestion: tables from outside enter the tree as one write, newer than all before.
 //!
 //! ```text
-//!   copy each file in, read it whole            writers go on
-//!   flush what is in memory                     writers wait from here on
+//!   copy each file in, read it whole            writers go on, as does everything else
+//!   does a memtable overlap a file?             it is flushed first; writers go on
+//!   sync the WALs                               writers wait from here on
 //!   one sequence number for all files           the *global sequence number* of these tables
-//!   each file into the deepest level that has nothing in its range, nor any level above
-//!   MANIFEST, visible
+//!   a level for each file                       under the locks of the tree: see below
+//!   MANIFEST, visible                           the MANIFEST says that no WAL has the number
 //! ```
+//!
+//! Files that overlap no memtable wait for no flush and no compaction.
+//!
+//! **The memtables** keep older writes than the files, and take newer ones, until they are flushed
+//! to level 0 above the files. For each key of a file they hold newer versions only: there was none
+//! when the file entered. So the order of the levels holds, and in level 0 the order by the largest
+//! sequence number: a table that has a newer version of a key has a larger number than the file.
+//!
+//! **The level** of a file is the deepest such that neither it nor any level above
+//!
+//! 1. has a table that overlaps the file, or
+//! 2. is where a running compaction puts its outputs, if their span overlaps the file.
+//!
+//! Level 0 takes every file. Why no compaction makes this wrong:
+//!
+//! - *It runs already.* If an input overlaps the file, rule 1 puts the file above the input's level.
+//!   Outputs are no higher, and everything in them is older. If no input overlaps the file but their
+//!   span does, the compaction has nothing in the file's range, but an output may reach over it.
+//!   Rule 2 puts the file above the outputs, so they share no level.
+//! - *It begins between the choice and the new tree.* The tree does not change then, as the manifest
+//!   is locked. From the old tree the compaction sees no file. The file's range is reserved
+//!   in its level as an output's is, so no outputs go there. Outputs that go to a higher level come
+//!   from inputs that do not overlap the file: rule 1 has found none there. Outputs that go to a
+//!   deeper level are older.
+//! - *It looked, when it began, at the levels below its outputs, and dropped tombstones where these
+//!   had nothing.* The file is not below the outputs, or no input has a key in its range. And a
+//!   tombstone that the compaction has is older than the file: it has nothing to hide in it.
+//!
+//! **A power loss** finds the files in the tree only with all writes before them, which are synced
+//! before the MANIFEST lists the files. Later writes get their numbers after that.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
+use crate::compaction::Span;
 use crate::cursor::Cursor;
+use crate::db::background::install::READERS_PATIENCE;
+use crate::db::background::jobs::Awaited;
 use crate::db::options::lasting;
-use crate::db::{Inner, sequence_after};
+use crate::db::write::{LeadingWriter, Writer};
+use crate::db::{Inner, TreeState, sequence_after};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::memtable::Memtable;
+use crate::sync::{drain, lock};
 use crate::table::{ScanOptions, Table, TableCursor};
-use crate::version::{FileMeta, LEVELS, Version, VersionEdit, names};
+use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
 /// An ingested table is opened before its level is known. For pinning it counts as deep.
 const DEEPEST: usize = LEVELS - 1;
+
+/// How often writers may fill an overlapping memtable while another is flushed. Then they wait.
+const MOST_ATTEMPTS: u32 = 4;
 
 impl Inner {
     /// Copies `files` in and makes their entries one write.
@@ -71,43 +111,115 @@ impl Inner {
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));
         }
-        // Writers wait from here on: the memtable must hold nothing newer than the files.
-        let mut writer = self.writer.lock();
-        self.check_writable()?;
-        self.ensure_taken_over(&mut writer)?;
-        if !writer.memtable.is_empty() {
-            self.rotate(&mut writer)?;
-        }
+        // The names, before writers wait.
+        self.store.fs.sync_dir(&self.store.dir)?;
+        let (ingesting, mut writer) = self.keep_writers_out(copied)?;
+        // Before the files are listed: a power loss must not leave them without the writes before.
+        self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
         let sequence = sequence_after(writer.last_sequence, 1)?;
         let opened = copied
             .iter()
             .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
             .collect::<Result<Vec<_>>>()?;
-        self.exclusively(|| {
-            let version = Arc::clone(&self.lock_state().version);
-            let edit = VersionEdit {
-                flushed_sequence: Some(sequence),
-                oldest_wal: Some(writer.wal_number),
-                added: opened
-                    .iter()
-                    .map(|file| (deepest_free_level(&version, &file.meta), file.meta.clone()))
-                    .collect(),
-                ..VersionEdit::default()
-            };
-            let unlisted = std::mem::take(copied);
-            self.install(edit, opened.clone(), |_| {}).map_err(|error| {
-                if error.is_out_of_space() {
-                    *copied = unlisted;
-                }
-                self.latch_unless_retried(error)
-            })?;
-            // Before any compaction may drop what the files hide: readers must see the files by
-            // then.
-            self.visible.store(sequence, Ordering::Release);
-            Ok(())
-        })?;
+        self.list(&writer, opened, sequence, copied)?;
         writer.last_sequence = sequence;
+        drop((writer, ingesting));
+        // Frees the replaced read state.
+        drain(READERS_PATIENCE);
         Ok(())
+    }
+
+    /// Locks writers and other ingestions out while no memtable overlaps the files. Flushes those
+    /// that do. Writers wait for that only if they have written to the range again each time.
+    fn keep_writers_out(
+        &self,
+        files: &[FileMeta],
+    ) -> Result<(MutexGuard<'_, ()>, LeadingWriter<'_>)> {
+        for attempt in 1.. {
+            let ingesting = lock(&self.ingesting);
+            let mut writer = self.writer.lock();
+            self.check_writable()?;
+            self.ensure_taken_over(&mut writer)?;
+            let Some(overlapping) = self.freeze_overlapping(&mut writer, files)? else {
+                return Ok((ingesting, writer));
+            };
+            let is_flushed = |state: &TreeState| {
+                state.frozen.iter().all(|frozen| !Arc::ptr_eq(&frozen.memtable, &overlapping))
+            };
+            if attempt == MOST_ATTEMPTS {
+                drop(self.wait_until(Awaited::Flushes, is_flushed)?);
+                return Ok((ingesting, writer));
+            }
+            drop((writer, ingesting));
+            drop(self.wait_until(Awaited::Flushes, is_flushed)?);
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// The newest memtable that overlaps one of the files, frozen.
+    fn freeze_overlapping(
+        &self,
+        writer: &mut Writer,
+        files: &[FileMeta],
+    ) -> Result<Option<Arc<Memtable>>> {
+        let overlaps_any = |memtable: &Arc<Memtable>| -> Result<bool> {
+            files.iter().try_fold(false, |any, file| Ok(any || overlaps(memtable, file)?))
+        };
+        let (memtable, frozen) = {
+            let state = self.lock_state();
+            let frozen = state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable));
+            (Arc::clone(&state.memtable), frozen.collect::<Vec<_>>())
+        };
+        if overlaps_any(&memtable)? {
+            self.rotate(writer)?;
+            return Ok(Some(memtable));
+        }
+        for memtable in frozen {
+            if overlaps_any(&memtable)? {
+                return Ok(Some(memtable));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts the opened tables into the tree, and makes them visible.
+    fn list(
+        &self,
+        writer: &Writer,
+        opened: Vec<Arc<TableFile>>,
+        sequence: SequenceNumber,
+        copied: &mut Vec<FileMeta>,
+    ) -> Result<()> {
+        let synced = writer.wal.iter().filter(|wal| !wal.is_empty());
+        let durable_wals = synced.map(|wal| (writer.wal_number, wal.synced_to())).collect();
+        let mut reserved = Vec::new();
+        let edit = |state: &mut TreeState| {
+            let added = opened.iter().map(|file| {
+                let running = &state.unavailable.outputs;
+                let span = span_for(&state.version, running, &file.meta);
+                reserved.push(span.clone());
+                (span.level, file.meta.clone())
+            });
+            let added = added.collect();
+            state.unavailable.outputs.extend(reserved.iter().cloned());
+            let skipped = vec![(sequence, sequence)];
+            VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
+        };
+        let unlisted = std::mem::take(copied);
+        // Before any compaction may drop what the files hide: readers must see the files by then.
+        let shown = || self.visible.store(sequence, Ordering::Release);
+        let listed = self.change_tree(opened.clone(), edit, |_| {}, shown);
+        let mut state = self.lock_state();
+        reserved.iter().for_each(|span| state.unavailable.release_output(span));
+        self.schedule(&mut state);
+        self.changed.notify_all();
+        drop(state);
+        listed.map_err(|error| {
+            if error.is_out_of_space() {
+                *copied = unlisted;
+            }
+            self.latch_unless_retried(error)
+        })
     }
 
     /// Makes a synced copy of the table at `path` under a new number, reads it whole and checks it.
@@ -184,11 +296,34 @@ fn with_global_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
     }
 }
 
-/// The deepest level such that neither it nor any level above has anything in the file's range.
-fn deepest_free_level(version: &Version, meta: &FileMeta) -> usize {
-    let range = (Some(user_key(&meta.smallest)), Some(user_key(&meta.largest)));
-    let taken = (0..LEVELS).find(|&l| version.overlapping(l, range.0, range.1).next().is_some());
-    taken.unwrap_or(LEVELS).saturating_sub(1)
+/// Whether the memtable holds a key or deletes a range in the file's range.
+fn overlaps(memtable: &Arc<Memtable>, file: &FileMeta) -> Result<bool> {
+    let smallest = user_key(&file.smallest);
+    let mut cursor = memtable.cursor();
+    cursor.seek(&key::seek_key(smallest, MAX_SEQUENCE))?;
+    if cursor.valid() && !file.ends_before(user_key(cursor.key())) {
+        return Ok(true);
+    }
+    let sets = memtable.ranges();
+    let mut ranges = sets.iter().flat_map(|set| set.iter());
+    Ok(ranges.any(|range| range.end > smallest && !file.ends_before(range.start)))
+}
+
+/// The level for an ingested table, and its range there. `running`: the spans that running
+/// compactions write to. See the head of this file.
+fn span_for(version: &Version, running: &[Span], meta: &FileMeta) -> Span {
+    let (smallest, largest) = (user_key(&meta.smallest), user_key(&meta.largest));
+    let mut span = Span { level: 0, smallest: smallest.to_vec(), largest: meta.largest.clone() };
+    for level in 0..LEVELS {
+        let below = Span { level, ..span.clone() };
+        if version.overlapping(level, Some(smallest), Some(largest)).next().is_some()
+            || running.iter().any(|output| output.excludes(&below))
+        {
+            break;
+        }
+        span = below;
+    }
+    span
 }
 
 /// Copies a file and syncs the copy. Answers its bytes.

@@ -109,7 +109,7 @@ pub(crate) struct Write {
 
 /// Guards what only the leader uses, and queues the writes that wait for one.
 pub(crate) type WriterLock = CombiningLock<Writer, Write, Result<()>>;
-type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
+pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
 /// A leader at work. It is dropped only by a panic. Then WAL and memtable may hold a part of the
@@ -321,7 +321,7 @@ impl Inner {
 
     /// Makes all WALs durable, oldest first. A WAL that is synced for the first time enters the
     /// MANIFEST, so that its loss is noticed.
-    fn sync_with(&self, writer: &mut Writer) -> Result<()> {
+    pub(crate) fn sync_with(&self, writer: &mut Writer) -> Result<()> {
         let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);
         if sealed.logs.is_empty() && wal.is_empty() {
