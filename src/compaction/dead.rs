@@ -131,7 +131,7 @@ fn older<'a, 'l>(
 }
 
 /// What a rewrite of the place of file `i` of `level` would free.
-pub(crate) fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dead {
+fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dead {
     let file = levels[level][i];
     if !may_hold_dead(file) {
         return Dead { place_bytes: file.file_bytes, ..Dead::default() };
@@ -189,6 +189,12 @@ pub(crate) fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditi
         has_older,
         frees_deletions: lone.0 > 0 || (ranges > 0 && !range_needed),
     }
+}
+
+/// What each table's rewrite would free, in the order of the levels.
+pub(crate) fn dead_of_all(levels: &Levels, conditions: &Conditions) -> Vec<Dead> {
+    let places = (0..LEVELS).flat_map(|level| (0..levels[level].len()).map(move |i| (level, i)));
+    places.map(|(level, i)| dead(levels, level, i, conditions)).collect()
 }
 
 /// Bytes that the file's deletions and hidden versions weigh when a level's size is judged: what

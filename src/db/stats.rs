@@ -13,10 +13,12 @@ pub(crate) mod published;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Inner;
 use super::write::write_stall::{WriteStall, write_stall_for};
 use crate::cache::{BlockKind, KindUsage};
+use crate::compaction::dead;
 use crate::encoding::key::user_key;
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
@@ -71,6 +73,10 @@ pub struct Stats {
     /// target.
     #[doc(alias = "estimate-pending-compaction-bytes")]
     pub compaction_debt_bytes: u64,
+    /// How long the oldest snapshot has lived.
+    pub oldest_snapshot: Option<Duration>,
+    /// An estimate of the bytes in tables that would be dead without snapshots.
+    pub held_by_snapshots_bytes: u64,
     /// Whether the tree holds writers back.
     pub write_stall: WriteStall,
     /// Damaged tables that compactions have met since the database was opened. They are set aside:
@@ -123,6 +129,10 @@ pub struct LevelStats {
     pub file_bytes: u64,
     /// Entries in the tables, tombstones and old versions included.
     pub entries: u64,
+    /// See [`FileStats::dead_entries`].
+    pub dead_entries: u64,
+    /// See [`FileStats::dead_bytes`].
+    pub dead_bytes: u64,
     /// Stored bytes of their filters.
     pub filter_bytes: u64,
     /// What lookups counted here, obsolete tables included.
@@ -160,6 +170,11 @@ pub struct FileStats {
     pub file_bytes: u64,
     /// Entries, tombstones and old versions included.
     pub entries: u64,
+    /// An estimate of the dead entries that a compaction would remove with this table: those in it
+    /// that nobody can see, its tombstones, and what these hide in older tables.
+    pub dead_entries: u64,
+    /// An estimate of their bytes.
+    pub dead_bytes: u64,
     /// Its filter, if it has one.
     pub filter: Option<FilterInfo>,
     /// What lookups counted.
@@ -203,17 +218,19 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
-        let (pressure, damaged, waiting) = {
+        let (pressure, damaged, waiting, conditions) = {
             let state = self.lock_state();
             let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
             let waiting = flushes.last_error().or(compactions.last_error()).cloned();
-            (state.pressure, state.work.damaged.clone(), waiting)
+            (state.pressure, state.work.damaged.clone(), waiting, self.conditions(&state))
         };
         let read_state = self.read_state.load_arc(&pin());
+        let dead = dead::dead_of_all(&read_state.version.metas(), &conditions);
         let files: Vec<FileStats> = read_state
             .version
             .files()
-            .map(|(level, file)| FileStats {
+            .zip(&dead)
+            .map(|((level, file), dead)| FileStats {
                 level,
                 number: file.meta.number,
                 path: file.path().to_owned(),
@@ -221,6 +238,8 @@ impl Inner {
                 largest: user_key(&file.meta.largest).to_vec(),
                 file_bytes: file.meta.file_bytes,
                 entries: file.meta.entries,
+                dead_entries: dead.entries,
+                dead_bytes: dead.bytes,
                 filter: file.table.filter_info(),
                 counts: file.table.file_counters().sums(),
             })
@@ -244,6 +263,8 @@ impl Inner {
             memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
+            oldest_snapshot: self.snapshots.oldest_age(),
+            held_by_snapshots_bytes: dead.iter().map(|dead| dead.held_bytes).sum(),
             write_stall: write_stall_for(pressure),
             damaged,
             out_of_space: self.missing_space().or(waiting),
@@ -259,6 +280,8 @@ fn level_stats(level: usize, files: &[FileStats], obsolete: FileCounts) -> Level
         files: here.len(),
         file_bytes: here.iter().map(|file| file.file_bytes).sum(),
         entries: here.iter().map(|file| file.entries).sum(),
+        dead_entries: here.iter().map(|file| file.dead_entries).sum(),
+        dead_bytes: here.iter().map(|file| file.dead_bytes).sum(),
         filter_bytes: here.iter().filter_map(|file| file.filter.as_ref()).map(|f| f.bytes).sum(),
         counts: here.iter().fold(obsolete, |sum, file| sum + file.counts),
         predicted_fpr: predicted_fpr(here.iter().copied()),
@@ -308,6 +331,18 @@ impl fmt::Display for Stats {
 
         writeln!(f, "\nWrites")?;
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
+        let dead = self.levels.iter().fold((0, 0), |(entries, bytes), level| {
+            (entries + level.dead_entries, bytes + level.dead_bytes)
+        });
+        writeln!(f, "  dead, about   {:>10}   {} entries", bytes(dead.1), dead.0)?;
+        if let Some(age) = self.oldest_snapshot {
+            let held = bytes(self.held_by_snapshots_bytes);
+            let age = age.as_secs_f64();
+            writeln!(
+                f,
+                "  snapshots     {held:>10}   kept for them, the oldest is {age:.1} s old"
+            )?;
+        }
         let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
         writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_stall)?;
         if let Some(error) = &self.out_of_space {
