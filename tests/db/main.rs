@@ -36,6 +36,7 @@ mod faults;
 // Loop devices.
 #[cfg(target_os = "linux")]
 mod file_systems;
+mod hidden;
 mod history;
 mod kill;
 // `ulimit`, which Windows has not.

@@ -78,6 +78,8 @@ pub struct DbCursor {
     /// Steps that no ticker counts yet.
     steps_forward: u64,
     steps_backward: u64,
+    /// Entries passed and not shown that no ticker counts yet.
+    pub(super) skipped: u64,
 }
 
 impl std::fmt::Debug for DbCursor {
@@ -117,6 +119,7 @@ impl DbCursor {
             value: Slice::empty(),
             steps_forward: 0,
             steps_backward: 0,
+            skipped: 0,
         }
     }
 
@@ -267,6 +270,7 @@ impl DbCursor {
         for (ticker, steps) in [
             (Ticker::NumberDbNext, &mut self.steps_forward),
             (Ticker::NumberDbPrev, &mut self.steps_backward),
+            (Ticker::NumberIterSkip, &mut self.skipped),
         ] {
             if *steps > 0 {
                 counters.add(ticker, std::mem::take(steps));
