@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 
 use super::background::install::READERS_PATIENCE;
 use super::background::jobs::Work;
+use super::iter::marks::Marks;
 use super::open::take_over::PendingTakeOver;
 use super::read_state::ReadState;
 use super::snapshot::SnapshotList;
@@ -58,6 +59,8 @@ pub(crate) struct Inner {
     /// The last sequence number that readers may see.
     pub(super) visible: AtomicU64,
     pub(super) snapshots: SnapshotList,
+    /// Where cursors need not look.
+    pub(super) marks: Arc<Marks>,
 
     pub(super) writer: WriterLock,
     pub(super) sealed_wals: Mutex<SealedWals>,
@@ -119,12 +122,13 @@ pub(crate) struct Progress {
 
 impl TreeState {
     /// What readers see from now on.
-    pub(super) fn read_state(&self, counters: &Arc<Counters>) -> ReadState {
+    pub(super) fn read_state(&self, counters: &Arc<Counters>, marks: &Arc<Marks>) -> ReadState {
         ReadState {
             memtable: Arc::clone(&self.memtable),
             frozen: self.frozen.iter().rev().map(|f| Arc::clone(&f.memtable)).collect(),
             version: Arc::clone(&self.version),
             counters: Arc::clone(counters),
+            marks: Arc::clone(marks),
         }
     }
 }
@@ -136,7 +140,7 @@ impl Inner {
 
     /// Shows readers and writers what `state` holds now, and starts the jobs that it asks for.
     pub(super) fn publish(&self, state: &mut TreeState) {
-        let read_state = Arc::new(state.read_state(&self.counters));
+        let read_state = Arc::new(state.read_state(&self.counters, &self.marks));
         let mut read_states = lock(&self.read_states);
         read_states.retain(|read_state| read_state.strong_count() > 0);
         read_states.push(Arc::downgrade(&read_state));

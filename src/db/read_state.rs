@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Inner;
+use super::iter::marks::Marks;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -29,6 +30,8 @@ pub(crate) struct ReadState {
     pub version: Arc<Version>,
     /// Here, so that a cursor counts without an `Arc` of its own.
     pub counters: Arc<Counters>,
+    /// Here for the same reason.
+    pub marks: Arc<Marks>,
 }
 
 impl ReadState {
@@ -53,6 +56,8 @@ pub(crate) struct ReadPoint {
     /// Whether the database was open when this was made. A cursor made before the closing goes on
     /// with what it holds; one made later answers an error.
     open: bool,
+    /// Whether this is a snapshot, which may be old.
+    pub is_snapshot: bool,
 }
 
 impl ReadPoint {
@@ -60,7 +65,12 @@ impl ReadPoint {
     pub fn new(inner: &Inner, snapshot: Option<SequenceNumber>) -> ReadPoint {
         let state = inner.read_state.load_arc(&pin());
         let sequence = snapshot.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
-        ReadPoint { state, sequence, open: inner.check_open().is_ok() }
+        ReadPoint {
+            state,
+            sequence,
+            open: inner.check_open().is_ok(),
+            is_snapshot: snapshot.is_some(),
+        }
     }
 
     #[inline]

@@ -27,6 +27,7 @@ use super::{Inner, TreeState};
 /// Lets the database start jobs.
 pub(crate) fn start(inner: &Arc<Inner>) {
     let _ = inner.this.set(Arc::downgrade(inner));
+    inner.marks.belong_to(Arc::downgrade(inner));
     inner.schedule(&mut inner.lock_state());
     publishing::start(inner);
 }

@@ -12,6 +12,7 @@
 //! backward to the newest visible one, and then before the key.
 
 use super::cursor::{DbCursor, Position};
+use super::marks::Proposal;
 use super::range_del::RangeDelAggregator;
 use crate::cursor::{Cursor, next_by_copy};
 use crate::encoding::key;
@@ -19,26 +20,46 @@ use crate::encoding::key::{EntryKind, seek_key, user_key};
 use crate::error::{Error, Result};
 
 /// Versions of one key that are passed one by one. A seek past the others costs about as much.
-const SEEK_AFTER: u32 = 8;
+const SEEK_AFTER: u64 = 8;
+
+/// After so many hidden entries in a row a walk looks for a mark to jump over, and again after as
+/// many.
+const LOOK_EVERY: u64 = 32;
+
+/// A walk proposes a mark when it has passed so many hidden entries: after a seek, and else. Seeks
+/// tend to come again. A scan that comes once should not pay for a mark at every gap.
+const PROPOSE_AFTER_SEEK: u64 = 32;
+const PROPOSE_AFTER_STEP: u64 = 256;
+
+/// Where a walk backward started.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WalkEnd<'a> {
+    /// Before this key; `None`: behind the last one.
+    Known(Option<&'a [u8]>),
+    /// At the first entry that it passes.
+    FirstPassed,
+}
 
 impl DbCursor {
     /// Moves forward from the merge's entry to the first one to show. `hidden`: a newer version was
     /// shown or is a tombstone, so this entry and the next ones of its user key are not shown.
+    /// `sought`: the merge came here by a seek to `key`.
     #[inline(never)]
-    pub(super) fn find_forward(&mut self, mut hidden: bool) -> Result<()> {
+    pub(super) fn find_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
-        // Entries of the current key that were passed.
-        let mut versions = 0;
+        let follows_shown = hidden;
+        // Entries that were passed, and how many of them are of the current key.
+        let (mut passed, mut versions) = (0, 0);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             if self.bounds.is_past(user_key(internal_key)) {
-                return Ok(());
+                break;
             }
             if !hidden && key::sequence(internal_key) <= self.point.sequence {
                 if kind(internal_key)? == EntryKind::Value {
                     if !is_deleted(&mut self.aggregator, internal_key) {
                         self.position = Position::Forward;
-                        return Ok(());
+                        break;
                     }
                     if self.skip_deleted(Skip::Forward)? {
                         continue;
@@ -46,12 +67,25 @@ impl DbCursor {
                 }
                 hidden = true;
             }
-            self.skipped += 1;
+            if passed == 0 {
+                self.start_walk(sought, follows_shown);
+            }
+            passed += 1;
             versions += 1;
             if versions == SEEK_AFTER {
                 self.skip_versions(hidden)?;
                 (hidden, versions) = (false, 0);
                 continue;
+            }
+            if passed % LOOK_EVERY == 0 && self.point.state.marks.is_active() {
+                match self.jump_forward()? {
+                    Jump::None => {}
+                    Jump::Done => {
+                        (hidden, versions) = (false, 0);
+                        continue;
+                    }
+                    Jump::ToTheEnd => break,
+                }
             }
             let repeats = match self.merged.step() {
                 Some(step) => step.repeats,
@@ -61,7 +95,57 @@ impl DbCursor {
                 (hidden, versions) = (false, 0);
             }
         }
+        if passed > 0 {
+            self.skipped += passed;
+            if passed >= if sought { PROPOSE_AFTER_SEEK } else { PROPOSE_AFTER_STEP } {
+                self.propose_forward();
+            }
+        }
         Ok(())
+    }
+
+    /// Forward, on the first entry that is passed: remembers where the walk started.
+    fn start_walk(&mut self, sought: bool, follows_shown: bool) {
+        self.walked_from.clear();
+        let from = if sought { &self.key } else { self.merged.key() };
+        self.walked_from.extend_from_slice(user_key(from));
+        if follows_shown {
+            // The key itself is shown.
+            self.walked_from.push(0);
+        }
+    }
+
+    /// Forward: moves the merge to the end of the mark that it stands in.
+    #[cold]
+    fn jump_forward(&mut self) -> Result<Jump> {
+        let key = user_key(self.merged.key());
+        match self.point.state.marks.forward(key, self.point.sequence) {
+            None => Ok(Jump::None),
+            Some(None) => Ok(Jump::ToTheEnd),
+            Some(Some(end)) => {
+                self.merged.skip(&seek_key(&end, key::MAX_SEQUENCE), |_| true)?;
+                Ok(Jump::Done)
+            }
+        }
+    }
+
+    /// After a walk forward over many entries: nothing is shown from its start to where it ended.
+    #[cold]
+    fn propose_forward(&self) {
+        let end = match self.position {
+            Position::Forward => Some(self.key()),
+            _ => self.bounds.upper(),
+        };
+        self.propose(&self.walked_from, end);
+    }
+
+    fn propose(&self, from: &[u8], end: Option<&[u8]>) {
+        // What an old snapshot does not see may be there by now.
+        if !self.point.is_snapshot
+            && let Some(proposal) = Proposal::new(from, end, self.point.sequence)
+        {
+            self.point.state.marks.propose(proposal);
+        }
     }
 
     /// Forward: moves the merge over the versions of its key that are `hidden`, or else over those
@@ -94,11 +178,12 @@ impl DbCursor {
     }
 
     /// Moves backward from the merge's entry to the first one to show.
-    pub(super) fn find_backward(&mut self) -> Result<()> {
+    pub(super) fn find_backward(&mut self, start: WalkEnd<'_>) -> Result<()> {
         self.position = Position::NoEntry;
         // Entries met so far of the current key, which `key` holds; whether the newest visible one
         // of them is shown, which `value` holds then.
         let (mut versions, mut found) = (0, false);
+        let (mut passed, mut look_at) = (0, LOOK_EVERY);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             let key = user_key(internal_key);
@@ -106,16 +191,27 @@ impl DbCursor {
                 if found || self.bounds.is_before(key) {
                     break;
                 }
-                self.skipped += versions;
+                if passed == 0 && versions > 0 {
+                    self.walked_from.clear();
+                    self.walked_from.extend_from_slice(&self.key);
+                }
+                passed += versions;
                 versions = 0;
+                if passed >= look_at && self.point.state.marks.is_active() {
+                    look_at = passed + LOOK_EVERY;
+                    if self.jump_backward()? {
+                        continue;
+                    }
+                }
                 self.key.clear();
-                self.key.extend_from_slice(key);
+                self.key.extend_from_slice(user_key(self.merged.key()));
             }
             versions += 1;
-            if versions > SEEK_AFTER.into() {
+            if versions > SEEK_AFTER {
                 found = self.find_newest()?;
                 continue;
             }
+            let internal_key = self.merged.key();
             if key::sequence(internal_key) <= self.point.sequence {
                 let is_value = kind(internal_key)? == EntryKind::Value;
                 found = is_value && !is_deleted(&mut self.aggregator, internal_key);
@@ -127,11 +223,42 @@ impl DbCursor {
             }
             self.merged.prev()?;
         }
-        self.skipped += versions - u64::from(found);
         if found {
             self.position = Position::Backward;
         }
+        self.skipped += passed + versions - u64::from(found);
+        if passed >= PROPOSE_AFTER_SEEK {
+            self.propose_backward(start, passed);
+        }
         Ok(())
+    }
+
+    /// Backward: moves the merge to before the mark that it stands in. Whether there is one.
+    #[cold]
+    fn jump_backward(&mut self) -> Result<bool> {
+        let after = [user_key(self.merged.key()), &[0]].concat();
+        let Some(from) = self.point.state.marks.backward(Some(&after), self.point.sequence) else {
+            return Ok(false);
+        };
+        self.merged.skip(&seek_key(&from, key::MAX_SEQUENCE), |_| true)?;
+        Ok(true)
+    }
+
+    /// After a walk backward over many entries: nothing is shown from where it ended to its start.
+    #[cold]
+    fn propose_backward(&mut self, start: WalkEnd<'_>, passed: u64) {
+        let end = match start {
+            WalkEnd::Known(bound) => bound,
+            WalkEnd::FirstPassed if passed < PROPOSE_AFTER_STEP => return,
+            WalkEnd::FirstPassed => {
+                self.walked_from.push(0);
+                Some(&self.walked_from[..])
+            }
+        };
+        match self.position {
+            Position::Backward => self.propose(&[&self.key[..], &[0]].concat(), end),
+            _ => self.propose(self.bounds.lower().unwrap_or_default(), end),
+        }
     }
 
     /// Backward: finds the newest visible version of `key`, and puts the merge before the key.
@@ -152,6 +279,15 @@ impl DbCursor {
         self.merged.seek_before(&seek_key(&self.key, key::MAX_SEQUENCE))?;
         Ok(found)
     }
+}
+
+/// What became of a jump over a mark.
+enum Jump {
+    /// The merge stands in no mark.
+    None,
+    Done,
+    /// Nothing comes any more.
+    ToTheEnd,
 }
 
 /// Which end of a deleted stretch to skip to.

@@ -33,8 +33,9 @@ use std::time::{Duration, Instant};
 
 use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
+use super::iter::marks::Keeper;
 use super::{Frozen, Inner, sequence_after};
-use crate::encoding::key::SequenceNumber;
+use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::stats::Ticker;
@@ -84,6 +85,7 @@ pub(crate) struct Writer {
     pub last_sequence: SequenceNumber,
     /// How long delayed writers must still wait for what they wrote.
     pub owed_wait: Duration,
+    pub marks: Keeper,
 }
 
 /// WALs of frozen memtables, neither synced nor obsolete yet, oldest first.
@@ -274,6 +276,9 @@ impl Inner {
     /// Writes a group that has room: WAL, sync, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
+        if self.marks.has_proposals() {
+            self.take_in_marks(writer);
+        }
         let first = writer.last_sequence + 1;
         let last = sequence_after(writer.last_sequence, count)?;
 
@@ -304,6 +309,9 @@ impl Inner {
                 sequence += 1;
             }
         }
+        if writer.marks.is_watching() {
+            self.cut_marks(writer, group);
+        }
         writer.last_sequence = last;
         self.counters.add(Ticker::WalFileBytes, logged_bytes);
         self.counters.add(Ticker::NumberKeysWritten, count);
@@ -316,6 +324,31 @@ impl Inner {
         // Release: a reader that sees the number sees the entries.
         self.visible.store(last, Ordering::Release);
         Ok(())
+    }
+
+    /// Takes the keys that the group puts out of all marks. Called before the group is published.
+    #[cold]
+    fn cut_marks(&self, writer: &mut Writer, group: &[&Write]) {
+        for operation in group.iter().flat_map(|write| write.batch.operations()).flatten() {
+            if operation.kind == EntryKind::Value {
+                writer.marks.wrote(operation.key, operation.key);
+            }
+        }
+        writer.marks.publish(&self.marks);
+    }
+
+    /// Takes in what cursors proposed. Called between two groups.
+    #[cold]
+    fn take_in_marks(&self, writer: &mut Writer) {
+        let last = writer.last_sequence;
+        writer.marks.take_in(&self.marks, last);
+    }
+
+    /// The same, unless another thread leads: then that one or the next does it.
+    pub(crate) fn try_take_in_marks(&self) {
+        if let Some(mut writer) = self.writer.try_lead() {
+            self.take_in_marks(&mut writer);
+        }
     }
 
     /// Makes all WALs durable, oldest first. A WAL that is synced for the first time enters the
