@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 
+use super::background::cleanups::Cleanups;
 use super::background::install::READERS_PATIENCE;
 use super::background::jobs::Work;
 use super::iter::marks::Marks;
@@ -61,6 +62,8 @@ pub(crate) struct Inner {
     pub(super) snapshots: SnapshotList,
     /// Where cursors need not look.
     pub(super) marks: Arc<Marks>,
+    /// Where cursors found much that is hidden.
+    pub(super) cleanups: Mutex<Cleanups>,
 
     pub(super) writer: WriterLock,
     pub(super) sealed_wals: Mutex<SealedWals>,

@@ -5,11 +5,14 @@
 //!            ──► compactions.rs    what the shape of the tree or the filter policy asks for
 //!   a caller ──► manual.rs         compact_range, and work that needs the tree for itself
 //!
+//!   cursors  ──► cleanups.rs       where they passed much that is hidden
+//!
 //!   all of them ──► install.rs     a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs               how jobs start, wait for space and end; their threads
 //!   publishing.rs                  when counters are written for other processes
 //! ```
 
+pub(in crate::db) mod cleanups;
 mod compactions;
 mod flushes;
 pub(crate) mod install;

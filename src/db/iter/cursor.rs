@@ -13,6 +13,9 @@
 //! in its block. **Backward** they come oldest first: which one to show is known only behind the
 //! key. So the cursor keeps a copy, and the merge stands before the key.
 //!
+//! **Hidden entries.** A seek whose target lies in a mark starts at the mark's other end, as does a
+//! walk that has passed many hidden entries (`marks/`).
+//!
 //! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next
 //! seek and at the end.
 

@@ -15,6 +15,7 @@ use super::cursor::{DbCursor, Position};
 use super::marks::Proposal;
 use super::range_del::RangeDelAggregator;
 use crate::cursor::{Cursor, next_by_copy};
+use crate::db::read_state::ReadState;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, seek_key, user_key};
 use crate::error::{Error, Result};
@@ -22,14 +23,24 @@ use crate::error::{Error, Result};
 /// Versions of one key that are passed one by one. A seek past the others costs about as much.
 const SEEK_AFTER: u64 = 8;
 
-/// After so many hidden entries in a row a walk looks for a mark to jump over, and again after as
-/// many.
+/// A walk looks for a mark to jump over once in this number of hidden entries.
 const LOOK_EVERY: u64 = 32;
 
-/// A walk proposes a mark when it has passed so many hidden entries: after a seek, and else. Seeks
-/// tend to come again. A scan that comes once should not pay for a mark at every gap.
+/// A walk that passed this number of hidden entries proposes a mark: after a seek, and after a step.
+/// Seeks tend to be repeated. A single scan should not pay for a mark at every gap.
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
+
+/// This number of hidden entries in one walk requests a flush if they are in the memtable, and
+/// otherwise a compaction.
+const CLEAN_UP_AFTER: u64 = 10_000;
+
+/// How many hidden entries a walk passed, and how many of them in the first source.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    entries: u64,
+    in_first: u64,
+}
 
 /// Where a walk backward started.
 #[derive(Debug, Clone, Copy)]
@@ -48,8 +59,8 @@ impl DbCursor {
     pub(super) fn find_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
         let follows_shown = hidden;
-        // Entries that were passed, and how many of them are of the current key.
-        let (mut passed, mut versions) = (0, 0);
+        // Entries that were passed: all, those of the first source, and those of the current key.
+        let (mut passed, mut in_first, mut versions) = (0, 0, 0);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             if self.bounds.is_past(user_key(internal_key)) {
@@ -71,6 +82,7 @@ impl DbCursor {
                 self.start_walk(sought, follows_shown);
             }
             passed += 1;
+            in_first += u64::from(self.merged.current_source() == 0);
             versions += 1;
             if versions == SEEK_AFTER {
                 self.skip_versions(hidden)?;
@@ -98,7 +110,7 @@ impl DbCursor {
         if passed > 0 {
             self.skipped += passed;
             if passed >= if sought { PROPOSE_AFTER_SEEK } else { PROPOSE_AFTER_STEP } {
-                self.propose_forward();
+                self.end_long_walk_forward(Passed { entries: passed, in_first });
             }
         }
         Ok(())
@@ -115,7 +127,7 @@ impl DbCursor {
         }
     }
 
-    /// Forward: moves the merge to the end of the mark that it stands in.
+    /// Forward: moves the merge to the end of the mark that contains its key.
     #[cold]
     fn jump_forward(&mut self) -> Result<Jump> {
         let key = user_key(self.merged.key());
@@ -131,20 +143,32 @@ impl DbCursor {
 
     /// After a walk forward over many entries: nothing is shown from its start to where it ended.
     #[cold]
-    fn propose_forward(&self) {
+    fn end_long_walk_forward(&self, passed: Passed) {
         let end = match self.position {
             Position::Forward => Some(self.key()),
             _ => self.bounds.upper(),
         };
-        self.propose(&self.walked_from, end);
+        self.end_long_walk(&self.walked_from, end, passed);
     }
 
-    fn propose(&self, from: &[u8], end: Option<&[u8]>) {
+    /// Nothing is shown from `from` to before `end`, and many entries were passed there.
+    fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
         // What an old snapshot does not see may be there by now.
-        if !self.point.is_snapshot
-            && let Some(proposal) = Proposal::new(from, end, self.point.sequence)
-        {
-            self.point.state.marks.propose(proposal);
+        if self.point.is_snapshot {
+            return;
+        }
+        let ReadState { marks, memtable, .. } = &*self.point.state;
+        // Else the cursor does not read this memtable.
+        let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;
+        let in_memtable = if reads_memtable { passed.in_first } else { 0 };
+        if in_memtable >= CLEAN_UP_AFTER && 2 * in_memtable >= memtable.len() as u64 {
+            marks.ask_for_flush(memtable.smallest_sequence());
+        }
+        if let Some(proposal) = Proposal::new(from, end, self.point.sequence) {
+            if passed.entries - in_memtable >= CLEAN_UP_AFTER {
+                marks.ask_for_cleanup(from, end);
+            }
+            marks.propose(proposal);
         }
     }
 
@@ -183,7 +207,7 @@ impl DbCursor {
         // Entries met so far of the current key, which `key` holds; whether the newest visible one
         // of them is shown, which `value` holds then.
         let (mut versions, mut found) = (0, false);
-        let (mut passed, mut look_at) = (0, LOOK_EVERY);
+        let (mut passed, mut in_first, mut look_at) = (0, 0, LOOK_EVERY);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             let key = user_key(internal_key);
@@ -207,6 +231,7 @@ impl DbCursor {
                 self.key.extend_from_slice(user_key(self.merged.key()));
             }
             versions += 1;
+            in_first += u64::from(self.merged.current_source() == 0);
             if versions > SEEK_AFTER {
                 found = self.find_newest()?;
                 continue;
@@ -228,12 +253,12 @@ impl DbCursor {
         }
         self.skipped += passed + versions - u64::from(found);
         if passed >= PROPOSE_AFTER_SEEK {
-            self.propose_backward(start, passed);
+            self.end_long_walk_backward(start, Passed { entries: passed, in_first });
         }
         Ok(())
     }
 
-    /// Backward: moves the merge to before the mark that it stands in. Whether there is one.
+    /// Backward: moves the merge to before the mark that contains its key. Whether there is one.
     #[cold]
     fn jump_backward(&mut self) -> Result<bool> {
         let after = [user_key(self.merged.key()), &[0]].concat();
@@ -246,18 +271,20 @@ impl DbCursor {
 
     /// After a walk backward over many entries: nothing is shown from where it ended to its start.
     #[cold]
-    fn propose_backward(&mut self, start: WalkEnd<'_>, passed: u64) {
+    fn end_long_walk_backward(&mut self, start: WalkEnd<'_>, passed: Passed) {
         let end = match start {
             WalkEnd::Known(bound) => bound,
-            WalkEnd::FirstPassed if passed < PROPOSE_AFTER_STEP => return,
+            WalkEnd::FirstPassed if passed.entries < PROPOSE_AFTER_STEP => return,
             WalkEnd::FirstPassed => {
                 self.walked_from.push(0);
                 Some(&self.walked_from[..])
             }
         };
         match self.position {
-            Position::Backward => self.propose(&[&self.key[..], &[0]].concat(), end),
-            _ => self.propose(self.bounds.lower().unwrap_or_default(), end),
+            Position::Backward => {
+                self.end_long_walk(&[&self.key[..], &[0]].concat(), end, passed);
+            }
+            _ => self.end_long_walk(self.bounds.lower().unwrap_or_default(), end, passed),
         }
     }
 
@@ -283,7 +310,7 @@ impl DbCursor {
 
 /// What became of a jump over a mark.
 enum Jump {
-    /// The merge stands in no mark.
+    /// No mark contains the merge's key.
     None,
     Done,
     /// Nothing comes any more.

@@ -161,6 +161,7 @@ fn assemble(
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
         marks,
+        cleanups: Mutex::default(),
         writer: CombiningLock::new(Writer {
             wal,
             wal_number,

@@ -6,7 +6,7 @@
 //!                          1. make room: stall, rotate a full memtable
 //!                          2. one WAL record for all batches of the group
 //!                          3. sync, if any of them asked for it
-//!                          4. all batches into the memtable
+//!                          4. all batches into the memtable; marks that a put lies in are cut
 //!                          5. publish the last sequence number: readers see all of them at once
 //!                        the others are told that their batch is done, and one of them to lead
 //! ```
@@ -277,7 +277,7 @@ impl Inner {
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         if self.marks.has_proposals() {
-            self.take_in_marks(writer);
+            self.hear_cursors(writer)?;
         }
         let first = writer.last_sequence + 1;
         let last = sequence_after(writer.last_sequence, count)?;
@@ -344,7 +344,19 @@ impl Inner {
         writer.marks.take_in(&self.marks, last);
     }
 
-    /// The same, unless another thread leads: then that one or the next does it.
+    /// Does what cursors ask of a writer: takes their marks in, and freezes a memtable of which most
+    /// is hidden. Not while another memtable waits for its flush: writers would wait too.
+    #[cold]
+    fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
+        let wanted = self.marks.take_flush_wanted();
+        self.take_in_marks(writer);
+        if wanted == writer.memtable.smallest_sequence() && self.lock_state().frozen.is_empty() {
+            self.rotate(writer)?;
+        }
+        Ok(())
+    }
+
+    /// Takes marks in, unless another thread leads: then that one or the next does it.
     pub(crate) fn try_take_in_marks(&self) {
         if let Some(mut writer) = self.writer.try_lead() {
             self.take_in_marks(&mut writer);

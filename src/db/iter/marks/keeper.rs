@@ -16,11 +16,12 @@ use crate::sync::collect;
 /// Extents of a mark.
 const MOST_EXTENTS: usize = 3;
 
-/// The oldest extent of a mark that grows is at least so many writes old. A reader that came so
-/// late passes what was hidden meanwhile, which takes it some milliseconds at most.
+/// The oldest extent of a growing mark is at least this many writes old. A reader that is late by
+/// fewer writes uses that extent, and passes what was hidden since: some milliseconds at most.
 const LATE_BY: u64 = 1 << 14;
 
-/// A mark that was cut so often and that nobody used meanwhile goes: somebody fills its keys again.
+/// A mark that was cut more often than this without being used is dropped: its keys are being
+/// filled again.
 const MOST_IDLE_CUTS: u32 = 4;
 
 /// Lists of marks replaced until the old ones are freed.
@@ -30,7 +31,7 @@ const COLLECT_EVERY: u32 = 64;
 struct Kept {
     /// Its newest extent lies within `watch`. It is empty where a watch has no mark yet.
     mark: Mark,
-    /// Nobody has put a key of this interval after `since`.
+    /// No key of this interval was put after `since`.
     watch: Interval,
     since: SequenceNumber,
     idle_cuts: u32,
@@ -42,7 +43,8 @@ pub(crate) struct Keeper {
     kept: Vec<Kept>,
     /// Whether readers must see another list.
     changed: bool,
-    published: u32,
+    /// Lists so far.
+    pub(super) published: u32,
 }
 
 impl Keeper {
@@ -76,12 +78,12 @@ impl Keeper {
         } else if !self.kept.iter().any(touches) {
             // A watch, and no mark yet.
             let nothing = Interval { end: Some(Arc::clone(&interval.from)), from: interval.from };
-            self.add(nothing, last, false, last);
+            self.add(nothing, last, last);
         }
     }
 
     /// `interval` is known to show nothing at `sequence` and later. It becomes a part of the mark of
-    /// index `found`, if it touches that one; with `None` a mark. The watch starts anew.
+    /// index `found`, if it touches that one; with `None` a mark. A new watch starts.
     fn extend(
         &mut self,
         found: Option<usize>,
@@ -89,7 +91,7 @@ impl Keeper {
         sequence: SequenceNumber,
         last: SequenceNumber,
     ) {
-        let Some(mut i) = found else { return self.add(interval, sequence, true, last) };
+        let Some(mut i) = found else { return self.add(interval, sequence, last) };
         let kept = &mut self.kept[i];
         (kept.watch, kept.since) = (Interval::everything(), last);
         self.changed |= kept.mark.grow(&interval, sequence);
@@ -107,13 +109,7 @@ impl Keeper {
         }
     }
 
-    fn add(
-        &mut self,
-        interval: Interval,
-        sequence: SequenceNumber,
-        used: bool,
-        last: SequenceNumber,
-    ) {
+    fn add(&mut self, interval: Interval, sequence: SequenceNumber, last: SequenceNumber) {
         if self.kept.len() == MOST_MARKS {
             let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
@@ -124,19 +120,19 @@ impl Keeper {
             self.kept.remove(idle);
         }
         self.changed = true;
-        let used = Arc::new(AtomicBool::new(used));
+        let used = Arc::new(AtomicBool::new(false));
         let mark = Mark { extents: vec![Extent { interval, sequence }], used };
         self.kept.push(Kept { mark, watch: Interval::everything(), since: last, idle_cuts: 0 });
     }
 
-    /// Somebody puts keys from `first` to `last`, both included. Must be called before
+    /// Keys from `first` to `last`, both included, are put. Must be called before
     /// [`Keeper::publish`], and that before the write is published.
     pub fn wrote(&mut self, first: &[u8], last: &[u8]) {
         let mut i = 0;
         while let Some(kept) = self.kept.get_mut(i) {
             let Interval { from, end } = &kept.mark.newest().interval;
             if !kept.watch.ends_after(first) || *last < *kept.watch.from {
-                // Most puts: nobody watches there.
+                // Most puts lie outside the watch.
             } else if first.len().max(last.len()) > MOST_KEY_BYTES {
                 self.kept.remove(i);
                 self.changed = true;

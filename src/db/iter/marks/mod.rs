@@ -24,18 +24,18 @@
 //!    as somebody reads at s.
 //! 2. Between s and r only a *put* inside the interval can add what a read sees. Deletions and range
 //!    deletions only hide. An ingested table counts as a put of its whole range of keys.
-//! 3. The leader is told of each put before it is published, and cuts the mark (`Keeper::wrote`).
-//!    The cut list is stored before `visible`, with `Release`. A reader loads `visible` with
+//! 3. The leader cuts the mark before it publishes such a put (`Keeper::wrote`). The cut list is
+//!    stored before `visible`, which is stored with `Release`. A reader loads `visible` with
 //!    `Acquire` before it looks at marks. So a reader at or after the put finds the mark cut.
-//! 4. A proposal arrives after its walk, and puts after s may already be published. It is taken as
-//!    it is only when the last sequence number still is s. Else a *watch* decides: an interval of
-//!    which the leader knows that nobody has put into it since a number t. Where t ≤ s, the common
-//!    part of watch and proposal has seen no put after s, so 1 and 2 hold for it. A proposal that no
-//!    watch covers starts one, for the walks after it.
+//! 4. A proposal arrives after its walk, and puts after s may already be published. The whole
+//!    proposal becomes a mark only if the last sequence number is still s. Otherwise a *watch*
+//!    decides: an interval that has received no put since a number t, as the leader knows. If t ≤ s,
+//!    the intersection of watch and proposal has received no put after s, so 1 and 2 hold for it. A
+//!    proposal that no watch covers starts one, for the walks after it.
 //!
 //! A queue that many threads push to and pop from never stands still. Its watch reaches from the
-//! start to the first push after t, and the next walk extends the mark up to there. Then the watch
-//! starts anew.
+//! start to the first push after t, and the next walk extends the mark up to there. Then a new
+//! watch of all keys starts.
 //!
 //! **Readers that come late.** A longer mark has a larger q. A reader at a number just before it
 //! would ignore the whole mark and pass everything in it. So a mark keeps up to three *extents*: the
@@ -55,7 +55,7 @@ pub(crate) use keeper::Keeper;
 
 use crate::db::Inner;
 use crate::encoding::key::SequenceNumber;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcCell, Mutex, lock, pin};
 
 /// Marks a database has at most. Each costs a put a comparison or two.
@@ -177,6 +177,9 @@ pub(crate) struct Marks {
     /// Whether a leader should look at `proposals`.
     has_proposals: AtomicBool,
     proposals: Mutex<Vec<Proposal>>,
+    /// The smallest sequence number of a memtable that should be flushed, since most of it is
+    /// hidden; 0: none.
+    flush_wanted: AtomicU64,
     /// Where a cursor finds the lock of the writers.
     owner: OnceLock<Weak<Inner>>,
 }
@@ -188,6 +191,7 @@ impl Marks {
             list: ArcCell::new(Arc::default()),
             has_proposals: AtomicBool::new(false),
             proposals: Mutex::new(Vec::new()),
+            flush_wanted: AtomicU64::new(0),
             owner: OnceLock::new(),
         }
     }
@@ -256,7 +260,7 @@ impl Marks {
         })
     }
 
-    /// Has a proposal taken in: at once if nobody leads the writers, else by the next leader.
+    /// Has a proposal taken in: at once if no writer leads, else by the next leader.
     pub fn propose(&self, proposal: Proposal) {
         let mut proposals = lock(&self.proposals);
         if proposals.len() < MOST_PROPOSALS {
@@ -269,7 +273,27 @@ impl Marks {
         }
     }
 
-    /// Whether the leader should take proposals in. May be late.
+    /// Asks the next writer to freeze the memtable whose smallest sequence number this is.
+    pub fn ask_for_flush(&self, memtable: SequenceNumber) {
+        self.flush_wanted.store(memtable, Ordering::Relaxed);
+    }
+
+    /// The memtable that should be flushed; 0: none. Asked once.
+    pub fn take_flush_wanted(&self) -> SequenceNumber {
+        match self.flush_wanted.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.flush_wanted.swap(0, Ordering::Relaxed),
+        }
+    }
+
+    /// Asks for a compaction of the tables of a range.
+    pub fn ask_for_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
+        if let Some(owner) = self.owner.get().and_then(Weak::upgrade) {
+            owner.request_cleanup(from, end);
+        }
+    }
+
+    /// Whether the leader should take proposals in, or flush. May be late.
     #[inline]
     pub fn has_proposals(&self) -> bool {
         self.has_proposals.load(Ordering::Relaxed)
@@ -277,7 +301,9 @@ impl Marks {
 
     fn take_proposals(&self) -> Vec<Proposal> {
         let mut proposals = lock(&self.proposals);
-        self.has_proposals.store(false, Ordering::Relaxed);
+        // Only a writer flushes: what a cursor takes in leaves that to it.
+        let wants_flush = self.flush_wanted.load(Ordering::Relaxed) != 0;
+        self.has_proposals.store(wants_flush, Ordering::Relaxed);
         std::mem::take(&mut proposals)
     }
 }
