@@ -39,6 +39,7 @@ const CLEAN_UP_AFTER: u64 = 10_000;
 #[derive(Debug, Clone, Copy)]
 struct Passed {
     entries: u64,
+    /// May count those of the entry shown too.
     in_first: u64,
 }
 
@@ -160,7 +161,8 @@ impl DbCursor {
         let ReadState { marks, memtable, .. } = &*self.point.state;
         // Else the cursor does not read this memtable.
         let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;
-        let in_memtable = if reads_memtable { passed.in_first } else { 0 };
+        let in_first = passed.in_first.min(passed.entries);
+        let in_memtable = if reads_memtable { in_first } else { 0 };
         if in_memtable >= CLEAN_UP_AFTER && 2 * in_memtable >= memtable.len() as u64 {
             marks.ask_for_flush(memtable.smallest_sequence());
         }
