@@ -57,7 +57,23 @@ impl DbCursor {
     /// shown or is a tombstone, so this entry and the next ones of its user key are not shown.
     /// `sought`: the merge came here by a seek to `key`.
     #[inline(never)]
-    pub(super) fn find_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
+    pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
+        // Nearly always the first entry is shown.
+        if !hidden && self.aggregator.is_none() && self.merged.valid() {
+            let internal_key = self.merged.key();
+            if key::sequence(internal_key) <= self.point.sequence
+                && key::kind_byte(internal_key) == EntryKind::Value as u8
+                && !self.bounds.is_past(user_key(internal_key))
+            {
+                self.position = Position::Forward;
+                return Ok(());
+            }
+        }
+        self.walk_forward(hidden, sought)
+    }
+
+    #[inline(never)]
+    fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
         let follows_shown = hidden;
         // Entries that were passed: all, those of the first source, and those of the current key.
@@ -217,28 +233,28 @@ impl DbCursor {
                 if found || self.bounds.is_before(key) {
                     break;
                 }
-                if passed == 0 && versions > 0 {
-                    self.walked_from.clear();
-                    self.walked_from.extend_from_slice(&self.key);
-                }
-                passed += versions;
-                versions = 0;
-                if passed >= look_at && self.point.state.marks.is_active() {
-                    look_at = passed + LOOK_EVERY;
-                    if self.jump_backward()? {
-                        continue;
+                if versions > 0 {
+                    // The key before is hidden.
+                    if passed == 0 {
+                        self.walked_from.clear();
+                        self.walked_from.extend_from_slice(&self.key);
                     }
+                    passed += versions;
+                    versions = 0;
+                    if passed >= look_at && self.point.state.marks.is_active() {
+                        look_at = passed + LOOK_EVERY;
+                        self.jump_backward()?;
+                    }
+                    continue;
                 }
                 self.key.clear();
-                self.key.extend_from_slice(user_key(self.merged.key()));
+                self.key.extend_from_slice(key);
             }
             versions += 1;
-            in_first += u64::from(self.merged.current_source() == 0);
             if versions > SEEK_AFTER {
                 found = self.find_newest()?;
                 continue;
             }
-            let internal_key = self.merged.key();
             if key::sequence(internal_key) <= self.point.sequence {
                 let is_value = kind(internal_key)? == EntryKind::Value;
                 found = is_value && !is_deleted(&mut self.aggregator, internal_key);
@@ -247,6 +263,9 @@ impl DbCursor {
                 } else if is_value && self.skip_deleted(Skip::Backward)? {
                     continue;
                 }
+            }
+            if !found {
+                in_first += u64::from(self.merged.current_source() == 0);
             }
             self.merged.prev()?;
         }
@@ -260,15 +279,14 @@ impl DbCursor {
         Ok(())
     }
 
-    /// Backward: moves the merge to before the mark that contains its key. Whether there is one.
+    /// Backward: moves the merge to before the mark that contains its key, if there is one.
     #[cold]
-    fn jump_backward(&mut self) -> Result<bool> {
+    fn jump_backward(&mut self) -> Result<()> {
         let after = [user_key(self.merged.key()), &[0]].concat();
-        let Some(from) = self.point.state.marks.backward(Some(&after), self.point.sequence) else {
-            return Ok(false);
-        };
-        self.merged.skip(&seek_key(&from, key::MAX_SEQUENCE), |_| true)?;
-        Ok(true)
+        match self.point.state.marks.backward(Some(&after), self.point.sequence) {
+            Some(from) => self.merged.skip(&seek_key(&from, key::MAX_SEQUENCE), |_| true),
+            None => Ok(()),
+        }
     }
 
     /// After a walk backward over many entries: nothing is shown from where it ended to its start.

@@ -351,7 +351,11 @@ impl Inner {
         let wanted = self.marks.take_flush_wanted();
         self.take_in_marks(writer);
         if wanted == writer.memtable.smallest_sequence() && self.lock_state().frozen.is_empty() {
-            self.rotate(writer)?;
+            // The write needs no other memtable: it can do without where the disk is full.
+            return self.rotate(writer).or_else(|error| match error.is_out_of_space() {
+                true => Ok(()),
+                false => Err(error),
+            });
         }
         Ok(())
     }
