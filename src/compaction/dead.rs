@@ -322,6 +322,39 @@ pub(super) fn pick_dead(
             }
         }
     }
+    plan_places(levels, shape, places, unavailable)
+}
+
+/// The place that frees most among the tables that `is_wanted`, however small its share.
+pub(crate) fn pick_wanted(
+    levels: &Levels,
+    shape: &TreeShape,
+    conditions: &Conditions,
+    unavailable: &Unavailable,
+    is_wanted: impl Fn(&FileMeta) -> bool,
+) -> Option<Plan> {
+    let mut places = Vec::new();
+    for level in 0..LEVELS {
+        for (i, file) in levels[level].iter().enumerate() {
+            if may_hold_dead(file) && is_wanted(file) && !unavailable.busy.contains(&file.number) {
+                let dead = dead(levels, level, i, conditions);
+                if dead.bytes > 0 {
+                    places.push((dead.share(), level, i, dead.has_older));
+                }
+            }
+        }
+    }
+    plan_places(levels, shape, places, unavailable)
+}
+
+/// The first plan that can start, by descending share. A place is a share, a level, the index of a
+/// file, and whether older tables lie in its range.
+fn plan_places(
+    levels: &Levels,
+    shape: &TreeShape,
+    mut places: Vec<(f64, usize, usize, bool)>,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
     places.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (base, _) = level_targets(&level_bytes(levels), shape);
     places.into_iter().find_map(|(_, level, i, has_older)| {

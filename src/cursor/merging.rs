@@ -57,6 +57,12 @@ impl<C: Cursor> MergingCursor<C> {
         &mut self.sources
     }
 
+    /// Which source the entry is from, by its index; none has the number it gives for no entry.
+    #[inline]
+    pub fn current_source(&self) -> usize {
+        self.current
+    }
+
     /// Whether source `a` goes before source `b`.
     fn before(&self, a: usize, b: usize) -> bool {
         let order = key::compare(self.sources[a].key(), self.sources[b].key());

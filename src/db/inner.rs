@@ -17,8 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
+use super::background::cleanups::Cleanups;
 use super::background::install::READERS_PATIENCE;
 use super::background::jobs::Work;
+use super::iter::marks::Marks;
 use super::open::take_over::PendingTakeOver;
 use super::read_state::ReadState;
 use super::snapshot::SnapshotList;
@@ -66,6 +68,10 @@ pub(crate) struct Inner {
     /// The last sequence number that readers may see.
     pub(super) visible: AtomicU64,
     pub(super) snapshots: SnapshotList,
+    /// Where cursors need not look.
+    pub(super) marks: Arc<Marks>,
+    /// Where cursors found much that is hidden.
+    pub(super) cleanups: Mutex<Cleanups>,
 
     pub(super) writer: WriterLock,
     pub(super) sealed_wals: Mutex<SealedWals>,
@@ -141,12 +147,13 @@ pub(crate) struct Progress {
 
 impl TreeState {
     /// What readers see from now on.
-    pub(super) fn read_state(&self, counters: &Arc<Counters>) -> ReadState {
+    pub(super) fn read_state(&self, counters: &Arc<Counters>, marks: &Arc<Marks>) -> ReadState {
         ReadState {
             memtable: Arc::clone(&self.memtable),
             frozen: self.frozen.iter().rev().map(|f| Arc::clone(&f.memtable)).collect(),
             version: Arc::clone(&self.version),
             counters: Arc::clone(counters),
+            marks: Arc::clone(marks),
         }
     }
 }
@@ -164,7 +171,7 @@ impl Inner {
 
     /// The first half of [`Inner::publish`].
     pub(super) fn show(&self, state: &mut TreeState) {
-        let read_state = Arc::new(state.read_state(&self.counters));
+        let read_state = Arc::new(state.read_state(&self.counters, &self.marks));
         let mut read_states = lock(&self.read_states);
         read_states.retain(|read_state| read_state.strong_count() > 0);
         read_states.push(Arc::downgrade(&read_state));

@@ -5,7 +5,8 @@
 //!   the public API        db.rs  snapshot.rs  options.rs  stats.rs   iter/ (iterators, cursors)
 //!   counters for others   stats/
 //!   open, recover         open/
-//!   read                  get.rs  multi_get.rs  iter/   explain/ (a lookup, watched)
+//!   read                  get.rs  multi_get.rs  iter/ (iter/marks/: what cursors jump over)
+//!                         explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
 //!   the whole database    whole/ (copy, take in, check, remove)  repair/

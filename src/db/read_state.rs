@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Inner;
+use super::iter::marks::Marks;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -31,6 +32,8 @@ pub(crate) struct ReadState {
     pub version: Arc<Version>,
     /// Here, so that a cursor counts without an `Arc` of its own.
     pub counters: Arc<Counters>,
+    /// Here for the same reason.
+    pub marks: Arc<Marks>,
 }
 
 impl ReadState {
@@ -55,6 +58,8 @@ pub(crate) struct ReadPoint {
     /// Whether the database was open when this was made. A cursor made before the closing goes on
     /// with what it holds; one made later answers an error.
     open: bool,
+    /// Whether this is a snapshot, which may be old.
+    pub is_snapshot: bool,
 }
 
 impl ReadPoint {
@@ -62,7 +67,12 @@ impl ReadPoint {
     pub fn new(inner: &Inner, snapshot: Option<SequenceNumber>) -> ReadPoint {
         let guard = pin();
         let (state, sequence) = inner.load_read_point(snapshot, &guard);
-        ReadPoint { state: state.to_arc(), sequence, open: inner.check_open().is_ok() }
+        ReadPoint {
+            state: state.to_arc(),
+            sequence,
+            open: inner.check_open().is_ok(),
+            is_snapshot: snapshot.is_some(),
+        }
     }
 
     #[inline]

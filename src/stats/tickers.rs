@@ -127,6 +127,9 @@ tickers! {
     NumberDbNext = "number.db.next",
     /// Steps backward, counted likewise.
     NumberDbPrev = "number.db.prev",
+    /// Entries that cursors passed and did not show: tombstones, older versions, versions that are
+    /// too new for the cursor, and what range deletions hide. Counted likewise.
+    NumberIterSkip = "number.iter.skip",
 
     /// Entries written.
     NumberKeysWritten = "number.keys.written",

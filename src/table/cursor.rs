@@ -98,9 +98,13 @@ impl TableCursor {
         result
     }
 
-    /// Makes block `i` the current one, its cursor on no entry. After a failure there is none.
+    /// Makes block `i` the current one, for its cursor to be moved. After a failure there is none.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
+        // A seek of a scan often stays in its block. Without the cache it would read it again.
+        if self.block.is_some() && i == self.i {
+            return Ok(());
+        }
         let last = self.block.take();
         let direction = match &last {
             None => self.entered.take(),

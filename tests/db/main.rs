@@ -7,6 +7,7 @@
 //! |---|---:|---|
 //! | `MAYPOLE_MODEL_OPERATIONS` | 300,000 | random operations against a `BTreeMap`, over all option sets |
 //! | `MAYPOLE_MODEL_SEED` | 0 | what these operations are |
+//! | `MAYPOLE_QUEUE_SEEDS` | 24 | histories of queues against a `BTreeMap` |
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
 //! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored power loss at random points |
 //! | `MAYPOLE_OPENING_SEEDS` | 2 | histories whose opening loses power, and whose next opening does |
@@ -37,6 +38,7 @@ mod faults;
 // Loop devices.
 #[cfg(target_os = "linux")]
 mod file_systems;
+mod hidden;
 mod history;
 mod ingest;
 mod kill;
@@ -49,6 +51,7 @@ mod moving;
 mod paths;
 mod prefix;
 mod publish;
+mod queues;
 mod range_del;
 mod read_only;
 mod reads;

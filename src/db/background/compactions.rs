@@ -90,7 +90,9 @@ impl Inner {
         let conditions = self.conditions(state);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        compaction::pick(&metas, &self.shape, &conditions, unavailable).or_else(|| {
+        let due = compaction::pick(&metas, &self.shape, &conditions, unavailable);
+        let due = due.or_else(|| self.plan_cleanup(&metas, &conditions, unavailable));
+        due.or_else(|| {
             let is_unavailable = |number| {
                 unavailable.busy.contains(&number) || unavailable.damaged.contains(&number)
             };

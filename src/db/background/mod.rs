@@ -5,12 +5,15 @@
 //!            ──► compactions.rs    what the shape of the tree or the filter policy asks for
 //!   a caller ──► manual.rs         compact_range, next to all of these
 //!
+//!   cursors  ──► cleanups.rs       where they passed much that is hidden
+//!
 //!   all of them ──► install.rs     a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs               how jobs start, wait for space and end; their threads
 //!   timer.rs                       what is done at certain times
 //!   rest.rs                        what is removed when the tree comes to rest
 //! ```
 
+pub(in crate::db) mod cleanups;
 mod compactions;
 mod flushes;
 pub(crate) mod install;
@@ -30,6 +33,7 @@ use super::{Inner, TreeState};
 /// Lets the database start jobs.
 pub(crate) fn start(inner: &Arc<Inner>) {
     let _ = inner.this.set(Arc::downgrade(inner));
+    inner.marks.belong_to(Arc::downgrade(inner));
     inner.schedule(&mut inner.lock_state());
     if inner.publishing.is_some() {
         timer::add(inner, Duration::ZERO, Inner::publish_turn);

@@ -13,6 +13,9 @@
 //! in its block. **Backward** they come oldest first: which one to show is known only behind the
 //! key. So the cursor keeps a copy, and the merge stands before the key.
 //!
+//! **Hidden entries.** A seek whose target lies in a mark starts at the mark's other end, as does a
+//! walk that has passed many hidden entries (`marks/`).
+//!
 //! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next
 //! seek and at the end.
 
@@ -21,6 +24,7 @@ use std::sync::Arc;
 use super::bounds::Bounds;
 use super::range_del::RangeDelAggregator;
 use super::sources::{Source, sources};
+use super::visible::WalkEnd;
 use crate::cursor::merging::MergingCursor;
 use crate::cursor::{Cursor, next_by_copy};
 use crate::db::Inner;
@@ -78,6 +82,10 @@ pub struct DbCursor {
     /// Steps that no ticker counts yet.
     steps_forward: u64,
     steps_backward: u64,
+    /// Entries passed and not shown that no ticker counts yet.
+    pub(super) skipped: u64,
+    /// The start of a walk over hidden entries, or its end if it goes backward.
+    pub(super) walked_from: Vec<u8>,
 }
 
 impl std::fmt::Debug for DbCursor {
@@ -117,6 +125,8 @@ impl DbCursor {
             value: Slice::empty(),
             steps_forward: 0,
             steps_backward: 0,
+            skipped: 0,
+            walked_from: Vec::new(),
         }
     }
 
@@ -210,13 +220,8 @@ impl DbCursor {
     /// Those of [`DbCursor`].
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.start_seek()?;
-        match self.bounds.upper().map(<[u8]>::to_vec) {
-            Some(upper) => self.find_before(&upper),
-            None => {
-                self.merged.seek_to_last()?;
-                self.find_backward()
-            }
-        }
+        let upper = self.bounds.upper().map(<[u8]>::to_vec);
+        self.find_before(upper.as_deref())
     }
 
     /// Moves to the first entry whose key is at or after `key`.
@@ -230,11 +235,21 @@ impl DbCursor {
         if self.bounds.is_before(key) {
             key = self.bounds.lower().unwrap_or_default();
         }
+        let jump = match self.point.state.marks.is_active() {
+            false => None,
+            true => self.point.state.marks.forward(key, self.point.sequence),
+        };
+        if let Some(end) = &jump {
+            match end {
+                Some(end) if !self.bounds.is_past(end) => key = end,
+                _ => return Ok(()),
+            }
+        }
         self.key.clear();
         self.key.reserve(key.len() + key::TRAILER_BYTES);
         key::put_internal_key(&mut self.key, key, key::pack(self.point.sequence, key::SEEK_KIND));
         self.merged.seek(&self.key)?;
-        self.find_forward(false)
+        self.find_forward(false, true)
     }
 
     /// Moves to the last entry whose key is at or before `key`.
@@ -249,7 +264,7 @@ impl DbCursor {
             false => {
                 self.start_seek()?;
                 // All versions of `key` itself stand before the key right after it.
-                self.find_before(&[key, &[0]].concat())
+                self.find_before(Some(&[key, &[0]].concat()))
             }
         }
     }
@@ -267,6 +282,7 @@ impl DbCursor {
         for (ticker, steps) in [
             (Ticker::NumberDbNext, &mut self.steps_forward),
             (Ticker::NumberDbPrev, &mut self.steps_backward),
+            (Ticker::NumberIterSkip, &mut self.skipped),
         ] {
             if *steps > 0 {
                 counters.add(ticker, std::mem::take(steps));
@@ -274,11 +290,21 @@ impl DbCursor {
         }
     }
 
-    /// To the last entry whose key is before `key`, which is not past the upper bound.
-    fn find_before(&mut self, key: &[u8]) -> Result<()> {
+    /// To the last entry whose key is before `bound`, which is not past the upper bound; `None`: to
+    /// the last of all.
+    fn find_before(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.position = Position::NoEntry;
-        self.merged.seek_before(&key::internal_key(key, key::MAX_SEQUENCE, key::SEEK_KIND))?;
-        self.find_backward()
+        let marks = &self.point.state.marks;
+        let jump = match marks.is_active() {
+            false => None,
+            true => marks.backward(bound, self.point.sequence),
+        };
+        let bound = jump.as_deref().or(bound);
+        match bound {
+            Some(bound) => self.merged.seek_before(&seek_key(bound, key::MAX_SEQUENCE))?,
+            None => self.merged.seek_to_last()?,
+        }
+        self.find_backward(WalkEnd::Known(bound))
     }
 
     /// Moves to the next entry.
@@ -296,7 +322,7 @@ impl DbCursor {
         let Some(step) = self.merged.step() else { return self.next_by_copy() };
         // Nearly every entry is the only version of its key, and a value.
         if step.repeats || !self.is_shown(step.trailer) || self.checks_keys {
-            return self.find_forward(step.repeats);
+            return self.find_forward(step.repeats, false);
         }
         Ok(())
     }
@@ -313,7 +339,7 @@ impl DbCursor {
     fn next_by_copy(&mut self) -> Result<()> {
         self.position = Position::NoEntry;
         let hidden = next_by_copy(&mut self.merged, &mut self.key)?;
-        self.find_forward(hidden)
+        self.find_forward(hidden, false)
     }
 
     /// The next entry of a cursor that went backward. The merge stands before all versions of the
@@ -326,7 +352,7 @@ impl DbCursor {
         }
         self.position = Position::NoEntry;
         self.merged.seek(&seek_key(&self.key, self.point.sequence))?;
-        self.find_forward(true)
+        self.find_forward(true, false)
     }
 
     /// Moves to the entry before. Slower than [`DbCursor::next`], most of all as the first step
@@ -340,11 +366,11 @@ impl DbCursor {
             Position::Forward => {
                 self.steps_backward += 1;
                 let key = self.key().to_vec();
-                self.find_before(&key)
+                self.find_before(Some(&key))
             }
             Position::Backward => {
                 self.steps_backward += 1;
-                self.find_backward()
+                self.find_backward(WalkEnd::FirstPassed)
             }
             Position::NoEntry => Err(cannot_step()),
         }

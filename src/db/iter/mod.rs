@@ -6,6 +6,7 @@
 
 pub(crate) mod bounds;
 pub(crate) mod cursor;
+pub(crate) mod marks;
 pub(crate) mod range_del;
 pub(crate) mod sources;
 pub(crate) mod visible;

@@ -6,30 +6,88 @@
 //!                                 not    shown  older   hides ──────────► older   shown
 //!                                 visible
 //! ```
+//!
+//! A key may have very many versions, most of them hidden. So after a few steps over versions of
+//! one key, the cursor seeks: forward past those that are hidden, or to the newest visible one;
+//! backward to the newest visible one, and then before the key.
 
 use super::cursor::{DbCursor, Position};
+use super::marks::Proposal;
 use super::range_del::RangeDelAggregator;
 use crate::cursor::{Cursor, next_by_copy};
+use crate::db::read_state::ReadState;
 use crate::encoding::key;
-use crate::encoding::key::{EntryKind, user_key};
+use crate::encoding::key::{EntryKind, seek_key, user_key};
 use crate::error::{Error, Result};
+
+/// Versions of one key that are passed one by one. A seek past the others costs about as much.
+const SEEK_AFTER: u64 = 8;
+
+/// A walk looks for a mark to jump over once in this number of hidden entries.
+const LOOK_EVERY: u64 = 32;
+
+/// A walk that passed this number of hidden entries proposes a mark: after a seek, and after a step.
+/// Seeks tend to be repeated. A single scan should not pay for a mark at every gap.
+const PROPOSE_AFTER_SEEK: u64 = 32;
+const PROPOSE_AFTER_STEP: u64 = 256;
+
+/// This number of hidden entries in one walk requests a flush if they are in the memtable, and
+/// otherwise a compaction.
+const CLEAN_UP_AFTER: u64 = 10_000;
+
+/// How many hidden entries a walk passed, and how many of them in the first source.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    entries: u64,
+    /// May count those of the entry shown too.
+    in_first: u64,
+}
+
+/// Where a walk backward started.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WalkEnd<'a> {
+    /// Before this key; `None`: behind the last one.
+    Known(Option<&'a [u8]>),
+    /// At the first entry that it passes.
+    FirstPassed,
+}
 
 impl DbCursor {
     /// Moves forward from the merge's entry to the first one to show. `hidden`: a newer version was
     /// shown or is a tombstone, so this entry and the next ones of its user key are not shown.
+    /// `sought`: the merge came here by a seek to `key`.
     #[inline(never)]
-    pub(super) fn find_forward(&mut self, mut hidden: bool) -> Result<()> {
+    pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
+        // Nearly always the first entry is shown.
+        if !hidden && self.aggregator.is_none() && self.merged.valid() {
+            let internal_key = self.merged.key();
+            if key::sequence(internal_key) <= self.point.sequence
+                && key::kind_byte(internal_key) == EntryKind::Value as u8
+                && !self.bounds.is_past(user_key(internal_key))
+            {
+                self.position = Position::Forward;
+                return Ok(());
+            }
+        }
+        self.walk_forward(hidden, sought)
+    }
+
+    #[inline(never)]
+    fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
+        let follows_shown = hidden;
+        // Entries that were passed: all, those of the first source, and those of the current key.
+        let (mut passed, mut in_first, mut versions) = (0, 0, 0);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             if self.bounds.is_past(user_key(internal_key)) {
-                return Ok(());
+                break;
             }
             if !hidden && key::sequence(internal_key) <= self.point.sequence {
                 if kind(internal_key)? == EntryKind::Value {
                     if !is_deleted(&mut self.aggregator, internal_key) {
                         self.position = Position::Forward;
-                        return Ok(());
+                        break;
                     }
                     if self.skip_deleted(Skip::Forward)? {
                         continue;
@@ -37,12 +95,111 @@ impl DbCursor {
                 }
                 hidden = true;
             }
-            hidden &= match self.merged.step() {
+            if passed == 0 {
+                self.start_walk(sought, follows_shown);
+            }
+            passed += 1;
+            in_first += u64::from(self.merged.current_source() == 0);
+            versions += 1;
+            if versions == SEEK_AFTER {
+                self.skip_versions(hidden)?;
+                (hidden, versions) = (false, 0);
+                continue;
+            }
+            if passed % LOOK_EVERY == 0 && self.point.state.marks.is_active() {
+                match self.jump_forward()? {
+                    Jump::None => {}
+                    Jump::Done => {
+                        (hidden, versions) = (false, 0);
+                        continue;
+                    }
+                    Jump::ToTheEnd => break,
+                }
+            }
+            let repeats = match self.merged.step() {
                 Some(step) => step.repeats,
                 None => next_by_copy(&mut self.merged, &mut self.key)?,
             };
+            if !repeats {
+                (hidden, versions) = (false, 0);
+            }
+        }
+        if passed > 0 {
+            self.skipped += passed;
+            if passed >= if sought { PROPOSE_AFTER_SEEK } else { PROPOSE_AFTER_STEP } {
+                self.end_long_walk_forward(Passed { entries: passed, in_first });
+            }
         }
         Ok(())
+    }
+
+    /// Forward, on the first entry that is passed: remembers where the walk started.
+    fn start_walk(&mut self, sought: bool, follows_shown: bool) {
+        self.walked_from.clear();
+        let from = if sought { &self.key } else { self.merged.key() };
+        self.walked_from.extend_from_slice(user_key(from));
+        if follows_shown {
+            // The key itself is shown.
+            self.walked_from.push(0);
+        }
+    }
+
+    /// Forward: moves the merge to the end of the mark that contains its key.
+    #[cold]
+    fn jump_forward(&mut self) -> Result<Jump> {
+        let key = user_key(self.merged.key());
+        match self.point.state.marks.forward(key, self.point.sequence) {
+            None => Ok(Jump::None),
+            Some(None) => Ok(Jump::ToTheEnd),
+            Some(Some(end)) => {
+                self.merged.skip(&seek_key(&end, key::MAX_SEQUENCE), |_| true)?;
+                Ok(Jump::Done)
+            }
+        }
+    }
+
+    /// After a walk forward over many entries: nothing is shown from its start to where it ended.
+    #[cold]
+    fn end_long_walk_forward(&self, passed: Passed) {
+        let end = match self.position {
+            Position::Forward => Some(self.key()),
+            _ => self.bounds.upper(),
+        };
+        self.end_long_walk(&self.walked_from, end, passed);
+    }
+
+    /// Nothing is shown from `from` to before `end`, and many entries were passed there.
+    fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
+        // What an old snapshot does not see may be there by now.
+        if self.point.is_snapshot {
+            return;
+        }
+        let ReadState { marks, memtable, .. } = &*self.point.state;
+        // Else the cursor does not read this memtable.
+        let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;
+        let in_first = passed.in_first.min(passed.entries);
+        let in_memtable = if reads_memtable { in_first } else { 0 };
+        if in_memtable >= CLEAN_UP_AFTER && 2 * in_memtable >= memtable.len() as u64 {
+            marks.ask_for_flush(memtable.smallest_sequence());
+        }
+        if let Some(proposal) = Proposal::new(from, end, self.point.sequence) {
+            if passed.entries - in_memtable >= CLEAN_UP_AFTER {
+                marks.ask_for_cleanup(from, end);
+            }
+            marks.propose(proposal);
+        }
+    }
+
+    /// Forward: moves the merge over the versions of its key that are `hidden`, or else over those
+    /// that are too new.
+    #[cold]
+    fn skip_versions(&mut self, hidden: bool) -> Result<()> {
+        let key = user_key(self.merged.key());
+        let target = match hidden {
+            true => seek_key(&[key, &[0]].concat(), key::MAX_SEQUENCE),
+            false => seek_key(key, self.point.sequence),
+        };
+        self.merged.skip(&target, |_| true)
     }
 
     /// After a range deletion hid an entry: moves the sources that are older than it to the end of
@@ -63,43 +220,121 @@ impl DbCursor {
     }
 
     /// Moves backward from the merge's entry to the first one to show.
-    pub(super) fn find_backward(&mut self) -> Result<()> {
+    pub(super) fn find_backward(&mut self, start: WalkEnd<'_>) -> Result<()> {
         self.position = Position::NoEntry;
-        // Whether `key` and `value` hold the newest visible version met so far of the current key.
-        let mut found = false;
+        // Entries met so far of the current key, which `key` holds; whether the newest visible one
+        // of them is shown, which `value` holds then.
+        let (mut versions, mut found) = (0, false);
+        let (mut passed, mut in_first, mut look_at) = (0, 0, LOOK_EVERY);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             let key = user_key(internal_key);
-            if found && key != self.key {
-                break;
+            if versions == 0 || key != self.key {
+                if found || self.bounds.is_before(key) {
+                    break;
+                }
+                if versions > 0 {
+                    // The key before is hidden.
+                    if passed == 0 {
+                        self.walked_from.clear();
+                        self.walked_from.extend_from_slice(&self.key);
+                    }
+                    passed += versions;
+                    versions = 0;
+                    if passed >= look_at && self.point.state.marks.is_active() {
+                        look_at = passed + LOOK_EVERY;
+                        self.jump_backward()?;
+                    }
+                    continue;
+                }
+                self.key.clear();
+                self.key.extend_from_slice(key);
             }
-            if self.bounds.is_before(key) {
-                break;
+            versions += 1;
+            if versions > SEEK_AFTER {
+                found = self.find_newest()?;
+                continue;
             }
             if key::sequence(internal_key) <= self.point.sequence {
-                match kind(internal_key)? {
-                    EntryKind::Value if !is_deleted(&mut self.aggregator, internal_key) => {
-                        found = true;
-                        self.key.clear();
-                        self.key.extend_from_slice(key);
-                        self.value = self.merged.value_slice();
-                    }
-                    EntryKind::Value => {
-                        found = false;
-                        if self.skip_deleted(Skip::Backward)? {
-                            continue;
-                        }
-                    }
-                    _ => found = false,
+                let is_value = kind(internal_key)? == EntryKind::Value;
+                found = is_value && !is_deleted(&mut self.aggregator, internal_key);
+                if found {
+                    self.value = self.merged.value_slice();
+                } else if is_value && self.skip_deleted(Skip::Backward)? {
+                    continue;
                 }
+            }
+            if !found {
+                in_first += u64::from(self.merged.current_source() == 0);
             }
             self.merged.prev()?;
         }
         if found {
             self.position = Position::Backward;
         }
+        self.skipped += passed + versions - u64::from(found);
+        if passed >= PROPOSE_AFTER_SEEK {
+            self.end_long_walk_backward(start, Passed { entries: passed, in_first });
+        }
         Ok(())
     }
+
+    /// Backward: moves the merge to before the mark that contains its key, if there is one.
+    #[cold]
+    fn jump_backward(&mut self) -> Result<()> {
+        let after = [user_key(self.merged.key()), &[0]].concat();
+        match self.point.state.marks.backward(Some(&after), self.point.sequence) {
+            Some(from) => self.merged.skip(&seek_key(&from, key::MAX_SEQUENCE), |_| true),
+            None => Ok(()),
+        }
+    }
+
+    /// After a walk backward over many entries: nothing is shown from where it ended to its start.
+    #[cold]
+    fn end_long_walk_backward(&mut self, start: WalkEnd<'_>, passed: Passed) {
+        let end = match start {
+            WalkEnd::Known(bound) => bound,
+            WalkEnd::FirstPassed if passed.entries < PROPOSE_AFTER_STEP => return,
+            WalkEnd::FirstPassed => {
+                self.walked_from.push(0);
+                Some(&self.walked_from[..])
+            }
+        };
+        match self.position {
+            Position::Backward => {
+                self.end_long_walk(&[&self.key[..], &[0]].concat(), end, passed);
+            }
+            _ => self.end_long_walk(self.bounds.lower().unwrap_or_default(), end, passed),
+        }
+    }
+
+    /// Backward: finds the newest visible version of `key`, and puts the merge before the key.
+    /// Whether that version is shown; `value` holds it then.
+    #[cold]
+    fn find_newest(&mut self) -> Result<bool> {
+        self.merged.seek(&seek_key(&self.key, self.point.sequence))?;
+        let mut found = false;
+        if self.merged.valid() {
+            let internal_key = self.merged.key();
+            found = user_key(internal_key) == self.key
+                && kind(internal_key)? == EntryKind::Value
+                && !is_deleted(&mut self.aggregator, internal_key);
+        }
+        if found {
+            self.value = self.merged.value_slice();
+        }
+        self.merged.seek_before(&seek_key(&self.key, key::MAX_SEQUENCE))?;
+        Ok(found)
+    }
+}
+
+/// What became of a jump over a mark.
+enum Jump {
+    /// No mark contains the merge's key.
+    None,
+    Done,
+    /// Nothing comes any more.
+    ToTheEnd,
 }
 
 /// Which end of a deleted stretch to skip to.

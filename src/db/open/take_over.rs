@@ -26,6 +26,7 @@ use super::directory::{Directory, OpenTables, table_store};
 use super::recover::{Origin, Replay, Replayed};
 use crate::compaction::Unavailable;
 use crate::db::background::install::whole_tree;
+use crate::db::iter::marks::{Keeper, Marks};
 use crate::db::options::Builder;
 use crate::db::snapshot::SnapshotList;
 use crate::db::stats::published::Publishing;
@@ -146,7 +147,8 @@ fn assemble(
         waits_for_space: waits,
         work: Default::default(),
     };
-    let read_state = Arc::new(state.read_state(&store.context.counters));
+    let marks = Arc::new(Marks::new());
+    let read_state = Arc::new(state.read_state(&store.context.counters, &marks));
     Inner {
         this: OnceLock::new(),
         holds: Arc::default(),
@@ -165,12 +167,15 @@ fn assemble(
         read_state: ArcCell::new(read_state),
         visible: AtomicU64::new(last_sequence),
         snapshots: SnapshotList::default(),
+        marks,
+        cleanups: Mutex::default(),
         writer: CombiningLock::new(Writer {
             wal,
             wal_number,
             memtable: writing,
             last_sequence,
             owed_wait: Duration::ZERO,
+            marks: Keeper::default(),
         }),
         sealed_wals: Mutex::new(SealedWals::named(wal_number)),
         manifest: Mutex::new(manifest),

@@ -121,6 +121,11 @@ impl Inner {
             .iter()
             .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
             .collect::<Result<Vec<_>>>()?;
+        // The files hold puts, so no mark may hide what they bring.
+        for FileMeta { smallest, largest, .. } in copied.iter() {
+            writer.marks.wrote(user_key(smallest), user_key(largest));
+        }
+        writer.marks.publish(&self.marks);
         self.list(&writer, opened, sequence, copied)?;
         writer.last_sequence = sequence;
         drop((writer, ingesting));

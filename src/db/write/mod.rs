@@ -6,7 +6,7 @@
 //!                          1. make room: stall, rotate a full memtable
 //!                          2. one WAL record for all batches of the group
 //!                          3. sync, if any of them asked for it
-//!                          4. all batches into the memtable
+//!                          4. all batches into the memtable; marks that a put lies in are cut
 //!                          5. publish the last sequence number: readers see all of them at once
 //!                        the others are told that their batch is done, and one of them to lead
 //! ```
@@ -33,8 +33,9 @@ use std::time::{Duration, Instant};
 
 use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
+use super::iter::marks::Keeper;
 use super::{Frozen, Inner, sequence_after};
-use crate::encoding::key::SequenceNumber;
+use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::stats::Ticker;
@@ -84,6 +85,7 @@ pub(crate) struct Writer {
     pub last_sequence: SequenceNumber,
     /// How long delayed writers must still wait for what they wrote.
     pub owed_wait: Duration,
+    pub marks: Keeper,
 }
 
 /// WALs of frozen memtables, neither synced nor obsolete yet, oldest first.
@@ -275,6 +277,9 @@ impl Inner {
     /// Writes a group that has room: WAL, sync, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
+        if self.marks.has_proposals() {
+            self.hear_cursors(writer)?;
+        }
         let first = writer.last_sequence + 1;
         let last = sequence_after(writer.last_sequence, count)?;
 
@@ -305,6 +310,9 @@ impl Inner {
                 sequence += 1;
             }
         }
+        if writer.marks.is_watching() {
+            self.cut_marks(writer, group);
+        }
         writer.last_sequence = last;
         self.counters.add(Ticker::WalFileBytes, logged_bytes);
         self.counters.add(Ticker::NumberKeysWritten, count);
@@ -317,6 +325,47 @@ impl Inner {
         // Release: a reader that sees the number sees the entries.
         self.visible.store(last, Ordering::Release);
         Ok(())
+    }
+
+    /// Takes the keys that the group puts out of all marks. Called before the group is published.
+    #[cold]
+    fn cut_marks(&self, writer: &mut Writer, group: &[&Write]) {
+        for operation in group.iter().flat_map(|write| write.batch.operations()).flatten() {
+            if operation.kind == EntryKind::Value {
+                writer.marks.wrote(operation.key, operation.key);
+            }
+        }
+        writer.marks.publish(&self.marks);
+    }
+
+    /// Takes in what cursors proposed. Called between two groups.
+    #[cold]
+    fn take_in_marks(&self, writer: &mut Writer) {
+        let last = writer.last_sequence;
+        writer.marks.take_in(&self.marks, last);
+    }
+
+    /// Does what cursors ask of a writer: takes their marks in, and freezes a memtable of which most
+    /// is hidden. Not while another memtable waits for its flush: writers would wait too.
+    #[cold]
+    fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
+        let wanted = self.marks.take_flush_wanted();
+        self.take_in_marks(writer);
+        if wanted == writer.memtable.smallest_sequence() && self.lock_state().frozen.is_empty() {
+            // The write needs no other memtable: it can do without where the disk is full.
+            return self.rotate(writer).or_else(|error| match error.is_out_of_space() {
+                true => Ok(()),
+                false => Err(error),
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes marks in, unless another thread leads: then that one or the next does it.
+    pub(crate) fn try_take_in_marks(&self) {
+        if let Some(mut writer) = self.writer.try_lead() {
+            self.take_in_marks(&mut writer);
+        }
     }
 
     /// Makes all WALs durable, oldest first. A WAL that is synced for the first time enters the

@@ -1,0 +1,178 @@
+//! [`Cleanups`]: ranges of keys in which cursors passed very many hidden entries of tables. A
+//! compaction of such a range frees space, and later scans read less.
+//!
+//! It is a hint. The list is short, in memory only, and a range that finds no room is dropped: the
+//! next long walk asks again.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use crate::compaction::{Conditions, Plan, Unavailable, dead};
+use crate::db::Inner;
+use crate::encoding::key::user_key;
+use crate::sync::lock;
+use crate::version::{FileMeta, LEVELS};
+
+/// Ranges that wait.
+const MOST_CLEANUPS: usize = 8;
+
+/// A range that asks for a compaction of what it held when it was noticed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::db) struct Cleanup {
+    /// The first user key, and the first one behind the range; `None`: to the last key.
+    pub from: Vec<u8>,
+    pub end: Option<Vec<u8>>,
+    /// Tables of this number and above were written later: the walk did not meet them.
+    pub next_file: u64,
+}
+
+impl Cleanup {
+    fn covers(&self, other: &Cleanup) -> bool {
+        let ends_behind = match (&self.end, &other.end) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(end), Some(other)) => other <= end,
+        };
+        self.from <= other.from && ends_behind
+    }
+}
+
+/// The ranges that wait, oldest first. None covers another.
+#[derive(Debug, Default)]
+pub(in crate::db) struct Cleanups(VecDeque<Cleanup>);
+
+impl Cleanups {
+    /// Adds a range, unless one that covers it waits already. Whether it was added.
+    pub fn request(&mut self, cleanup: Cleanup) -> bool {
+        if self.0.iter().any(|waiting| waiting.covers(&cleanup)) {
+            return false;
+        }
+        self.0.retain(|waiting| !cleanup.covers(waiting));
+        let has_room = self.0.len() < MOST_CLEANUPS;
+        if has_room {
+            self.0.push_back(cleanup);
+        }
+        has_room
+    }
+
+    /// Whether the table was there when one of the ranges was noticed, and lies in it.
+    fn wants(&self, file: &FileMeta) -> bool {
+        self.0.iter().any(|cleanup| {
+            file.number < cleanup.next_file
+                && !file.ends_before(&cleanup.from)
+                && cleanup.end.as_ref().is_none_or(|end| user_key(&file.smallest) < &end[..])
+        })
+    }
+}
+
+impl Inner {
+    /// Notes that tables hold many hidden entries of a range, and starts their compaction.
+    pub(in crate::db) fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
+        let next_file = self.store.next_file.load(Ordering::Relaxed);
+        let (from, end) = (from.to_vec(), end.map(<[u8]>::to_vec));
+        if lock(&self.cleanups).request(Cleanup { from, end, next_file }) {
+            self.schedule(&mut self.lock_state());
+        }
+    }
+
+    /// The next compaction that a cursor has asked for. Tables that compactions write are newer than
+    /// the request, so it comes to an end.
+    pub(super) fn plan_cleanup(
+        &self,
+        levels: &[Vec<&FileMeta>; LEVELS],
+        conditions: &Conditions,
+        unavailable: &Unavailable,
+    ) -> Option<Plan> {
+        let mut cleanups = lock(&self.cleanups);
+        if cleanups.0.is_empty() {
+            return None;
+        }
+        let is_wanted = |file: &FileMeta| cleanups.wants(file);
+        let plan = dead::pick_wanted(levels, &self.shape, conditions, unavailable, is_wanted);
+        // While something runs, a table that is wanted may be busy.
+        if plan.is_none() && unavailable.busy.is_empty() {
+            cleanups.0.clear();
+        }
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::key::internal_key;
+
+    fn cleanup(from: &str, end: Option<&str>) -> Cleanup {
+        Cleanup { from: from.into(), end: end.map(Into::into), next_file: 7 }
+    }
+
+    #[test]
+    fn a_range_that_another_covers_is_not_listed() {
+        let mut cleanups = Cleanups::default();
+        assert!(cleanups.request(cleanup("c", Some("f"))));
+        assert!(cleanups.request(cleanup("x", None)));
+        // Waits already, as a part.
+        assert!(!cleanups.request(cleanup("d", Some("f"))));
+        assert!(!cleanups.request(cleanup("y", Some("z"))));
+        // Covers one that waits, which goes.
+        assert!(cleanups.request(cleanup("a", Some("f"))));
+        assert!(cleanups.request(cleanup("a", Some("g"))));
+        assert_eq!(cleanups.0, [cleanup("x", None), cleanup("a", Some("g"))]);
+        let file = |number, smallest: &[u8], largest: &[u8]| FileMeta {
+            number,
+            smallest: internal_key(smallest, 1, 1),
+            largest: internal_key(largest, 1, 1),
+            ..FileMeta::default()
+        };
+        assert!(cleanups.wants(&file(6, b"b", b"k")) && cleanups.wants(&file(6, b"z", b"zz")));
+        assert!(!cleanups.wants(&file(6, b"g", b"k")), "it starts behind the range");
+        assert!(!cleanups.wants(&file(7, b"b", b"k")), "it was written later");
+    }
+
+    /// A walk over the memtable asks for nothing here, nor does one that jumps over a mark.
+    #[cfg(not(loom))]
+    #[test]
+    fn a_long_walk_over_hidden_entries_of_tables_asks_for_their_range_once() {
+        let fs = std::sync::Arc::new(crate::fs::MemFs::new());
+        let open = || crate::Db::builder("/db").fs(fs.clone()).open().unwrap();
+        let db = open();
+        let asked = |db: &crate::Db| lock(&db.inner.cleanups).0.is_empty();
+        let key = |n: u32| n.to_be_bytes();
+        let mut batch = crate::WriteBatch::new();
+        for n in 0..=12_000 {
+            batch.put(key(n), "");
+        }
+        db.write(batch).unwrap();
+        // So that the flush keeps what is deleted.
+        let snapshot = db.snapshot();
+        let mut batch = crate::WriteBatch::new();
+        for n in 1..=12_000 {
+            batch.delete(key(n));
+        }
+        db.write(batch).unwrap();
+        assert_eq!(db.last_key_value().unwrap().unwrap().0, &key(0)[..]);
+        assert!(asked(&db), "the memtable has no tables to clean");
+        db.flush().unwrap();
+        assert_eq!(snapshot.iter().count(), 12_001);
+        drop(snapshot);
+        db.close().unwrap();
+
+        // No mark is left.
+        let db = open();
+        assert_eq!(db.last_key_value().unwrap().unwrap().0, &key(0)[..]);
+        db.wait_for_compaction().unwrap();
+        let stats = db.stats();
+        assert_eq!(stats.files.iter().map(|file| file.entries).sum::<u64>(), 1);
+        assert!(asked(&db), "what was asked for is done");
+    }
+
+    #[test]
+    fn the_list_is_bounded() {
+        let mut cleanups = Cleanups::default();
+        let key = |n: u8| char::from(b'a' + n).to_string();
+        let added = (0..20).filter(|&n| cleanups.request(cleanup(&key(n), Some(&key(n + 1)))));
+        assert_eq!(added.count(), MOST_CLEANUPS);
+        assert!(cleanups.request(cleanup("", None)));
+        assert_eq!(cleanups.0, [cleanup("", None)]);
+    }
+}

@@ -1,0 +1,247 @@
+//! [`Keeper`]: the leader's side of the marks. It alone changes them, under the lock of the writers.
+//!
+//! ```text
+//!   before a group      take_in(proposals, last sequence number)
+//!   each put of it      wrote(key, key)
+//!   before publishing   publish                  nothing where nothing changed
+//! ```
+
+use std::sync::Arc;
+
+use super::{Extent, Interval, MOST_KEY_BYTES, MOST_MARKS, Mark, Marks, Proposal};
+use crate::encoding::key::SequenceNumber;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::collect;
+
+/// Extents of a mark.
+const MOST_EXTENTS: usize = 3;
+
+/// The oldest extent of a growing mark is at least this many writes old. A reader that is late by
+/// fewer writes uses that extent, and passes what was hidden since: some milliseconds at most.
+const LATE_BY: u64 = 1 << 14;
+
+/// A mark that was cut more often than this without being used is dropped: its keys are being
+/// filled again.
+const MOST_IDLE_CUTS: u32 = 4;
+
+/// Lists of marks replaced until the old ones are freed.
+const COLLECT_EVERY: u32 = 64;
+
+/// A mark with its watch.
+struct Kept {
+    /// Its newest extent lies within `watch`. It is empty where a watch has no mark yet.
+    mark: Mark,
+    /// No key of this interval was put after `since`.
+    watch: Interval,
+    since: SequenceNumber,
+    idle_cuts: u32,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    kept: Vec<Kept>,
+    /// Whether readers must see another list.
+    changed: bool,
+    /// Lists so far.
+    pub(super) published: u32,
+}
+
+impl Keeper {
+    /// Whether [`Keeper::wrote`] must be told of each put.
+    #[inline]
+    pub fn is_watching(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// Takes in what cursors proposed. `last`: the sequence number of the last write, of which
+    /// [`Keeper::wrote`] has been told.
+    pub fn take_in(&mut self, marks: &Marks, last: SequenceNumber) {
+        for proposal in marks.take_proposals() {
+            self.consider(proposal, last);
+        }
+        self.publish(marks);
+    }
+
+    pub(super) fn consider(&mut self, proposal: Proposal, last: SequenceNumber) {
+        let Proposal { interval, sequence } = proposal;
+        if sequence == last {
+            // Nothing was written since.
+            let found =
+                self.kept.iter().position(|it| it.mark.newest().interval.touches(&interval));
+            return self.extend(found, interval, sequence, last);
+        }
+        let touches = |it: &Kept| it.mark.newest().interval.touches(&interval);
+        if let Some(i) = self.kept.iter().position(|it| it.since <= sequence && touches(it)) {
+            let sure = self.kept[i].watch.meet(&interval);
+            self.extend(Some(i), sure, sequence, last);
+        } else if !self.kept.iter().any(touches) {
+            // A watch, and no mark yet.
+            let nothing = Interval { end: Some(Arc::clone(&interval.from)), from: interval.from };
+            self.add(nothing, last, last);
+        }
+    }
+
+    /// `interval` is known to show nothing at `sequence` and later. It becomes a part of the mark of
+    /// index `found`, if it touches that one; with `None` a mark. A new watch starts.
+    fn extend(
+        &mut self,
+        found: Option<usize>,
+        interval: Interval,
+        sequence: SequenceNumber,
+        last: SequenceNumber,
+    ) {
+        let Some(mut i) = found else { return self.add(interval, sequence, last) };
+        let kept = &mut self.kept[i];
+        (kept.watch, kept.since) = (Interval::everything(), last);
+        self.changed |= kept.mark.grow(&interval, sequence);
+        // It may now touch others.
+        let touching = |kept: &[Kept], i: usize| {
+            let interval = &kept[i].mark.newest().interval;
+            (0..kept.len()).find(|&j| j != i && kept[j].mark.newest().interval.touches(interval))
+        };
+        while let Some(j) = touching(&self.kept, i) {
+            let other = self.kept.remove(j);
+            i -= usize::from(j < i);
+            let Extent { interval, sequence } = other.mark.newest();
+            self.kept[i].mark.grow(interval, *sequence);
+            self.changed = true;
+        }
+    }
+
+    fn add(&mut self, interval: Interval, sequence: SequenceNumber, last: SequenceNumber) {
+        if self.kept.len() == MOST_MARKS {
+            let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
+            let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
+                // The oldest, if all are used; they have to be used again until the next time.
+                self.kept.iter().for_each(|it| it.mark.used.store(false, Ordering::Relaxed));
+                0
+            });
+            self.kept.remove(idle);
+        }
+        self.changed = true;
+        let used = Arc::new(AtomicBool::new(false));
+        let mark = Mark { extents: vec![Extent { interval, sequence }], used };
+        self.kept.push(Kept { mark, watch: Interval::everything(), since: last, idle_cuts: 0 });
+    }
+
+    /// Keys from `first` to `last`, both included, are put. Must be called before
+    /// [`Keeper::publish`], and that before the write is published.
+    pub fn wrote(&mut self, first: &[u8], last: &[u8]) {
+        let mut i = 0;
+        while let Some(kept) = self.kept.get_mut(i) {
+            let Interval { from, end } = &kept.mark.newest().interval;
+            if !kept.watch.ends_after(first) || *last < *kept.watch.from {
+                // Most puts lie outside the watch.
+            } else if first.len().max(last.len()) > MOST_KEY_BYTES {
+                self.kept.remove(i);
+                self.changed = true;
+                continue;
+            } else if end.as_ref().is_some_and(|end| **end <= *first) {
+                kept.watch.end = Some(first.into());
+            } else if *last < **from {
+                kept.watch = kept.watch.meet(&Interval::after(last));
+            } else if !self.cut(i, first, last) {
+                continue;
+            }
+            i += 1;
+        }
+    }
+
+    /// Takes the keys from `first` to `last` out of the mark of index `i`. Whether any mark is left
+    /// at this index.
+    #[cold]
+    fn cut(&mut self, i: usize, first: &[u8], last: &[u8]) -> bool {
+        self.changed = true;
+        let kept = &mut self.kept[i];
+        let was_used = kept.mark.used.swap(false, Ordering::Relaxed);
+        kept.idle_cuts = if was_used { 0 } else { kept.idle_cuts + 1 };
+        let (low, high) =
+            (kept.within(&Interval::before(first)), kept.within(&Interval::after(last)));
+        let is_worn = kept.idle_cuts > MOST_IDLE_CUTS;
+        match (low, high) {
+            _ if is_worn => {}
+            (Some(low), high) => {
+                self.kept[i] = low;
+                if self.kept.len() < MOST_MARKS {
+                    self.kept.extend(high);
+                }
+                return true;
+            }
+            (None, Some(high)) => {
+                self.kept[i] = high;
+                return true;
+            }
+            (None, None) => {}
+        }
+        self.kept.remove(i);
+        false
+    }
+
+    /// Shows readers what has changed.
+    pub fn publish(&mut self, marks: &Marks) {
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        let shown = self.kept.iter().map(|kept| &kept.mark);
+        let list: Vec<Mark> =
+            shown.filter(|mark| !mark.newest().interval.is_empty()).cloned().collect();
+        let is_active = !list.is_empty();
+        marks.list.replace(Arc::new(list));
+        marks.is_active.store(is_active, Ordering::Relaxed);
+        self.published += 1;
+        if self.published.is_multiple_of(COLLECT_EVERY) {
+            collect();
+        }
+    }
+}
+
+impl Kept {
+    /// The part of mark and watch within `interval`; `None` where nothing of the mark is.
+    fn within(&self, interval: &Interval) -> Option<Kept> {
+        let extents = self.mark.extents.iter().map(|extent| Extent {
+            interval: extent.interval.meet(interval),
+            sequence: extent.sequence,
+        });
+        let extents: Vec<Extent> = extents.filter(|extent| !extent.interval.is_empty()).collect();
+        if extents.is_empty() {
+            return None;
+        }
+        let used = Arc::new(AtomicBool::new(self.mark.used.load(Ordering::Relaxed)));
+        Some(Kept {
+            mark: Mark { extents, used },
+            watch: self.watch.meet(interval),
+            since: self.since,
+            idle_cuts: self.idle_cuts,
+        })
+    }
+}
+
+impl Mark {
+    /// Adds an interval that shows nothing from `sequence` on, if it touches the mark. Whether that
+    /// changes anything.
+    fn grow(&mut self, interval: &Interval, sequence: SequenceNumber) -> bool {
+        let newest = self.newest();
+        if interval.is_empty() || !newest.interval.touches(interval) {
+            return false;
+        }
+        let joined = newest.interval.join(interval);
+        if joined == newest.interval {
+            return false;
+        }
+        let sequence = sequence.max(newest.sequence);
+        let grown = Extent { interval: joined, sequence };
+        let keeps = match &self.extents[..] {
+            [only] => !only.interval.is_empty(),
+            [_, older, ..] => sequence - older.sequence.min(sequence) >= LATE_BY,
+            [] => false,
+        };
+        if keeps {
+            self.extents.insert(0, grown);
+            self.extents.truncate(MOST_EXTENTS);
+        } else {
+            self.extents[0] = grown;
+        }
+        true
+    }
+}

@@ -1,0 +1,33 @@
+//! The hand-over between the leader and readers, under every interleaving.
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::*;
+use crate::sync::{check_model, collect};
+
+/// The leader cuts a mark, then publishes a put into it. A reader that sees the put's number finds
+/// the mark cut; one that does not may find the mark whole.
+#[test]
+fn loom_who_sees_a_put_sees_that_its_mark_was_cut() {
+    check_model(|| {
+        collect();
+        let marks = Arc::new(Marks::new());
+        let visible = Arc::new(AtomicU64::new(1));
+        let mut keeper = Keeper::default();
+        keeper.consider(Proposal::new(b"a", Some(b"z"), 1).unwrap(), 1);
+        keeper.publish(&marks);
+        let reader = thread::spawn({
+            let (marks, visible) = (Arc::clone(&marks), Arc::clone(&visible));
+            move || {
+                let sequence = visible.load(Ordering::Acquire);
+                let interval = marks.around(b"k", sequence);
+                assert!(sequence == 1 || interval.is_none());
+            }
+        });
+        keeper.wrote(b"k", b"k");
+        keeper.publish(&marks);
+        visible.store(2, Ordering::Release);
+        reader.join().unwrap();
+    });
+}

@@ -1,0 +1,234 @@
+//! Entries that are there and are not shown: a cursor must not pay for each of them again and
+//! again. The tests count the entries that cursors pass (`Ticker::NumberIterSkip`), never time.
+
+use std::sync::Arc;
+
+use maypole::fs::MemFs;
+use maypole::{Builder, Db, Ticker, WriteBatch};
+
+/// A database in memory whose memtable and tables stay as they are until a test says otherwise.
+fn builder() -> Builder {
+    Db::builder("/db").fs(Arc::new(MemFs::new())).memtable_bytes(256 << 20)
+}
+
+fn skipped(db: &Db) -> u64 {
+    db.stats().tickers.get(Ticker::NumberIterSkip)
+}
+
+/// What `run` answers, and how many entries cursors passed in it.
+fn counting<R>(db: &Db, run: impl FnOnce() -> R) -> (R, u64) {
+    let before = skipped(db);
+    let result = run();
+    (result, skipped(db) - before)
+}
+
+fn keys(
+    entries: impl Iterator<Item = maypole::Result<(maypole::Slice, maypole::Slice)>>,
+) -> String {
+    let keys = entries.map(|entry| String::from_utf8(entry.unwrap().0.to_vec()).unwrap());
+    keys.collect::<Vec<_>>().join(" ")
+}
+
+/// The story: one key was overwritten 300,000 times, and a scan of three keys stepped over each of
+/// the versions: 2 ms forward and 16 ms backward in the memtable, more after a flush. Now it seeks
+/// past them after a few steps, in both directions. So does a snapshot over the versions that are
+/// too new for it.
+#[test]
+fn the_versions_of_one_key_are_passed_by_a_seek() {
+    let versions = 300_000;
+    let db = builder().open().unwrap();
+    db.put("ant", "1").unwrap();
+    db.put("bee", "first").unwrap();
+    db.put("cat", "3").unwrap();
+    let first = db.snapshot();
+    let mut batch = WriteBatch::new();
+    for version in 0..versions {
+        batch.put("bee", format!("{version}"));
+    }
+    db.write(batch).unwrap();
+    let middle = db.snapshot();
+    let mut batch = WriteBatch::new();
+    for version in 0..versions {
+        batch.put("bee", format!("{version}"));
+    }
+    batch.delete("bee");
+    db.write(batch).unwrap();
+    // Holds the versions in the table.
+    let last = db.snapshot();
+    for flushed in [false, true] {
+        if flushed {
+            db.flush().unwrap();
+        }
+        for (snapshot, bee) in [(&first, Some("first")), (&middle, Some("299999")), (&last, None)] {
+            let all = if bee.is_some() { "ant bee cat" } else { "ant cat" };
+            let (found, passed) = counting(&db, || keys(snapshot.iter()));
+            assert_eq!(found, all);
+            assert!(passed < 32, "forward {passed}, flushed {flushed}");
+            let (found, passed) = counting(&db, || keys(snapshot.iter().rev()));
+            let reversed = all.split(' ').rev().collect::<Vec<_>>().join(" ");
+            assert_eq!(found, reversed);
+            assert!(passed < 32, "backward {passed}, flushed {flushed}");
+            let mut cursor = snapshot.cursor();
+            cursor.seek_for_prev("bee").unwrap();
+            let expected = bee.map_or(("ant", "1"), |bee| ("bee", bee));
+            assert_eq!(cursor.entry(), Some((expected.0.as_bytes(), expected.1.as_bytes())));
+            // Turns around where it stands.
+            cursor.next().unwrap();
+            assert_eq!(cursor.key(), b"cat");
+            cursor.prev().unwrap();
+            assert_eq!(cursor.entry(), Some((expected.0.as_bytes(), expected.1.as_bytes())));
+        }
+    }
+}
+
+fn job(prefix: &str, n: u64) -> String {
+    format!("{prefix}{n:08}")
+}
+
+/// The story: `pop_first` passed the tombstones of all pops before it. Emptying 10,000 entries cost
+/// 96 µs a call, 80,000 cost 833. Now each run of tombstones is passed once, and jumped over after
+/// that: in a memtable, in tables, and where both hold a part.
+#[test]
+fn popping_until_empty_passes_each_tombstone_a_few_times() {
+    let entries = 20_000;
+    for flush_every in [u64::MAX, 3_000] {
+        let db = builder().open().unwrap();
+        let mut batch = WriteBatch::new();
+        for n in 0..entries {
+            batch.put(job("", n), "");
+        }
+        db.write(batch).unwrap();
+        let ((), passed) = counting(&db, || {
+            for n in 0..entries {
+                assert_eq!(db.pop_first().unwrap().unwrap().0, job("", n).as_bytes());
+                if n % flush_every == flush_every - 1 {
+                    db.flush().unwrap();
+                }
+            }
+        });
+        assert!(passed <= 40 * entries, "{passed} entries passed");
+        // An emptied database is found empty at once.
+        let (empty, _) = counting(&db, || db.is_empty().unwrap());
+        assert!(empty);
+        let (empty, passed) =
+            counting(&db, || db.is_empty().unwrap() && db.pop_first().unwrap().is_none());
+        assert!(empty);
+        assert!(passed <= 40, "{passed} entries passed");
+        assert_eq!((db.iter().next_back().is_none(), db.prefix("0").count()), (true, 0));
+    }
+}
+
+/// The story: a queue of 1,000 entries cost 0.2 ms a turn at first, and 2.4 ms after 42,000 turns.
+/// Queues at either end, several under prefixes of their own, all at one time: each turn passes as
+/// many entries as the first turns did.
+#[test]
+fn a_queue_costs_the_same_after_many_turns() {
+    let db = builder().open().unwrap();
+    let (held, turns) = (1_000, 20_000);
+    let queues = ["a/", "b/", "c/"];
+    for n in 0..held {
+        queues.iter().for_each(|queue| db.put(job(queue, n), "").unwrap());
+        db.put(job("z", 10_000_000 - n), "").unwrap();
+    }
+    for turn in 0..turns {
+        let ((), passed) = counting(&db, || {
+            for queue in queues {
+                db.put(job(queue, held + turn), "").unwrap();
+                let first = db.prefix(queue).next().unwrap().unwrap().0;
+                assert_eq!(first, job(queue, turn).as_bytes());
+                db.delete(first).unwrap();
+            }
+            // This one is popped at the back, and filled at its front.
+            db.put(job("z", 10_000_000 - held - turn), "").unwrap();
+            let last = db.last_key_value().unwrap().unwrap().0;
+            assert_eq!(last, job("z", 10_000_000 - turn).as_bytes());
+            db.delete(last).unwrap();
+        });
+        assert!(passed <= 4 * 40, "turn {turn}: {passed} entries passed");
+        if turn % 7_000 == 6_999 {
+            db.flush().unwrap();
+        }
+    }
+}
+
+/// Producers and consumers on threads of their own: proposals come late, while others push and pop.
+/// No entry is lost or seen twice, and tombstones do not pile up in front of the consumers.
+#[test]
+fn a_queue_of_many_threads_loses_nothing_and_stays_cheap() {
+    let db = builder().open().unwrap();
+    let (producers, each) = (3, 4_000);
+    let before = skipped(&db);
+    let popped = std::thread::scope(|scope| {
+        for producer in 0..producers {
+            let db = db.clone();
+            scope.spawn(move || {
+                for n in 0..each {
+                    db.put(job("", n * producers + producer), "").unwrap();
+                }
+            });
+        }
+        let consumers: Vec<_> = (0..3)
+            .map(|_| {
+                let db = db.clone();
+                scope.spawn(move || {
+                    let (mut popped, mut misses) = (Vec::new(), 0);
+                    // A consumer ends when it has found nothing for long.
+                    while misses < 2_000 {
+                        match db.pop_first().unwrap() {
+                            Some((key, _)) => {
+                                popped.push(key.to_vec());
+                                misses = 0;
+                            }
+                            None => {
+                                misses += 1;
+                                std::thread::yield_now();
+                            }
+                        }
+                    }
+                    popped
+                })
+            })
+            .collect();
+        consumers.into_iter().flat_map(|it| it.join().unwrap()).collect::<Vec<_>>()
+    });
+    // What consumers that gave up too early left.
+    let rest = db.iter().map(|entry| entry.unwrap().0.to_vec());
+    let mut all: Vec<Vec<u8>> = popped.into_iter().chain(rest).collect();
+    all.sort();
+    let expected: Vec<Vec<u8>> = (0..producers * each).map(|n| job("", n).into_bytes()).collect();
+    assert!(all == expected, "{} entries of {}", all.len(), expected.len());
+    let passed = skipped(&db) - before;
+    // It was 17 a pop in a quiet hour. All of them in front of each pop would be 6,000.
+    assert!(passed < 600 * producers * each, "{passed} entries passed");
+}
+
+/// Tombstones in the memtable hide what they delete, and both stay until a flush. A walk over very
+/// many of them makes the next write flush, once. A walk over few does not, nor does one of a
+/// memtable that is mostly shown.
+#[test]
+fn a_memtable_that_is_mostly_hidden_is_flushed() {
+    let flushes = |db: &Db| {
+        db.wait_for_compaction().unwrap();
+        db.stats().tickers.get(Ticker::FlushCount)
+    };
+    for (hidden, shown, expected) in [(6_000, 0, 1), (2_000, 0, 0), (6_000, 14_000, 0)] {
+        let db = builder().open().unwrap();
+        let mut batch = WriteBatch::new();
+        for n in 0..hidden {
+            batch.put(job("", n), "").delete(job("", n));
+        }
+        for n in 0..shown {
+            batch.put(job("shown", n), "");
+        }
+        db.write(batch).unwrap();
+        assert_eq!(db.is_empty().unwrap(), shown == 0);
+        assert_eq!(flushes(&db), 0);
+        db.put("after", "").unwrap();
+        assert_eq!(flushes(&db), expected, "{hidden} hidden, {shown} shown");
+        // The new memtable is not mostly hidden.
+        assert_eq!(db.prefix("after").count(), 1);
+        assert_eq!(db.iter().count() as u64, shown + 1);
+        db.put("and after that", "").unwrap();
+        assert_eq!(flushes(&db), expected);
+    }
+}
