@@ -10,7 +10,8 @@ pub struct Phase {
     pub done: u64,
     /// Nanoseconds an operation.
     pub ns: f64,
-    /// Those of the first and of the last operations, a hundredth of all (as far as they were done).
+    /// Those of the first and of the last operations, a thousandth of all. Those of all, where less
+    /// than a thousandth was done.
     pub ns_at_start: f64,
     pub ns_at_end: f64,
 }
@@ -21,7 +22,7 @@ pub fn pace(
     count: u64,
     mut operation: impl FnMut(u64) -> Result<()>,
 ) -> Result<Phase> {
-    let stretch = (count / 100).max(1);
+    let stretch = (count / 1000).max(1);
     // When each stretch began.
     let mut begun = vec![Instant::now()];
     let start = begun[0];

@@ -42,7 +42,10 @@ use workload::{Workload, Written};
 /// checkpointloop, queue, overwritehot and retention have one thread.
 ///
 /// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step of
-/// readseq, less the time that reading the clock takes. One of queue is that of a put and a pop_first.
+/// readseq, less the time that reading the clock takes. In queue a latency is that of a put and a
+/// pop_first, in checkpointloop of a checkpoint, in overwritehot of a scan of all keys: one forward and
+/// one backward after 100 overwrites. overwritehot takes a snapshot in every 10th operation and holds
+/// four of them.
 ///
 /// Write amplification: bytes written to the log and to tables, until compaction has settled, over
 /// bytes of the keys and values written; of a deletion that is its key. Space amplification: bytes on

@@ -56,13 +56,11 @@ pub enum Workload {
     Readwhilewriting,
     /// Deletions of --deletes different keys, drawn at random
     Deleterandom,
-    /// 60 times: 10 puts of random keys, a checkpoint; a latency is that of a checkpoint
+    /// 60 times 10 puts of random keys and a checkpoint
     Checkpointloop,
-    /// An empty database: puts at the end, and from --window entries on pop_first after each
+    /// An empty database: puts at the end, pop_first; --window entries stay
     Queue,
-    /// An empty database, 3 keys: 100 overwrites, a scan of the keys forward and one backward, over
-    /// and over, under snapshots that come and go; an operation is all of it, a latency is that of
-    /// a scan
+    /// An empty database, 3 keys, snapshots; an operation: 100 overwrites, 2 scans
     Overwritehot,
     /// An empty database, every key in key order, of which the newest --window stay
     Retention,
