@@ -13,6 +13,7 @@
 //! | `MAYPOLE_OPENINGS` | 10,000 | read-only openings of the ignored test beside a writer |
 //! | `MAYPOLE_FAULT_STEP` | 4 | of so many calls one is made to fail; 1: each of them |
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
+//! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak whose data dies |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
 //! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
@@ -41,6 +42,7 @@ mod kill;
 // `ulimit`, which Windows has not.
 #[cfg(unix)]
 mod limits;
+mod living;
 mod model;
 mod moving;
 mod paths;

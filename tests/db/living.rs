@@ -1,0 +1,438 @@
+//! A database whose data dies all the time: by deletions, as a queue, by age, under snapshots that
+//! come and go, by ranges, beside checkpoints and ingestions. Every key is right at any moment, and
+//! what died takes no space after compaction has settled.
+//!
+//! ```sh
+//! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
+//! ```
+//!
+//! Each load has its keys to itself, under a letter, and a map of what must be there. It compares
+//! the two while the others go on. At the end the database is settled and weighed: its files take at
+//! most a tenth more than the keys and values that live, and 1 MiB. Then each load deletes what it
+//! has, and no table may be left.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Slice, Snapshot, Ticker};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::{env, noise};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Bytes of a value.
+const VALUE_BYTES: usize = 200;
+
+fn open(dir: &Path) -> Db {
+    Db::builder(dir)
+        .memtable_bytes(128 << 10)
+        .table_bytes(128 << 10)
+        .level_base_bytes(256 << 10)
+        .block_cache_bytes(4 << 20)
+        .manifest_roll_bytes(64 << 10)
+        .open()
+        .unwrap()
+}
+
+/// The bytes of all files of a database.
+fn disk_bytes(dir: &Path) -> u64 {
+    let files = fs::read_dir(dir).unwrap();
+    files.map(|file| file.unwrap().metadata().map_or(0, |file| file.len())).sum()
+}
+
+/// Lets compaction settle, and checks what is there and what it takes.
+fn settle_and_weigh(db: &Db, dir: &Path, expected: &Map, what: &str) {
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+    check(db.iter(), expected.iter());
+    let live: u64 = expected.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+    let (disk, tables) = (disk_bytes(dir), db.stats().files.len());
+    println!("living, {what}: {live} bytes live, {disk} on disk, {tables} tables");
+    let most = live + live / 10 + (1 << 20);
+    assert!(disk <= most, "{what}: {disk} bytes on disk for {live} that live");
+    if expected.is_empty() {
+        assert_eq!(tables, 0, "{what}: an empty database has tables");
+    }
+}
+
+fn check<'a>(
+    found: impl Iterator<Item = maypole::Result<(Slice, Slice)>>,
+    mut expected: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
+) {
+    for entry in found {
+        let (key, value) = entry.unwrap();
+        assert_eq!(Some((&key[..], &value[..])), expected.next().map(|(k, v)| (&k[..], &v[..])));
+    }
+    assert_eq!(expected.next(), None);
+}
+
+/// One load: its keys, and what must be there.
+struct Load<'a> {
+    db: &'a Db,
+    letter: char,
+    map: Map,
+    rng: StdRng,
+    /// The number of the next key, where keys ascend.
+    next: u64,
+    snapshots: VecDeque<(Snapshot, Map)>,
+}
+
+impl<'a> Load<'a> {
+    fn new(db: &'a Db, letter: char) -> Load<'a> {
+        let rng = StdRng::seed_from_u64(u64::from(letter));
+        Load { db, letter, map: Map::new(), rng, next: 0, snapshots: VecDeque::new() }
+    }
+
+    fn key(&self, number: u64) -> Vec<u8> {
+        format!("{}{number:015}", self.letter).into_bytes()
+    }
+
+    fn prefix(&self) -> [u8; 1] {
+        [self.letter as u8]
+    }
+
+    fn put(&mut self, number: u64) {
+        let (key, value) = (self.key(number), noise(self.rng.random(), VALUE_BYTES));
+        self.db.put(&key, &value).unwrap();
+        self.map.insert(key, value);
+    }
+
+    fn append(&mut self) {
+        self.put(self.next);
+        self.next += 1;
+    }
+
+    fn delete(&mut self, number: u64) {
+        let key = self.key(number);
+        self.db.delete(&key).unwrap();
+        self.map.remove(&key);
+    }
+
+    fn delete_range(&mut self, from: u64, to: u64) {
+        let (begin, end) = (self.key(from), self.key(to));
+        self.db.delete_range(&begin, &end).unwrap();
+        self.forget(begin, end);
+    }
+
+    fn forget(&mut self, begin: Vec<u8>, end: Vec<u8>) {
+        let gone: Vec<Vec<u8>> = self.map.range(begin..end).map(|(key, _)| key.clone()).collect();
+        gone.iter().for_each(|key| drop(self.map.remove(key)));
+    }
+
+    fn pop(&mut self) {
+        let popped = self.db.pop_first().unwrap();
+        let popped = popped.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(popped, self.map.pop_first());
+    }
+
+    fn take_snapshot(&mut self) {
+        self.snapshots.push_back((self.db.snapshot(), self.map.clone()));
+    }
+
+    fn release_snapshot(&mut self) {
+        if let Some((snapshot, map)) = self.snapshots.pop_front() {
+            check(snapshot.prefix(self.prefix()), map.iter());
+            check(snapshot.prefix(self.prefix()).rev(), map.iter().rev());
+        }
+    }
+
+    fn check(&self) {
+        check(self.db.prefix(self.prefix()), self.map.iter());
+    }
+
+    /// New keys in random order, of which all are deleted, or half.
+    fn deletions(&mut self, count: u64, half: bool) {
+        let mut numbers: Vec<u64> = (self.next..self.next + count).collect();
+        self.next += count;
+        numbers.shuffle(&mut self.rng);
+        numbers.iter().for_each(|&number| self.put(number));
+        let deleted = if half { count / 2 } else { count };
+        numbers.iter().take(deleted as usize).for_each(|&number| self.delete(number));
+    }
+
+    /// A turn of a queue of `standing` entries.
+    fn queue(&mut self, standing: usize) {
+        self.append();
+        if self.map.len() > standing {
+            self.pop();
+        }
+    }
+
+    /// A key behind all others; the oldest of more than `window` keys go, `together` at a time.
+    fn retention(&mut self, window: u64, together: u64) {
+        self.append();
+        let count = self.map.len() as u64;
+        let oldest = self.next - count;
+        match together {
+            _ if count < window + together => (),
+            1 => self.delete(oldest),
+            _ => self.delete_range(oldest, oldest + together),
+        }
+    }
+
+    /// A table with a range deletion and a few keys within it.
+    fn ingest(&mut self, scratch: &Path, count: u64) {
+        let (from, path) = (self.rng.random_range(0..count), scratch.join("in.sst"));
+        let (begin, end) = (self.key(from), self.key(from + 20));
+        let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
+        writer.delete_range(&begin, &end).unwrap();
+        self.forget(begin, end);
+        for number in from..from + self.rng.random_range(0..5) {
+            let (key, value) = (self.key(number), noise(self.rng.random(), VALUE_BYTES));
+            writer.put(&key, &value).unwrap();
+            self.map.insert(key, value);
+        }
+        writer.finish().unwrap();
+        self.db.ingest(&[&path]).unwrap();
+        fs::remove_file(&path).unwrap();
+    }
+
+    /// A checkpoint that holds this load's keys; removed at once.
+    fn checkpoint(&mut self, scratch: &Path) {
+        let copy = scratch.join("copy");
+        self.db.checkpoint(&copy).unwrap();
+        check(Db::open_read_only(&copy).unwrap().prefix(self.prefix()), self.map.iter());
+        fs::remove_dir_all(&copy).unwrap();
+    }
+
+    /// Deletes what is left.
+    fn delete_all(&mut self) {
+        let keys: Vec<Vec<u8>> = self.map.keys().cloned().collect();
+        keys.iter().for_each(|key| self.db.delete(key).unwrap());
+        self.map.clear();
+    }
+}
+
+/// What the loads of the soak do in one step, by their letters. The queue has the first letter:
+/// `pop_first` removes the first key of all.
+const STEPS: [(char, fn(&mut Load, &Path)); 7] = [
+    ('a', |load, _| load.queue(300)),
+    ('b', |load, _| {
+        let half = load.rng.random_bool(0.05);
+        load.deletions(50, half);
+    }),
+    ('c', |load, _| load.retention(2000, 1)),
+    ('d', |load, _| load.retention(2000, 250)),
+    // Few keys, overwritten again and again under snapshots.
+    ('e', |load, _| {
+        let number = load.rng.random_range(0..20);
+        load.put(number);
+        match load.rng.random_range(0..50) {
+            0 if load.snapshots.len() < 30 => load.take_snapshot(),
+            1 => load.release_snapshot(),
+            _ => (),
+        }
+    }),
+    // Ranges of new keys, which go whole, or but for one end.
+    ('f', |load, _| {
+        let from = load.next;
+        (0..200).for_each(|_| load.append());
+        let kept = load.rng.random_range(0..3);
+        load.delete_range(from, load.next - kept);
+    }),
+    ('g', |load, scratch| {
+        let number = load.rng.random_range(0..5000);
+        load.put(number);
+        match load.rng.random_range(0..200) {
+            0 => load.checkpoint(scratch),
+            1..4 => load.ingest(scratch, 5000),
+            _ => (),
+        }
+    }),
+];
+
+/// All loads beside each other.
+fn soak(time: Duration) {
+    let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = open(dir.path());
+    let over = AtomicBool::new(false);
+    let mut steps = Vec::new();
+    let maps = std::thread::scope(|scope| {
+        let (db, over, scratch) = (&db, &over, scratch.path());
+        let threads = STEPS.map(|(letter, step)| {
+            scope.spawn(move || {
+                let (mut load, mut steps) = (Load::new(db, letter), 0_u64);
+                while !over.load(Ordering::Relaxed) {
+                    step(&mut load, scratch);
+                    steps += 1;
+                    if steps.is_multiple_of(500) {
+                        load.check();
+                    }
+                }
+                load.check();
+                while !load.snapshots.is_empty() {
+                    load.release_snapshot();
+                }
+                (load.map, steps)
+            })
+        });
+        let start = Instant::now();
+        // A load that panics ends it for all: the scope would wait for the others.
+        while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        over.store(true, Ordering::Relaxed);
+        threads.map(|thread| {
+            let (map, done) = thread.join().unwrap();
+            steps.push(done);
+            map
+        })
+    });
+    let tickers = db.stats().tickers;
+    println!(
+        "living: {} s, {steps:?} steps, {} flushes, {} compactions",
+        time.as_secs(),
+        tickers.get(Ticker::FlushCount),
+        tickers.get(Ticker::CompactionCount)
+    );
+    assert!(tickers.get(Ticker::CompactionCount) > 0 && steps.iter().all(|&steps| steps > 5));
+    let all: Map = maps.iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
+    settle_and_weigh(&db, dir.path(), &all, "all loads");
+    assert_eq!(db.verify().unwrap().filter_misses, 0);
+    for ((letter, _), map) in STEPS.into_iter().zip(maps) {
+        Load { map, ..Load::new(&db, letter) }.delete_all();
+    }
+    settle_and_weigh(&db, dir.path(), &Map::new(), "all loads, deleted");
+    db.close().unwrap();
+    let db = open(dir.path());
+    settle_and_weigh(&db, dir.path(), &Map::new(), "all loads, deleted, opened again");
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn a_soak_of_seconds_leaves_only_what_lives() {
+    soak(Duration::from_secs(4));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_soak_of_minutes_leaves_only_what_lives() {
+    soak(Duration::from_secs(env("MAYPOLE_LIVING_SECONDS", 180)));
+}
+
+/// One load by itself.
+fn alone(what: &str, work: impl FnOnce(&mut Load, &Path)) {
+    let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = open(dir.path());
+    let mut load = Load::new(&db, 'k');
+    work(&mut load, scratch.path());
+    settle_and_weigh(&db, dir.path(), &load.map, what);
+}
+
+/// Entries of a load: 4 MB, more than thirty memtables.
+const ENTRIES: u64 = 20_000;
+
+#[test]
+fn a_key_that_is_put_and_deleted_leaves_no_table() {
+    alone("put and deleted", |load, _| {
+        for _ in 0..4 {
+            load.put(0);
+            load.delete(0);
+            load.db.flush().unwrap();
+        }
+    });
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn databases_that_are_filled_emptied_and_closed_stay_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..20 {
+        let db = open(dir.path());
+        Load::new(&db, 'k').deletions(ENTRIES / 20, false);
+        db.close().unwrap();
+    }
+    settle_and_weigh(&open(dir.path()), dir.path(), &Map::new(), "filled and emptied");
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn deleting_every_key_leaves_no_table() {
+    alone("all deleted", |load, _| load.deletions(ENTRIES, false));
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn deleting_half_of_the_keys_frees_half_of_the_space() {
+    alone("half deleted", |load, _| load.deletions(ENTRIES, true));
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn deleting_everything_as_a_range_leaves_no_table() {
+    alone("a range deleted", |load, _| {
+        (0..ENTRIES).for_each(|_| load.append());
+        load.delete_range(0, ENTRIES);
+    });
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn versions_go_with_the_last_snapshot_that_needs_them() {
+    alone("snapshots released", |load, _| {
+        for number in 0..ENTRIES {
+            load.put(number % 20);
+            if number.is_multiple_of(40) {
+                load.take_snapshot();
+            }
+        }
+        load.db.compact_all().unwrap();
+        while !load.snapshots.is_empty() {
+            load.release_snapshot();
+        }
+    });
+}
+
+#[test]
+fn a_retention_keeps_the_space_of_its_window() {
+    alone("a retention, one by one", |load, _| {
+        (0..ENTRIES).for_each(|_| load.retention(ENTRIES / 10, 1));
+    });
+    alone("a retention by ranges", |load, _| {
+        (0..ENTRIES).for_each(|_| load.retention(ENTRIES / 10, 250));
+    });
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn a_queue_keeps_the_space_of_its_entries_and_an_empty_one_none() {
+    alone("a queue", |load, _| (0..ENTRIES).for_each(|_| load.queue(300)));
+    alone("an empty queue", |load, _| {
+        (0..ENTRIES).for_each(|_| load.append());
+        load.db.flush().unwrap();
+        (0..ENTRIES).for_each(|_| load.pop());
+    });
+}
+
+#[test]
+fn overwritten_entries_take_the_space_of_one_version() {
+    alone("one key overwritten", |load, _| (0..ENTRIES).for_each(|_| load.put(0)));
+    alone("many keys overwritten", |load, _| {
+        (0..5 * ENTRIES).for_each(|number| load.put(number * 7919 % ENTRIES));
+    });
+}
+
+#[test]
+#[ignore = "compaction does not remove dead data by itself yet"]
+fn ingestions_and_checkpoints_leave_only_what_lives() {
+    alone("checkpoints and ingestions", |load, scratch| {
+        for turn in 0..60 {
+            for _ in 0..ENTRIES / 60 {
+                let number = load.rng.random_range(0..ENTRIES / 2);
+                load.put(number);
+            }
+            load.ingest(scratch, ENTRIES / 2);
+            if turn % 3 == 0 {
+                load.checkpoint(scratch);
+            }
+        }
+        load.delete_range(0, ENTRIES / 4);
+    });
+}
