@@ -1,6 +1,6 @@
 //! A database whose data dies all the time: by deletions, as a queue, by age, under snapshots that
-//! come and go, by ranges, beside checkpoints and ingestions. Every key is right at any moment, and
-//! what died takes no space after compaction has settled.
+//! come and go, by ranges, with checkpoints and ingestions among them. Every key is right at any
+//! moment, and dead data takes no space after compaction has settled.
 //!
 //! ```sh
 //! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
@@ -248,7 +248,7 @@ const STEPS: [(char, fn(&mut Load, &Path)); 7] = [
     }),
 ];
 
-/// All loads beside each other.
+/// All loads at the same time.
 fn soak(time: Duration) {
     let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let db = open(dir.path());
@@ -306,7 +306,7 @@ fn soak(time: Duration) {
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn a_soak_of_seconds_leaves_only_what_lives() {
     soak(Duration::from_secs(4));
 }
@@ -317,7 +317,7 @@ fn a_soak_of_minutes_leaves_only_what_lives() {
     soak(Duration::from_secs(env("MAYPOLE_LIVING_SECONDS", 180)));
 }
 
-/// One load by itself.
+/// One load alone.
 fn alone(what: &str, work: impl FnOnce(&mut Load, &Path)) {
     let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let db = open(dir.path());
@@ -341,7 +341,7 @@ fn a_key_that_is_put_and_deleted_leaves_no_table() {
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn databases_that_are_filled_emptied_and_closed_stay_empty() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..20 {
@@ -353,19 +353,19 @@ fn databases_that_are_filled_emptied_and_closed_stay_empty() {
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn deleting_every_key_leaves_no_table() {
     alone("all deleted", |load, _| load.deletions(ENTRIES, false));
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn deleting_half_of_the_keys_frees_half_of_the_space() {
     alone("half deleted", |load, _| load.deletions(ENTRIES, true));
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn deleting_everything_as_a_range_leaves_no_table() {
     alone("a range deleted", |load, _| {
         (0..ENTRIES).for_each(|_| load.append());
@@ -374,7 +374,7 @@ fn deleting_everything_as_a_range_leaves_no_table() {
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn versions_go_with_the_last_snapshot_that_needs_them() {
     alone("snapshots released", |load, _| {
         for number in 0..ENTRIES {
@@ -401,7 +401,7 @@ fn a_retention_keeps_the_space_of_its_window() {
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn a_queue_keeps_the_space_of_its_entries_and_an_empty_one_none() {
     alone("a queue", |load, _| (0..ENTRIES).for_each(|_| load.queue(300)));
     alone("an empty queue", |load, _| {
@@ -420,7 +420,7 @@ fn overwritten_entries_take_the_space_of_one_version() {
 }
 
 #[test]
-#[ignore = "compaction does not remove dead data by itself yet"]
+#[ignore = "compaction does not remove all dead data yet"]
 fn ingestions_and_checkpoints_leave_only_what_lives() {
     alone("checkpoints and ingestions", |load, scratch| {
         for turn in 0..60 {

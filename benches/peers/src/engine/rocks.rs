@@ -14,7 +14,7 @@ const DELETION_WINDOW: usize = 1000;
 const DELETION_RATIO: f64 = 0.5;
 /// A memtable is flushed when an iterator has stepped over so many of its tombstones at once.
 const SCAN_TRIGGER: &str = "memtable_op_scan_flush_trigger";
-const SCAN_TRIGGER_ENTRIES: &str = "1000";
+const SCAN_TRIGGER_ENTRIES: &str = "100";
 
 pub struct Rocks {
     db: rocksdb::DB,

@@ -154,7 +154,7 @@ fn digits(figure: f64) -> String {
     }
 }
 
-/// Bytes of all files in a folder. What a file has reserved but not written does not count: holes
+/// Bytes of all files in a folder. Space that a file has reserved but not filled does not count: holes
 /// within its length, and blocks behind its end.
 fn directory_bytes(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! Operations against a clock: each phase of a load ends after so many of them, or when its time is
-//! over. Some engines take quadratic time for some loads, and would never be through.
+//! Operations against a clock: a phase of a load ends with its last operation, or when its time is
+//! over. Some engines take quadratic time for some loads, and would run for hours.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! The workloads whose data dies: by deletions, by overwrites, at the front of a queue, under
-//! snapshots and checkpoints. What they leave on disk after compaction has settled counts as much as
-//! their time.
+//! snapshots and checkpoints. Their time is one half of the figures. The other half is the space they
+//! leave behind after compaction has settled.
 
 use std::collections::VecDeque;
 use std::fs;
