@@ -210,9 +210,12 @@ impl<'a> Load<'a> {
     }
 }
 
+/// A step of a load. The directory is for files outside the database.
+type Step = fn(&mut Load, &Path);
+
 /// What the loads of the soak do in one step, by their letters. The queue has the first letter:
 /// `pop_first` removes the first key of all.
-const STEPS: [(char, fn(&mut Load, &Path)); 7] = [
+const STEPS: [(char, Step); 7] = [
     ('a', |load, _| load.queue(300)),
     ('b', |load, _| {
         let half = load.rng.random_bool(0.05);

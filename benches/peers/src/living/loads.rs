@@ -562,3 +562,61 @@ fn ingest(place: Place) -> Result<Figures> {
     ]);
     Ok([own, settled].concat())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Defaults {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    /// At a thousandth of the size, on every engine and with every help.
+    #[test]
+    fn every_load_runs_and_weighs_what_lives() {
+        for load in LOADS {
+            for kind in [Kind::Rocksdb, Kind::Maypole, Kind::Fjall] {
+                if load.not.contains(&kind) {
+                    continue;
+                }
+                let helps = load.helps.iter().filter(|(of, _)| *of == kind).map(|(_, help)| *help);
+                for help in std::iter::once("").chain(helps) {
+                    let dir = tempfile::tempdir().unwrap();
+                    let place = Place {
+                        kind,
+                        help,
+                        dir: dir.path(),
+                        options: Defaults::parse_from(["peers"]).options,
+                        scale: 0.001,
+                        phase: Duration::from_secs(60),
+                    };
+                    let name = format!("{} on {}, {help}", load.name, kind.name());
+                    let all = (load.run)(place).unwrap_or_else(|error| panic!("{name}: {error}"));
+                    let figure = |wanted: &str| {
+                        let found = all.iter().find(|(name, _)| name == wanted);
+                        found.unwrap_or_else(|| panic!("{name}: no {wanted}")).1
+                    };
+                    // Entries of 1 KB, except in a queue (120 bytes) and of hot keys (28 bytes).
+                    let live = match load.name {
+                        "putdelete" | "reopen" | "deleteall" | "deleterange" | "popfirst" => 0.0,
+                        "deletehalf" => 500.0 * 1024.0,
+                        "snapshots" => 21.0 * 1024.0,
+                        "retention" => 25.0 * 1024.0,
+                        "retentionranges" => 250.0 * 1024.0,
+                        "queue" => 1000.0 * 120.0,
+                        "overwritehot" => 3.0 * 28.0,
+                        "checkpoints" => (200.0 + 600.0) * 1024.0,
+                        _ => figure("live MB") * 1e6,
+                    };
+                    assert!((figure("live MB") * 1e6 - live).abs() < 1.0, "{name}: {all:?}");
+                    assert!(figure("disk MB") * 1e6 >= 0.9 * live, "{name}: {all:?}");
+                    assert!(figure("tables") >= 0.0, "{name}: {all:?}");
+                }
+            }
+        }
+    }
+}
