@@ -7,7 +7,11 @@ use serde_json::Value;
 use crate::maypole;
 
 const ALL: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,multireadrandom,\
-                   seekrandom,readseq,readwhilewriting";
+                   seekrandom,readseq,readwhilewriting,deleterandom,checkpointloop,queue,\
+                   overwritehot,retention";
+/// Those of db_bench, whose data lives on.
+const STANDING: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,\
+                        multireadrandom,seekrandom,readseq,readwhilewriting";
 
 fn rows(text: &str) -> Vec<Value> {
     serde_json::from_str::<Value>(text).unwrap().as_array().unwrap().clone()
@@ -22,6 +26,8 @@ fn number(row: &Value, path: &str) -> f64 {
 fn figures_of_every_workload_hang_together() {
     let text = maypole!(
         "bench",
+        "--workloads",
+        STANDING,
         "--entries",
         "20000",
         "--reads",
@@ -37,7 +43,7 @@ fn figures_of_every_workload_hang_together() {
     .noted();
     let rows = rows(&text);
     let names: Vec<&str> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
-    assert_eq!(names.join(","), ALL);
+    assert_eq!(names.join(","), STANDING);
     // fillrandom draws with replacement: 1 - 1/e of the keys occur, overwriting brings 1 - 1/e^2.
     let after_overwrite = number(&rows[3], "writes.live_bytes") / 116.0;
     assert!((after_overwrite / 20_000.0 - 0.8647).abs() < 0.015, "{after_overwrite}");
@@ -102,6 +108,79 @@ fn figures_of_every_workload_hang_together() {
 }
 
 #[test]
+fn loads_whose_data_dies_leave_exactly_what_should_live() {
+    let text = maypole!(
+        "bench",
+        "--workloads",
+        "fillseq,deleterandom,checkpointloop,readrandom,queue,readseq,overwritehot,readseq,retention,\
+         readseq",
+        "--entries",
+        "3000",
+        "--threads",
+        "2",
+        "--memtable",
+        "64K",
+        "--compression",
+        "none",
+        "--json",
+    )
+    .noted();
+    let rows = rows(&text);
+    // Of 16-byte keys with 100-byte values. checkpointloop puts some of the deleted keys again.
+    let live = number(&rows[2], "writes.live_bytes") / 116.0;
+    assert!((1501.0..=2100.0).contains(&live) && live == live.trunc(), "{live}");
+    let expected = [
+        // Operations, threads, timed; writes, of those with a value, live entries.
+        ("fillseq", 3000, 2, 3000, 3000, 3000, 3000),
+        ("deleterandom", 1500, 2, 1500, 1500, 0, 1500),
+        ("checkpointloop", 60, 1, 60, 600, 600, live as u64),
+        ("queue", 3000, 1, 3000, 5000, 3000, 1000),
+        ("overwritehot", 30, 1, 60, 3000, 3000, 3),
+        ("retention", 3000, 1, 3000, 5700, 3000, 300),
+    ];
+    let written: Vec<&Value> = rows.iter().filter(|row| !row["writes"].is_null()).collect();
+    assert_eq!(written.len(), expected.len());
+    for (row, (name, operations, threads, timed, writes, puts, live)) in
+        written.iter().zip(expected)
+    {
+        assert_eq!(row["workload"], name);
+        let found = ["operations", "threads", "latency_ns.timed", "writes.operations"]
+            .map(|at| number(row, at) as u64);
+        assert_eq!(found, [operations, threads, timed, writes], "{row}");
+        let user_bytes = 116 * puts + 16 * (writes - puts);
+        assert_eq!(number(row, "writes.user_bytes") as u64, user_bytes, "{row}");
+        assert_eq!(number(row, "writes.live_bytes") as u64, 116 * live, "{row}");
+        assert!(number(row, "writes.tables") >= 1.0, "{row}");
+        assert!(row["found"].is_null(), "{row}");
+    }
+    // Scans met what should be there, or they would have ended the program.
+    let scanned = rows.iter().filter(|row| row["workload"] == "readseq");
+    let scanned: Vec<u64> = scanned.map(|row| number(row, "operations") as u64).collect();
+    assert_eq!(scanned, [2 * 1000, 2 * 3, 2 * 300]);
+}
+
+#[test]
+fn windows_and_ranges_of_deletions_are_as_long_as_they_are_told() {
+    let bench = |more: &[&str]| {
+        let call = ["bench", "--entries", "3000", "--json", "--workloads"];
+        let call: Vec<String> = call.iter().chain(more).map(ToString::to_string).collect();
+        rows(&crate::run(&call).noted())
+    };
+    let found = bench(&["retention,queue", "--window", "500", "--delete-range", "100"]);
+    // 25 times a hundred keys, each time named by the two ends of the range.
+    assert_eq!(number(&found[0], "writes.operations"), 3025.0);
+    assert_eq!(number(&found[0], "writes.user_bytes"), 3000.0 * 116.0 + 25.0 * 32.0);
+    assert_eq!(number(&found[0], "writes.live_bytes"), 500.0 * 116.0);
+    assert_eq!(number(&found[1], "writes.live_bytes"), 500.0 * 116.0);
+
+    // More deletions than entries are as many as there are; nothing has no amplification.
+    let found = bench(&["fillseq,deleterandom", "--deletes", "5000"]);
+    assert_eq!(number(&found[1], "operations"), 3000.0);
+    assert_eq!(number(&found[1], "writes.live_bytes"), 0.0);
+    assert!(found[1]["writes"]["space_amplification"].is_null(), "{}", found[1]);
+}
+
+#[test]
 fn a_seed_draws_the_same_keys_again() {
     let live = |seed| {
         let call = ["bench", "--workloads", "fillrandom", "--entries", "5000", "--json", "--seed"];
@@ -119,7 +198,9 @@ fn the_tables_name_every_workload_and_what_was_measured() {
     for name in ALL.split(',') {
         assert!(report.lines().any(|line| line.starts_with(&format!("{name} "))), "{report}");
     }
-    for part in ["ops/s", "p99.9", "amplification", "stalls", "Note: ", "reading the clock"] {
+    for part in
+        ["ops/s", "p99.9", "amplification", "tables", "stalls", "Note: ", "reading the clock"]
+    {
         assert!(report.contains(part), "{part} in {report}");
     }
 }
@@ -136,6 +217,11 @@ fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
     bench("fillrandom,fillseq", "3000").noted();
     let found = rows(&bench("readrandom,readseq", "3000").noted());
     assert_eq!((&found[0]["found"], &found[1]["found"]), (&3000.into(), &3000.into()));
+
+    // Checkpoints are made beside it, and removed.
+    let copied = rows(&bench("checkpointloop", "3000").noted());
+    assert_eq!(copied[0]["operations"], 60);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 
     let error = bench("overwrite,fillseq", "3000").badly(1);
     assert!(error.contains("not empty"), "{error}");

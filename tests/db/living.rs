@@ -1,350 +1,433 @@
-//! Databases that live: they delete, overwrite, run queues and keep what is new. Dead data leaves by
-//! itself, so that what is stored follows what is alive. Sizes are a sixteenth of the defaults or
-//! less; bytes and tables are counted, not time.
+//! A database whose data dies all the time: by deletions, as a queue, by age, under snapshots that
+//! come and go, by ranges, with checkpoints and ingestions among them. Every key is right at any
+//! moment, and dead data takes no space after compaction has settled.
+//!
+//! ```sh
+//! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
+//! ```
+//!
+//! Each load has its keys to itself, under a letter, and a map of what must be there. It compares
+//! the two while the others go on. At the end the database is settled and weighed: its files take at
+//! most a tenth more than the keys and values that live, and 1 MiB. Then each load deletes what it
+//! has, and no table may be left.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use maypole::fs::{Fs, MemFs};
-use maypole::{Builder, Compression, Db, Ticker};
+use maypole::table::{SstWriter, TableOptions};
+use maypole::{Db, Slice, Snapshot, Ticker};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-const MIB: u64 = 1 << 20;
+use super::{env, noise};
 
-fn options(fs: &Arc<dyn Fs>) -> Builder {
-    Db::builder("/db")
-        .fs(Arc::clone(fs))
-        .compression(Compression::None)
-        .memtable_bytes(256 << 10)
-        .table_bytes(1 << 20)
-        .level_base_bytes(1 << 20)
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Bytes of a value.
+const VALUE_BYTES: usize = 200;
+
+fn open(dir: &Path) -> Db {
+    Db::builder(dir)
+        .memtable_bytes(128 << 10)
+        .table_bytes(128 << 10)
+        .level_base_bytes(256 << 10)
+        .block_cache_bytes(4 << 20)
+        .manifest_roll_bytes(64 << 10)
+        .open()
+        .unwrap()
 }
 
-fn memory() -> Arc<dyn Fs> {
-    Arc::new(MemFs::new())
+/// The bytes of all files of a database.
+fn disk_bytes(dir: &Path) -> u64 {
+    let files = fs::read_dir(dir).unwrap();
+    files.map(|file| file.unwrap().metadata().map_or(0, |file| file.len())).sum()
 }
 
-fn key(n: u64) -> String {
-    format!("key{n:012}")
-}
-
-fn settle(db: &Db) {
+/// Lets compaction settle, and checks what is there and what it takes.
+fn settle_and_weigh(db: &Db, dir: &Path, expected: &Map, what: &str) {
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
-}
-
-/// Bytes of all tables.
-fn stored(db: &Db) -> u64 {
-    db.stats().files.iter().map(|file| file.file_bytes).sum()
-}
-
-/// Bytes of the keys and values that are there.
-fn alive(db: &Db) -> u64 {
-    db.iter().map(|item| item.map(|(key, value)| (key.len() + value.len()) as u64).unwrap()).sum()
-}
-
-fn written(db: &Db) -> u64 {
-    let tickers = db.stats().tickers;
-    tickers.get(Ticker::FlushWriteBytes) + tickers.get(Ticker::CompactWriteBytes)
-}
-
-/// Four times "put, delete, flush" left four tables with eight entries in the last level, also after
-/// reopening. A flush writes nothing that nobody can see.
-#[test]
-fn a_key_that_is_put_and_deleted_before_a_flush_leaves_no_table() {
-    let fs = memory();
-    let db = options(&fs).open().unwrap();
-    for _ in 0..4 {
-        db.put("k", "v").unwrap();
-        db.delete("k").unwrap();
-        db.flush().unwrap();
+    check(db.iter(), expected.iter());
+    let live: u64 = expected.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+    let (disk, tables) = (disk_bytes(dir), db.stats().files.len());
+    println!("living, {what}: {live} bytes live, {disk} on disk, {tables} tables");
+    let most = live + live / 10 + (1 << 20);
+    assert!(disk <= most, "{what}: {disk} bytes on disk for {live} that live");
+    if expected.is_empty() {
+        assert_eq!(tables, 0, "{what}: an empty database has tables");
     }
-    db.wait_for_compaction().unwrap();
-    assert_eq!(db.stats().files.len(), 0);
-    db.close().unwrap();
-    let db = options(&fs).open().unwrap();
-    assert_eq!((db.stats().files.len(), db.is_empty().unwrap()), (0, true));
 }
 
-/// Forty runs of "open, put 6,000 keys, delete them, close" left 248 MB in an empty database, more
-/// with each run.
+fn check<'a>(
+    found: impl Iterator<Item = maypole::Result<(Slice, Slice)>>,
+    mut expected: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
+) {
+    for entry in found {
+        let (key, value) = entry.unwrap();
+        assert_eq!(Some((&key[..], &value[..])), expected.next().map(|(k, v)| (&k[..], &v[..])));
+    }
+    assert_eq!(expected.next(), None);
+}
+
+/// One load: its keys, and what must be there.
+struct Load<'a> {
+    db: &'a Db,
+    letter: char,
+    map: Map,
+    rng: StdRng,
+    /// The number of the next key, where keys ascend.
+    next: u64,
+    snapshots: VecDeque<(Snapshot, Map)>,
+}
+
+impl<'a> Load<'a> {
+    fn new(db: &'a Db, letter: char) -> Load<'a> {
+        let rng = StdRng::seed_from_u64(u64::from(letter));
+        Load { db, letter, map: Map::new(), rng, next: 0, snapshots: VecDeque::new() }
+    }
+
+    fn key(&self, number: u64) -> Vec<u8> {
+        format!("{}{number:015}", self.letter).into_bytes()
+    }
+
+    fn prefix(&self) -> [u8; 1] {
+        [self.letter as u8]
+    }
+
+    fn put(&mut self, number: u64) {
+        let (key, value) = (self.key(number), noise(self.rng.random(), VALUE_BYTES));
+        self.db.put(&key, &value).unwrap();
+        self.map.insert(key, value);
+    }
+
+    fn append(&mut self) {
+        self.put(self.next);
+        self.next += 1;
+    }
+
+    fn delete(&mut self, number: u64) {
+        let key = self.key(number);
+        self.db.delete(&key).unwrap();
+        self.map.remove(&key);
+    }
+
+    fn delete_range(&mut self, from: u64, to: u64) {
+        let (begin, end) = (self.key(from), self.key(to));
+        self.db.delete_range(&begin, &end).unwrap();
+        self.forget(begin, end);
+    }
+
+    fn forget(&mut self, begin: Vec<u8>, end: Vec<u8>) {
+        let gone: Vec<Vec<u8>> = self.map.range(begin..end).map(|(key, _)| key.clone()).collect();
+        gone.iter().for_each(|key| drop(self.map.remove(key)));
+    }
+
+    fn pop(&mut self) {
+        let popped = self.db.pop_first().unwrap();
+        let popped = popped.map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(popped, self.map.pop_first());
+    }
+
+    fn take_snapshot(&mut self) {
+        self.snapshots.push_back((self.db.snapshot(), self.map.clone()));
+    }
+
+    fn release_snapshot(&mut self) {
+        if let Some((snapshot, map)) = self.snapshots.pop_front() {
+            check(snapshot.prefix(self.prefix()), map.iter());
+            check(snapshot.prefix(self.prefix()).rev(), map.iter().rev());
+        }
+    }
+
+    fn check(&self) {
+        check(self.db.prefix(self.prefix()), self.map.iter());
+    }
+
+    /// New keys in random order, of which all are deleted, or half.
+    fn deletions(&mut self, count: u64, half: bool) {
+        let mut numbers: Vec<u64> = (self.next..self.next + count).collect();
+        self.next += count;
+        numbers.shuffle(&mut self.rng);
+        numbers.iter().for_each(|&number| self.put(number));
+        let deleted = if half { count / 2 } else { count };
+        numbers.iter().take(deleted as usize).for_each(|&number| self.delete(number));
+    }
+
+    /// A turn of a queue of `standing` entries.
+    fn queue(&mut self, standing: usize) {
+        self.append();
+        if self.map.len() > standing {
+            self.pop();
+        }
+    }
+
+    /// A key behind all others; the oldest of more than `window` keys go, `together` at a time.
+    fn retention(&mut self, window: u64, together: u64) {
+        self.append();
+        let count = self.map.len() as u64;
+        let oldest = self.next - count;
+        match together {
+            _ if count < window + together => (),
+            1 => self.delete(oldest),
+            _ => self.delete_range(oldest, oldest + together),
+        }
+    }
+
+    /// A table with a range deletion and a few keys within it.
+    fn ingest(&mut self, scratch: &Path, count: u64) {
+        let (from, path) = (self.rng.random_range(0..count), scratch.join("in.sst"));
+        let (begin, end) = (self.key(from), self.key(from + 20));
+        let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
+        writer.delete_range(&begin, &end).unwrap();
+        self.forget(begin, end);
+        for number in from..from + self.rng.random_range(0..5) {
+            let (key, value) = (self.key(number), noise(self.rng.random(), VALUE_BYTES));
+            writer.put(&key, &value).unwrap();
+            self.map.insert(key, value);
+        }
+        writer.finish().unwrap();
+        self.db.ingest(&[&path]).unwrap();
+        fs::remove_file(&path).unwrap();
+    }
+
+    /// A checkpoint that holds this load's keys; removed at once.
+    fn checkpoint(&mut self, scratch: &Path) {
+        let copy = scratch.join("copy");
+        self.db.checkpoint(&copy).unwrap();
+        check(Db::open_read_only(&copy).unwrap().prefix(self.prefix()), self.map.iter());
+        fs::remove_dir_all(&copy).unwrap();
+    }
+
+    /// Deletes what is left.
+    fn delete_all(&mut self) {
+        let keys: Vec<Vec<u8>> = self.map.keys().cloned().collect();
+        keys.iter().for_each(|key| self.db.delete(key).unwrap());
+        self.map.clear();
+    }
+}
+
+/// A step of a load. The directory is for files outside the database.
+type Step = fn(&mut Load, &Path);
+
+/// What the loads of the soak do in one step, by their letters. The queue has the first letter:
+/// `pop_first` removes the first key of all.
+const STEPS: [(char, Step); 7] = [
+    ('a', |load, _| load.queue(300)),
+    ('b', |load, _| {
+        let half = load.rng.random_bool(0.05);
+        load.deletions(50, half);
+    }),
+    ('c', |load, _| load.retention(2000, 1)),
+    ('d', |load, _| load.retention(2000, 250)),
+    // Few keys, overwritten again and again under snapshots.
+    ('e', |load, _| {
+        let number = load.rng.random_range(0..20);
+        load.put(number);
+        match load.rng.random_range(0..50) {
+            0 if load.snapshots.len() < 30 => load.take_snapshot(),
+            1 => load.release_snapshot(),
+            _ => (),
+        }
+    }),
+    // Ranges of new keys, which go whole, or but for one end.
+    ('f', |load, _| {
+        let from = load.next;
+        (0..200).for_each(|_| load.append());
+        let kept = load.rng.random_range(0..3);
+        load.delete_range(from, load.next - kept);
+    }),
+    ('g', |load, scratch| {
+        let number = load.rng.random_range(0..5000);
+        load.put(number);
+        match load.rng.random_range(0..200) {
+            0 => load.checkpoint(scratch),
+            1..4 => load.ingest(scratch, 5000),
+            _ => (),
+        }
+    }),
+];
+
+/// All loads at the same time.
+fn soak(time: Duration) {
+    let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = open(dir.path());
+    let over = AtomicBool::new(false);
+    let mut steps = Vec::new();
+    let maps = std::thread::scope(|scope| {
+        let (db, over, scratch) = (&db, &over, scratch.path());
+        let threads = STEPS.map(|(letter, step)| {
+            scope.spawn(move || {
+                let (mut load, mut steps) = (Load::new(db, letter), 0_u64);
+                while !over.load(Ordering::Relaxed) {
+                    step(&mut load, scratch);
+                    steps += 1;
+                    if steps.is_multiple_of(500) {
+                        load.check();
+                    }
+                }
+                load.check();
+                while !load.snapshots.is_empty() {
+                    load.release_snapshot();
+                }
+                (load.map, steps)
+            })
+        });
+        let start = Instant::now();
+        // A load that panics ends it for all: the scope would wait for the others.
+        while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        over.store(true, Ordering::Relaxed);
+        threads.map(|thread| {
+            let (map, done) = thread.join().unwrap();
+            steps.push(done);
+            map
+        })
+    });
+    let tickers = db.stats().tickers;
+    println!(
+        "living: {} s, {steps:?} steps, {} flushes, {} compactions",
+        time.as_secs(),
+        tickers.get(Ticker::FlushCount),
+        tickers.get(Ticker::CompactionCount)
+    );
+    assert!(tickers.get(Ticker::CompactionCount) > 0 && steps.iter().all(|&steps| steps > 5));
+    let all: Map = maps.iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
+    settle_and_weigh(&db, dir.path(), &all, "all loads");
+    assert_eq!(db.verify().unwrap().filter_misses, 0);
+    for ((letter, _), map) in STEPS.into_iter().zip(maps) {
+        Load { map, ..Load::new(&db, letter) }.delete_all();
+    }
+    settle_and_weigh(&db, dir.path(), &Map::new(), "all loads, deleted");
+    db.close().unwrap();
+    let db = open(dir.path());
+    settle_and_weigh(&db, dir.path(), &Map::new(), "all loads, deleted, opened again");
+}
+
 #[test]
-fn runs_that_delete_what_they_put_leave_nothing() {
-    let fs = memory();
-    for run in 0..8 {
-        let db = options(&fs).open().unwrap();
-        for n in 0..1500 {
-            db.put(key(run * 10_000 + n), [7; 1000]).unwrap();
+fn a_soak_of_seconds_leaves_only_what_lives() {
+    soak(Duration::from_secs(4));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_soak_of_minutes_leaves_only_what_lives() {
+    soak(Duration::from_secs(env("MAYPOLE_LIVING_SECONDS", 180)));
+}
+
+/// One load alone.
+fn alone(what: &str, work: impl FnOnce(&mut Load, &Path)) {
+    let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = open(dir.path());
+    let mut load = Load::new(&db, 'k');
+    work(&mut load, scratch.path());
+    settle_and_weigh(&db, dir.path(), &load.map, what);
+}
+
+/// Entries of a load: 4 MB, more than thirty memtables.
+const ENTRIES: u64 = 20_000;
+
+#[test]
+fn a_key_that_is_put_and_deleted_leaves_no_table() {
+    alone("put and deleted", |load, _| {
+        for _ in 0..4 {
+            load.put(0);
+            load.delete(0);
+            load.db.flush().unwrap();
         }
-        for n in 0..1500 {
-            db.delete(key(run * 10_000 + n)).unwrap();
-        }
-        assert!(db.is_empty().unwrap());
+    });
+}
+
+#[test]
+fn databases_that_are_filled_emptied_and_closed_stay_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..20 {
+        let db = open(dir.path());
+        Load::new(&db, 'k').deletions(ENTRIES / 20, false);
         db.close().unwrap();
     }
-    let db = options(&fs).open().unwrap();
-    settle(&db);
-    assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
+    settle_and_weigh(&open(dir.path()), dir.path(), &Map::new(), "filled and emptied");
 }
 
-/// All keys of a tree are deleted in random order. The tree kept 1,046 of 1,028 MB: no level was too
-/// large.
 #[test]
-fn a_tree_whose_keys_are_all_deleted_becomes_empty() {
-    let db = options(&memory()).open().unwrap();
-    let mut keys: Vec<u64> = (0..40_000).collect();
-    let mut rng = StdRng::seed_from_u64(1);
-    keys.shuffle(&mut rng);
-    keys.iter().for_each(|&n| db.put(key(n), [7; 300]).unwrap());
-    settle(&db);
-    assert!(stored(&db) > 10 * MIB);
-    keys.shuffle(&mut rng);
-    keys.iter().for_each(|&n| db.delete(key(n)).unwrap());
-    settle(&db);
-    assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
-    assert!(db.is_empty().unwrap());
+fn deleting_every_key_leaves_no_table() {
+    alone("all deleted", |load, _| load.deletions(ENTRIES, false));
 }
 
-/// Half of the keys are deleted at random: the space follows, for few bytes written.
 #[test]
-fn a_tree_that_loses_half_of_its_keys_loses_half_of_its_bytes() {
-    let db = options(&memory()).open().unwrap();
-    let mut keys: Vec<u64> = (0..40_000).collect();
-    let mut rng = StdRng::seed_from_u64(2);
-    keys.shuffle(&mut rng);
-    keys.iter().for_each(|&n| db.put(key(n), [7; 300]).unwrap());
-    settle(&db);
-    let (before, whole) = (written(&db), stored(&db));
-    keys.shuffle(&mut rng);
-    keys[..20_000].iter().for_each(|&n| db.delete(key(n)).unwrap());
-    settle(&db);
-    let (stored, alive, written) = (stored(&db), alive(&db), written(&db) - before);
-    assert!(stored <= alive * 5 / 4, "{stored} stored, {alive} alive");
-    assert!(written <= whole * 3 / 2, "{written} written, tables of {whole}");
+fn deleting_half_of_the_keys_frees_half_of_the_space() {
+    alone("half deleted", |load, _| load.deletions(ENTRIES, true));
 }
 
-/// A range deletion over everything stayed in level 0, above all that it had deleted.
 #[test]
-fn a_range_deletion_over_everything_frees_everything_unread() {
-    let db = options(&memory()).open().unwrap();
-    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
-    settle(&db);
-    let reads = db.stats().tickers.get(Ticker::CompactReadBytes);
-    db.delete_range("key", "kez").unwrap();
-    settle(&db);
-    let stats = db.stats();
-    assert_eq!(stats.files.len(), 0, "{} bytes", stored(&db));
-    assert!(stats.tickers.get(Ticker::TablesDropped) > 3);
-    let read = stats.tickers.get(Ticker::CompactReadBytes) - reads;
-    assert!(read < MIB / 4, "{read} bytes were read to drop them");
+fn deleting_everything_as_a_range_leaves_no_table() {
+    alone("a range deleted", |load, _| {
+        (0..ENTRIES).for_each(|_| load.append());
+        load.delete_range(0, ENTRIES);
+    });
 }
 
-/// A range deletion that ends within tables frees what it covers of them too.
 #[test]
-fn a_range_deletion_frees_parts_of_tables() {
-    let db = options(&memory()).open().unwrap();
-    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
-    settle(&db);
-    db.delete_range(key(1_000), key(19_000)).unwrap();
-    settle(&db);
-    let (stored, alive) = (stored(&db), alive(&db));
-    assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
-}
-
-/// Twenty keys were overwritten under snapshots and compacted. When the snapshots were gone, 20 to
-/// 41 MB stayed for 20 entries.
-#[test]
-fn what_was_kept_for_a_snapshot_goes_with_it() {
-    let db = options(&memory()).open().unwrap();
-    let mut snapshots = Vec::new();
-    for round in 0..200u64 {
-        for n in 0..20 {
-            db.put(key(n), [round as u8; 1000]).unwrap();
-        }
-        if round % 2 == 0 {
-            snapshots.push(db.snapshot());
-        }
-    }
-    settle(&db);
-    assert!(stored(&db) > 20 * 100 * 1000, "each snapshot sees its own versions");
-    // The youngest goes first: nothing of it is shared with the others.
-    while let Some(snapshot) = snapshots.pop() {
-        drop(snapshot);
-    }
-    settle(&db);
-    let (stored, alive) = (stored(&db), alive(&db));
-    assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
-}
-
-/// The release itself starts what is due: nobody calls for it.
-#[test]
-fn the_release_of_a_snapshot_starts_a_compaction() {
-    let db = options(&memory()).open().unwrap();
-    let held: Vec<_> = (0..50u8)
-        .map(|round| {
-            (0..20).for_each(|n| db.put(key(n), [round; 1000]).unwrap());
-            db.snapshot()
-        })
-        .collect();
-    settle(&db);
-    let full = stored(&db);
-    drop(held);
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    while stored(&db) > full / 10 {
-        assert!(std::time::Instant::now() < end, "{} of {full} bytes stayed", stored(&db));
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Retention: the newest 5,000 of ascending keys stay. Three times their bytes were stored.
-#[test]
-fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
-    let write = |delete: bool| {
-        let db = options(&memory()).open().unwrap();
-        for n in 0..60_000u64 {
-            db.put(key(n), [7; 300]).unwrap();
-            if let Some(old) = n.checked_sub(5_000).filter(|_| delete) {
-                db.delete(key(old)).unwrap();
+fn versions_go_with_the_last_snapshot_that_needs_them() {
+    alone("snapshots released", |load, _| {
+        for number in 0..ENTRIES {
+            load.put(number % 20);
+            if number.is_multiple_of(40) {
+                load.take_snapshot();
             }
         }
-        settle(&db);
-        db
-    };
-    let (kept, all) = (write(true), write(false));
-    let (stored, alive) = (stored(&kept), alive(&kept));
-    assert!(stored <= alive * 12 / 10, "{stored} stored, {alive} alive");
-    let (with, without) = (written(&kept), written(&all));
-    assert!(with <= without * 3 / 2, "{with} bytes written, {without} without deletions");
-}
-
-/// The same with range deletions.
-#[test]
-fn retention_by_range_deletions_takes_little_more_than_its_bytes() {
-    let db = options(&memory()).open().unwrap();
-    for n in 0..60_000u64 {
-        db.put(key(n), [7; 300]).unwrap();
-        if n >= 5_000 && n % 500 == 0 {
-            db.delete_range(key(0), key(n - 5_000)).unwrap();
+        load.db.compact_all().unwrap();
+        while !load.snapshots.is_empty() {
+            load.release_snapshot();
         }
-    }
-    settle(&db);
-    let (stored, alive) = (stored(&db), alive(&db));
-    assert!(stored <= alive * 12 / 10, "{stored} stored, {alive} alive");
+    });
 }
 
-/// A queue that is emptied leaves nothing.
 #[test]
-fn an_emptied_queue_takes_no_space() {
-    let db = options(&memory()).open().unwrap();
-    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
-    settle(&db);
-    for n in 0..20_000u64 {
-        db.delete(key(n)).unwrap();
-        if n % 2_000 == 0 {
-            db.flush().unwrap();
+fn a_retention_keeps_the_space_of_its_window() {
+    alone("a retention, one by one", |load, _| {
+        (0..ENTRIES).for_each(|_| load.retention(ENTRIES / 10, 1));
+    });
+    alone("a retention by ranges", |load, _| {
+        (0..ENTRIES).for_each(|_| load.retention(ENTRIES / 10, 250));
+    });
+}
+
+#[test]
+fn a_queue_keeps_the_space_of_its_entries_and_an_empty_one_none() {
+    alone("a queue", |load, _| (0..ENTRIES).for_each(|_| load.queue(300)));
+    alone("an empty queue", |load, _| {
+        (0..ENTRIES).for_each(|_| load.append());
+        load.db.flush().unwrap();
+        (0..ENTRIES).for_each(|_| load.pop());
+    });
+}
+
+#[test]
+fn overwritten_entries_take_the_space_of_one_version() {
+    alone("one key overwritten", |load, _| (0..ENTRIES).for_each(|_| load.put(0)));
+    alone("many keys overwritten", |load, _| {
+        (0..5 * ENTRIES).for_each(|number| load.put(number * 7919 % ENTRIES));
+    });
+}
+
+#[test]
+fn ingestions_and_checkpoints_leave_only_what_lives() {
+    alone("checkpoints and ingestions", |load, scratch| {
+        for turn in 0..60 {
+            for _ in 0..ENTRIES / 60 {
+                let number = load.rng.random_range(0..ENTRIES / 2);
+                load.put(number);
+            }
+            load.ingest(scratch, ENTRIES / 2);
+            if turn % 3 == 0 {
+                load.checkpoint(scratch);
+            }
         }
-    }
-    settle(&db);
-    assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
-}
-
-/// Sixty times "ten puts, flush", as for a checkpoint a minute, on a tree of some size: compaction
-/// wrote 1,700 times what the user had.
-#[test]
-fn small_flushes_on_a_large_tree_are_merged_among_themselves() {
-    let db = options(&memory()).open().unwrap();
-    let mut rng = StdRng::seed_from_u64(4);
-    let mut keys: Vec<u64> = (0..40_000).collect();
-    keys.shuffle(&mut rng);
-    keys.iter().for_each(|&n| db.put(key(n), [7; 300]).unwrap());
-    db.compact_all().unwrap();
-    let before = db.stats().tickers.get(Ticker::CompactWriteBytes);
-    for _ in 0..60 {
-        for _ in 0..10 {
-            db.put(key(rng.random_range(0..40_000)), [8; 1000]).unwrap();
-        }
-        settle(&db);
-    }
-    let stats = db.stats();
-    let written = stats.tickers.get(Ticker::CompactWriteBytes) - before;
-    assert!(written < 6 * MIB, "{written} bytes for 600 kB");
-    assert!(stats.levels[0].files < 12, "{} files in level 0", stats.levels[0].files);
-}
-
-/// What cannot be freed is not tried again and again: a snapshot needs all of it, or there is nothing
-/// to free.
-#[test]
-fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
-    let db = options(&memory()).open().unwrap();
-    (0..20_000).for_each(|n| db.put(key(2 * n), [7; 300]).unwrap());
-    settle(&db);
-    let snapshot = db.snapshot();
-    (0..20_000).for_each(|n| db.delete(key(2 * n)).unwrap());
-    settle(&db);
-    let count = || db.stats().tickers.get(Ticker::CompactionCount);
-    let (before, bytes) = (count(), stored(&db));
-    assert!(bytes > 4 * MIB, "the snapshot sees it all");
-    for _ in 0..5 {
-        // Others come and go, and free nothing.
-        drop(db.snapshot());
-        settle(&db);
-    }
-    assert_eq!(count(), before);
-    drop(snapshot);
-    settle(&db);
-    assert_eq!(db.stats().files.len(), 0);
-
-    // Deletions of absent keys.
-    (0..20_000).for_each(|n| db.put(key(2 * n), [7; 300]).unwrap());
-    settle(&db);
-    (0..20_000).for_each(|n| db.delete(key(2 * n + 1)).unwrap());
-    settle(&db);
-    let before = count();
-    (0..5).for_each(|_| settle(&db));
-    assert_eq!(count(), before);
-    assert_eq!(db.iter().count(), 20_000);
-}
-
-/// A few deletions in much data are not worth a merge, but they do not stay for ever.
-#[test]
-fn an_old_deletion_goes_down_however_little_it_frees() {
-    let fs = memory();
-    let deletions = |age: Duration| {
-        let db = options(&fs).max_deletion_age(age).open().unwrap();
-        settle(&db);
-        let deletions = |db: &Db| {
-            let tables = db.stats().files;
-            let table = |number| format!("/db/{number:06}.sst");
-            let open = |number| maypole::table::SstReader::open_in(&*fs, table(number)).unwrap();
-            tables
-                .iter()
-                .map(|file| open(file.number).properties().number("rocksdb.deleted.keys").unwrap())
-                .sum::<u64>()
-        };
-        deletions(&db)
-    };
-    let db = options(&fs).open().unwrap();
-    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
-    settle(&db);
-    (0..20).for_each(|n| db.delete(key(1000 * n)).unwrap());
-    settle(&db);
-    db.close().unwrap();
-    assert_eq!(deletions(Duration::from_secs(3600)), 20, "worth nothing yet");
-    assert_eq!(deletions(Duration::ZERO), 0);
-}
-
-/// A tree without deletions and overwrites is left alone.
-#[test]
-fn a_settled_tree_of_values_asks_for_nothing() {
-    let db = options(&memory()).open().unwrap();
-    (0..20_000).for_each(|n| db.put(key(n * 7919 % 20_011), [7; 300]).unwrap());
-    settle(&db);
-    let before = db.stats().tickers.get(Ticker::CompactionCount);
-    let snapshot = db.snapshot();
-    settle(&db);
-    drop(snapshot);
-    settle(&db);
-    assert_eq!(db.stats().tickers.get(Ticker::CompactionCount), before);
+        load.delete_range(0, ENTRIES / 4);
+    });
 }

@@ -14,6 +14,7 @@
 //! | `MAYPOLE_OPENINGS` | 10,000 | read-only openings of the ignored test beside a writer |
 //! | `MAYPOLE_FAULT_STEP` | 4 | of so many calls one is made to fail; 1: each of them |
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
+//! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak whose data dies |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
 //! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
@@ -28,6 +29,7 @@ mod compaction;
 mod concurrent;
 mod copy_filters;
 mod crash;
+mod dead_data;
 mod descriptors;
 mod destroy;
 mod device;

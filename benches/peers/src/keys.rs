@@ -143,6 +143,11 @@ impl Run {
         Run { keys, values, mixed }
     }
 
+    /// One entry. [`Keys::key`] makes no key of the highest numbers.
+    pub fn of_one(keys: Keys, values: Values, mixed: u64) -> Run {
+        Run { keys, values, mixed: vec![mixed] }
+    }
+
     pub fn for_each(&self, mut work: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut out = Vec::new();
         for &mixed in &self.mixed {

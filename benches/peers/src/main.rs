@@ -7,6 +7,7 @@
 //! peers growth    present and absent lookups in trees of several sizes, beside memory's own cost
 //! peers threads   what a second reader thread gains, beside what one of pure loads gains
 //! peers write     fills and overwrites, until compaction has settled; reads beside a writer
+//! peers living    deletions, queues, retention, snapshots and checkpoints: time, and what is left
 //!
 //! engine/  the engines behind one interface      server   one process an engine
 //! keys     what is written and asked             memory   what a load from memory costs
@@ -20,6 +21,7 @@ mod cache;
 mod engine;
 mod growth;
 mod keys;
+mod living;
 mod memory;
 mod read;
 mod server;
@@ -55,6 +57,13 @@ enum Command {
     Threads(Options),
     /// Fills and overwrites, until compaction has settled; reads beside a writer.
     Write(Options),
+    /// Deletions, overwrites, queues, retention, snapshots, checkpoints and ingestions: what an
+    /// operation takes, and what is on disk after compaction has settled. Also for a part of a second
+    /// each (--scale 0.01).
+    Living(living::Living),
+    /// One load of living on one engine. Started by it.
+    #[command(hide = true)]
+    LivingLoad(living::One),
     /// One engine, driven through standard input. Started by the other commands.
     #[command(hide = true)]
     Serve {
@@ -197,6 +206,8 @@ fn main() {
         Command::Growth(growth) => growth.compare(),
         Command::Threads(options) => threads::compare(&options),
         Command::Write(options) => write::compare(&options),
+        Command::Living(living) => living.compare(),
+        Command::LivingLoad(one) => one.run(),
         Command::Serve { engine, options } => server::serve(engine, &options),
     };
     if let Err(error) = failed {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Compression, Engine, Result};
+use super::{Compression, Engine, Held, Result};
 use crate::Options;
 use crate::keys::{Key, Run};
 
@@ -69,6 +69,9 @@ impl Engine for Fjall {
     fn iterate(&self) -> Result<Option<(u64, usize)>> {
         self.scan().map(Some)
     }
+    fn compact(&self) -> Result<()> {
+        Ok(self.keyspace.major_compact()?)
+    }
     fn flush(&self) -> Result<()> {
         Ok(self.keyspace.rotate_memtable_and_wait()?)
     }
@@ -81,5 +84,33 @@ impl Engine for Fjall {
     fn shape(&self) -> String {
         let (l0, all) = (self.keyspace.l0_table_count(), self.keyspace.table_count());
         format!("L0: {l0}, below: {}", all - l0)
+    }
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.keyspace.remove(key)?)
+    }
+    fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
+        // It has no range deletions.
+        for entry in self.keyspace.range(begin..end) {
+            self.keyspace.remove(entry.key()?)?;
+        }
+        Ok(())
+    }
+    fn first(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let key = self.keyspace.range(from..).next().map(|entry| entry.key()).transpose()?;
+        Ok(key.map(|key| key.to_vec()))
+    }
+    fn last(&self, count: usize) -> Result<usize> {
+        let mut bytes = 0;
+        for entry in self.keyspace.iter().rev().take(count) {
+            let (key, value) = entry.into_inner()?;
+            bytes += key.len() + value.len();
+        }
+        Ok(bytes)
+    }
+    fn snapshot(&self) -> Box<dyn Held + '_> {
+        Box::new(self.database.snapshot())
+    }
+    fn tables(&self) -> Result<u64> {
+        Ok(self.keyspace.table_count() as u64)
     }
 }

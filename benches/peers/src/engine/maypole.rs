@@ -7,7 +7,7 @@ use maypole::fs::{DirectFs, Fs, RealFs};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Builder, Db, Durability, FilterPolicy, Ticker, WriteBatch};
 
-use super::{Compression, Engine, NO_LIMIT, Result, Scan, TABLE_BYTES};
+use super::{Compression, Engine, Held, NO_LIMIT, Result, Scan, TABLE_BYTES};
 use crate::Options;
 use crate::keys::{Key, Run};
 
@@ -137,6 +137,50 @@ impl Engine for Maypole {
         let levels = self.db.stats().levels;
         let levels = levels.iter().map(|level| format!("L{}: {}", level.level, level.files));
         levels.collect::<Vec<_>>().join(", ")
+    }
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        Ok(self.db.delete(key)?)
+    }
+    fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
+        Ok(self.db.delete_range(begin, end)?)
+    }
+    fn first(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut cursor = self.db.cursor();
+        cursor.seek(from)?;
+        Ok(cursor.valid().then(|| cursor.key().to_vec()))
+    }
+    fn pop_first(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        match from {
+            [] => Ok(self.db.pop_first()?.map(|(key, _)| key.to_vec())),
+            _ => Err("pop_first begins at the first key".into()),
+        }
+    }
+    fn last(&self, count: usize) -> Result<usize> {
+        let mut cursor = self.db.cursor();
+        cursor.seek_to_last()?;
+        let mut bytes = 0;
+        for _ in 0..count {
+            if !cursor.valid() {
+                break;
+            }
+            bytes += cursor.key().len() + cursor.value().len();
+            cursor.prev()?;
+        }
+        Ok(bytes)
+    }
+    fn snapshot(&self) -> Box<dyn Held + '_> {
+        Box::new(self.db.snapshot())
+    }
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        Ok(self.db.checkpoint(dir)?)
+    }
+    fn tables(&self) -> Result<u64> {
+        Ok(self.db.stats().files.len() as u64)
+    }
+    fn table_bytes_written(&self) -> Result<Option<u64>> {
+        let tickers = self.db.stats().tickers;
+        let kinds = [Ticker::FlushWriteBytes, Ticker::CompactWriteBytes];
+        Ok(Some(kinds.into_iter().map(|kind| tickers.get(kind)).sum()))
     }
 }
 

@@ -62,6 +62,17 @@ impl Kind {
             Kind::Fjall => Arc::new(fjall::Fjall::open(dir, options)?),
         })
     }
+
+    /// As [`Kind::open`]. RocksDB gets its options for trees with many deletions, and counts bytes.
+    pub fn open_for_deletions(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
+        match self {
+            Kind::Rocksdb | Kind::RocksdbLru => {
+                std::fs::create_dir_all(dir)?;
+                Ok(Arc::new(rocks::Rocks::open_for_deletions(self, dir, options)?))
+            }
+            _ => self.open(dir, options),
+        }
+    }
 }
 
 /// What the workloads ask of an engine. Answers are summed by the caller so that no work can be
@@ -99,6 +110,34 @@ pub trait Engine: Send + Sync {
     fn settle(&self) -> Result<()>;
     /// Tables a level, for the reader of the figures.
     fn shape(&self) -> String;
+    fn delete(&self, key: &[u8]) -> Result<()>;
+    /// Deletes the keys from `begin` up to before `end`.
+    fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()>;
+    /// Drops the tables whose keys all are from `begin` to `end`. RocksDB alone has it.
+    fn delete_files(&self, _begin: &[u8], _end: &[u8]) -> Result<()> {
+        Err("this engine does not delete files by range".into())
+    }
+    /// The smallest key that is not below `from`.
+    fn first(&self, from: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Removes the smallest key that is not below `from`, and returns it.
+    fn pop_first(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let first = self.first(from)?;
+        first.iter().try_for_each(|key| self.delete(key))?;
+        Ok(first)
+    }
+    /// Reads up to `count` entries from the last one backward; returns their bytes.
+    fn last(&self, count: usize) -> Result<usize>;
+    /// A snapshot. It is released when it is dropped.
+    fn snapshot(&self) -> Box<dyn Held + '_>;
+    /// Makes a copy in the new directory `dir`, with hard links to the tables.
+    fn checkpoint(&self, _dir: &Path) -> Result<()> {
+        Err("this engine has no checkpoints".into())
+    }
+    fn tables(&self) -> Result<u64>;
+    /// Bytes that flushes and compactions have written since it was opened, where it counts them.
+    fn table_bytes_written(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// A scan that goes on when it is asked to.
@@ -106,6 +145,11 @@ pub trait Scan {
     /// Reads up to `entries` entries; answers how many there were.
     fn step(&mut self, entries: u64) -> Result<u64>;
 }
+
+/// Something that is only kept, and released when it is dropped: a snapshot.
+pub trait Held {}
+
+impl<T> Held for T {}
 
 /// Where the tables of a run are cut: the engines' own default.
 const TABLE_BYTES: u64 = 64 << 20;

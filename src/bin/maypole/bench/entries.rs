@@ -6,7 +6,7 @@
 //! value    a window on noise in which every second stretch repeats the one before it
 //! ```
 //!
-//! Who wrote which number is kept in one bit each, so that every lookup can be checked.
+//! One bit for each number says whether it is there, so that every lookup can be checked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -76,8 +76,34 @@ impl Entries {
         self.written[(number / 64) as usize].fetch_or(1 << (number % 64), Ordering::Release);
     }
 
+    /// After the removal of `number`: from now on it must not be found.
+    pub fn mark_removed(&self, number: u64) {
+        self.written[(number / 64) as usize].fetch_and(!(1 << (number % 64)), Ordering::Release);
+    }
+
     pub fn is_written(&self, number: u64) -> bool {
         self.written[(number / 64) as usize].load(Ordering::Acquire) >> (number % 64) & 1 == 1
+    }
+
+    /// Number `i` of all numbers in an order that `seed` draws: a different one for each `i`.
+    ///
+    /// Three rounds of a mixer permute the numbers of as many bits as `count - 1` has. A number that
+    /// is too large goes through them again until it is not: on average less than twice.
+    pub fn drawn(&self, i: u64, seed: u64) -> u64 {
+        let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
+        let mask = u64::MAX >> (u64::BITS - bits);
+        let mut number = i;
+        loop {
+            for round in 0..3 {
+                // Each step is undone by a step of its kind: odd factors have an inverse.
+                let factor = seed.rotate_left(21 * round) ^ 0x9e37_79b9_7f4a_7c15 | 1;
+                number = number.wrapping_mul(factor).wrapping_add(seed) & mask;
+                number ^= number >> bits.div_ceil(2);
+            }
+            if number < self.count {
+                return number;
+            }
+        }
     }
 
     /// How many numbers are written.
@@ -120,6 +146,26 @@ mod tests {
     }
 
     #[test]
+    fn every_number_is_drawn_once_and_a_seed_draws_another_order() {
+        for count in [1, 2, 3, 64, 65, 1000, 4097] {
+            let entries = Entries::new(count, 8, 0);
+            let order = |seed| (0..count).map(|i| entries.drawn(i, seed)).collect::<Vec<_>>();
+            for seed in [0, 1, u64::MAX] {
+                let mut sorted = order(seed);
+                sorted.sort_unstable();
+                assert_eq!(sorted, (0..count).collect::<Vec<_>>(), "{count}, seed {seed}");
+            }
+            assert!(count < 64 || order(1) != order(2));
+        }
+        // The first half is not the lower half, nor every second number.
+        let entries = Entries::new(100_000, 8, 0);
+        let half: Vec<u64> = (0..50_000).map(|i| entries.drawn(i, 1)).collect();
+        let share = |of: fn(u64) -> bool| half.iter().filter(|&&n| of(n)).count() as f64 / 50_000.0;
+        assert!((share(|n| n < 50_000) - 0.5).abs() < 0.02, "{}", share(|n| n < 50_000));
+        assert!((share(|n| n % 2 == 0) - 0.5).abs() < 0.02, "{}", share(|n| n % 2 == 0));
+    }
+
+    #[test]
     fn every_number_written_is_known() {
         let mut entries = Entries::new(130, 8, 0);
         for n in [0, 63, 64, 129, 129] {
@@ -127,6 +173,9 @@ mod tests {
         }
         assert_eq!(entries.written(), 4);
         assert!((0..130).all(|n| entries.is_written(n) == [0, 63, 64, 129].contains(&n)));
+        entries.mark_removed(63);
+        entries.mark_removed(5);
+        assert!((0..130).all(|n| entries.is_written(n) == [0, 64, 129].contains(&n)));
         entries.forget();
         assert_eq!(entries.written(), 0);
     }

@@ -3,13 +3,14 @@
 //! ```text
 //! entries    the key and value of each number, and which were written
 //! workload   what the threads do            log      what one of them did, and how long it took
-//! report     one row a workload; or JSON
+//! living     the workloads whose data dies  report   one row a workload; or JSON
 //! ```
 //!
 //! Every lookup is checked against what was written: figures of a database that answers wrongly
 //! are worth nothing.
 
 mod entries;
+mod living;
 mod log;
 mod report;
 mod workload;
@@ -28,7 +29,7 @@ use crate::scratch::{self, Scratch, making};
 use crate::{args, progress, space};
 use entries::{Entries, NUMBER_BYTES};
 use report::{Row, Writes};
-use workload::Workload;
+use workload::{Workload, Written};
 
 /// Measure reads and writes of one database, with the workloads of RocksDB's db_bench.
 ///
@@ -37,21 +38,26 @@ use workload::Workload;
 /// against what was written.
 ///
 /// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing asks for keys one byte
-/// longer. Values compress to about a half. Threads share the operations of a workload.
+/// longer. Values compress to about a half. Threads share the operations of a workload;
+/// checkpointloop, queue, overwritehot and retention have one thread.
 ///
 /// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step of
-/// readseq, less the time that reading the clock takes.
+/// readseq, less the time that reading the clock takes. In queue a latency is that of a put and a
+/// pop_first, in checkpointloop of a checkpoint, in overwritehot of a scan of all keys: one forward and
+/// one backward after 100 overwrites. overwritehot takes a snapshot in every 10th operation and holds
+/// four of them.
 ///
 /// Write amplification: bytes written to the log and to tables, until compaction has settled, over
-/// bytes of the keys and values written. Space amplification: bytes on disk over bytes of the keys and
-/// values that live. Peak memory is that of the process so far (Linux: VmHWM).
+/// bytes of the keys and values written; of a deletion that is its key. Space amplification: bytes on
+/// disk over bytes of the keys and values that live. Peak memory is that of the process so far (Linux:
+/// VmHWM).
 ///
 /// --json prints an array, one object a workload: workload, threads, operations, seconds,
 /// ops_per_second, ns_per_operation (of one thread), mb_per_second (10^6 bytes of keys and values),
 /// latency_ns {timed, mean, p50, p95, p99, p999, max}, found (null for writes), writes (null for reads)
 /// {operations, user_bytes, wal_bytes, flush_bytes, compaction_bytes, write_amplification, live_bytes,
-/// disk_bytes, space_amplification, seconds_until_settled, stalls, stall_seconds}, peak_memory_bytes
-/// (null where unknown).
+/// disk_bytes, space_amplification (null where nothing lives), tables, seconds_until_settled, stalls,
+/// stall_seconds}, peak_memory_bytes (null where unknown).
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Bench {
@@ -73,6 +79,28 @@ pub struct Bench {
         value_parser = args::count_in::<u64>(1..=10_000_000_000)
     )]
     reads: Option<u64>,
+    /// Keys that deleterandom deletes [default: half of the entries]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = args::count_in::<u64>(1..=10_000_000_000)
+    )]
+    deletes: Option<u64>,
+    /// Entries that stay in a queue, or after a retention [default: 1000; a tenth of the entries]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = args::count_in::<u64>(1..=10_000_000_000)
+    )]
+    window: Option<u64>,
+    /// Keys that retention deletes at a time; more than one are deleted as a range
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = args::count_in::<u64>(1..=1_000_000)
+    )]
+    delete_range: u64,
     /// Threads that share the operations
     #[arg(
         long,
@@ -152,11 +180,20 @@ impl Bench {
         self.check_order(&parent, kept)?;
         let afterwards = if self.db.is_some() { "and kept" } else { "and removed at the end" };
         space::announce(&parent, self.disk_bytes(), afterwards)?;
-        let scratch = match self.db {
-            Some(_) => None,
-            None => Some(Scratch::new(&parent, "maypole-bench-")?),
+        // A directory of our own, for the database or for checkpoints of one that is kept elsewhere.
+        let (scratch, dir) = match self.db.clone() {
+            Some(dir) if self.workloads.contains(&Workload::Checkpointloop) => {
+                let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+                let above = above.unwrap_or(Path::new("."));
+                (Some(Scratch::new(above, "maypole-bench-")?), dir)
+            }
+            Some(dir) => (None, dir),
+            None => {
+                let scratch = Scratch::new(&parent, "maypole-bench-")?;
+                let dir = scratch.path().join("db");
+                (Some(scratch), dir)
+            }
         };
-        let dir = scratch.as_ref().map_or(parent, |scratch| scratch.path().join("db"));
 
         let mut entries = Entries::new(self.entries, self.key_bytes, self.value_bytes);
         let mut db = making(|| self.open(&dir, !kept))?;
@@ -173,7 +210,8 @@ impl Bench {
                 entries.forget();
                 db = making(|| self.open(&dir, true))?;
             }
-            rows.push(self.measure(workload, &db, &dir, &entries, clock_ns)?);
+            let copies = scratch.as_ref().map_or(dir.as_path(), Scratch::path);
+            rows.push(self.measure(workload, &db, &dir, copies, &entries, clock_ns)?);
         }
         db.close()?;
         if let Some(scratch) = scratch {
@@ -197,6 +235,7 @@ impl Bench {
         let of = |workload: &Workload| match workload {
             Workload::Fillsync => 2 * tables(self.entries.div_ceil(workload::SYNC_SHARE)),
             Workload::Overwrite | Workload::Readwhilewriting => 3 * tables(self.entries),
+            Workload::Deleterandom | Workload::Checkpointloop => 3 * tables(self.entries),
             fill if fill.is_fill() => 2 * tables(self.entries),
             _ => 0,
         };
@@ -263,6 +302,7 @@ impl Bench {
         workload: Workload,
         db: &Db,
         dir: &Path,
+        copies: &Path,
         entries: &Entries,
         clock_ns: u64,
     ) -> Result<Row> {
@@ -270,10 +310,14 @@ impl Bench {
             db,
             entries,
             reads: self.reads.unwrap_or(self.entries),
+            deletes: self.deletes.unwrap_or(self.entries / 2).min(self.entries),
+            window: self.window,
+            delete_range: self.delete_range,
             threads: self.threads,
             sync: self.sync,
             seed: self.seed,
             clock_ns,
+            copies,
         };
         let bar = progress::bar(bench.operations(workload), workload.name());
         let (before, start) = (db.stats(), Instant::now());
@@ -281,15 +325,16 @@ impl Bench {
         bar.finish_and_clear();
         let writes = match workload.writes() {
             false => None,
-            true => Some(self.settle(outcome.writes, db, dir, entries, &before, start)?),
+            true => Some(self.settle(outcome.written, db, dir, entries, &before, start)?),
         };
-        Ok(Row { workload, threads: self.threads, outcome, writes, peak_memory: peak_memory() })
+        let threads = workload.threads(self.threads);
+        Ok(Row { workload, threads, outcome, writes, peak_memory: peak_memory() })
     }
 
     /// Waits until nothing is left to do in the background, and counts what the writes cost.
     fn settle(
         &self,
-        operations: u64,
+        written: Written,
         db: &Db,
         dir: &Path,
         entries: &Entries,
@@ -300,12 +345,13 @@ impl Bench {
         db.flush()?;
         db.wait_for_compaction()?;
         spinner.finish_and_clear();
+        let stats = db.stats();
         Ok(Writes {
-            operations,
-            user_bytes: operations * entries.entry_bytes(),
-            counted: &db.stats().tickers - &before.tickers,
+            written,
+            counted: &stats.tickers - &before.tickers,
             live_bytes: entries.written() * entries.entry_bytes(),
             disk_bytes: directory_bytes(dir)?,
+            tables: stats.files.len(),
             seconds_until_settled: start.elapsed().as_secs_f64(),
         })
     }

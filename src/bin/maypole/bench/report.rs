@@ -6,7 +6,7 @@ use std::io::Write;
 use maypole::{Ticker, Tickers};
 use serde_json::json;
 
-use super::workload::{Outcome, Workload};
+use super::workload::{Outcome, Workload, Written};
 use crate::failure::Result;
 use crate::output::{self, json_object};
 use crate::show::sheet::{Cell, Screen, Sheet};
@@ -24,13 +24,13 @@ pub struct Row {
 
 /// What the writes of a workload cost until compaction had settled.
 pub struct Writes {
-    pub operations: u64,
-    /// Keys and values written.
-    pub user_bytes: u64,
+    pub written: Written,
     pub counted: Tickers,
     /// Keys and values that can be found afterwards.
     pub live_bytes: u64,
     pub disk_bytes: u64,
+    /// Tables that are left.
+    pub tables: usize,
     /// From the start of the workload.
     pub seconds_until_settled: f64,
 }
@@ -65,11 +65,12 @@ impl Writes {
     }
 
     fn write_amplification(&self) -> f64 {
-        self.written_bytes() as f64 / self.user_bytes as f64
+        self.written_bytes() as f64 / self.written.bytes as f64
     }
 
-    fn space_amplification(&self) -> f64 {
-        self.disk_bytes as f64 / self.live_bytes as f64
+    /// `None` where nothing lives.
+    fn space_amplification(&self) -> Option<f64> {
+        (self.live_bytes > 0).then(|| self.disk_bytes as f64 / self.live_bytes as f64)
     }
 
     fn stall_seconds(&self) -> f64 {
@@ -79,8 +80,8 @@ impl Writes {
     fn json(&self) -> String {
         let counted = |ticker| self.counted.get(ticker);
         json_object(&[
-            ("operations", &self.operations),
-            ("user_bytes", &self.user_bytes),
+            ("operations", &self.written.operations),
+            ("user_bytes", &self.written.bytes),
             ("wal_bytes", &counted(Ticker::WalFileBytes)),
             ("flush_bytes", &counted(Ticker::FlushWriteBytes)),
             ("compaction_bytes", &counted(Ticker::CompactWriteBytes)),
@@ -88,6 +89,7 @@ impl Writes {
             ("live_bytes", &self.live_bytes),
             ("disk_bytes", &self.disk_bytes),
             ("space_amplification", &json!(self.space_amplification())),
+            ("tables", &self.tables),
             ("seconds_until_settled", &json!(self.seconds_until_settled)),
             ("stalls", &counted(Ticker::StallCount)),
             ("stall_seconds", &json!(self.stall_seconds())),
@@ -175,6 +177,7 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
         "write\namplification",
         "disk",
         "space\namplification",
+        "tables",
         "stalls",
         "seconds\nstalled",
     ];
@@ -182,11 +185,12 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
         let writes = row.writes.as_ref()?;
         Some(vec![
             row.workload.name(),
-            count(writes.operations),
+            count(writes.written.operations),
             format!("{:.2}", writes.seconds_until_settled),
             format!("{:.2}", writes.write_amplification()),
             size(writes.disk_bytes),
-            format!("{:.2}", writes.space_amplification()),
+            writes.space_amplification().map_or("-".into(), |ratio| format!("{ratio:.2}")),
+            count(writes.tables as u64),
             count(writes.counted.get(Ticker::StallCount)),
             format!("{:.2}", writes.stall_seconds()),
         ])

@@ -1,6 +1,7 @@
 //! The workloads, under db_bench's names, and what each does to a database.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -21,6 +22,11 @@ const TOGETHER: usize = 64;
 const AFTER_SEEK: usize = 50;
 /// Of so many entries `fillsync` writes one.
 pub const SYNC_SHARE: u64 = 1000;
+/// Turns of `checkpointloop`, and puts of each.
+pub const CHECKPOINTS: u64 = 60;
+pub const PUTS_PER_CHECKPOINT: u64 = 10;
+/// Overwrites of a turn of `overwritehot`.
+pub const OVERWRITES_PER_SCAN: u64 = 100;
 /// Operations between two steps of the progress bar.
 const BAR_STEP: u64 = 1024;
 
@@ -48,6 +54,16 @@ pub enum Workload {
     Readseq,
     /// readrandom, while one more thread overwrites as fast as it can
     Readwhilewriting,
+    /// Deletions of --deletes different keys, drawn at random
+    Deleterandom,
+    /// 60 times 10 puts of random keys and a checkpoint
+    Checkpointloop,
+    /// An empty database: puts at the end, pop_first; --window entries stay
+    Queue,
+    /// An empty database, 3 keys, snapshots; an operation: 100 overwrites, 2 scans
+    Overwritehot,
+    /// An empty database, every key in key order, of which the newest --window stay
+    Retention,
 }
 
 impl Workload {
@@ -58,12 +74,36 @@ impl Workload {
 
     /// Whether it starts from an empty database.
     pub fn is_fill(self) -> bool {
-        matches!(self, Workload::Fillseq | Workload::Fillrandom | Workload::Fillsync)
+        matches!(
+            self,
+            Workload::Fillseq
+                | Workload::Fillrandom
+                | Workload::Fillsync
+                | Workload::Queue
+                | Workload::Overwritehot
+                | Workload::Retention
+        )
     }
 
     /// Whether what it measures are writes.
     pub fn is_write(self) -> bool {
-        self.is_fill() || self == Workload::Overwrite
+        self.is_fill()
+            || matches!(
+                self,
+                Workload::Overwrite | Workload::Deleterandom | Workload::Checkpointloop
+            )
+    }
+
+    /// The threads that work, of those that were asked for. What depends on the order of its
+    /// operations has one.
+    pub fn threads(self, asked_for: u64) -> u64 {
+        match self {
+            Workload::Checkpointloop
+            | Workload::Queue
+            | Workload::Overwritehot
+            | Workload::Retention => 1,
+            _ => asked_for,
+        }
     }
 
     /// Whether anything is written.
@@ -87,10 +127,17 @@ pub struct Bench<'a> {
     pub db: &'a Db,
     pub entries: &'a Entries,
     pub reads: u64,
+    pub deletes: u64,
+    /// Entries that a queue or a retention keeps; each has its own default.
+    pub window: Option<u64>,
+    /// Keys that a retention deletes at a time; above 1 as a range.
+    pub delete_range: u64,
     pub threads: u64,
     pub sync: bool,
     pub seed: u64,
     pub clock_ns: u64,
+    /// A directory for checkpoints, on the file system of the database.
+    pub copies: &'a Path,
 }
 
 /// What came of one workload.
@@ -99,8 +146,22 @@ pub struct Outcome {
     pub seconds: f64,
     /// Of the threads that are measured.
     pub log: Log,
-    /// Writes, whoever made them.
-    pub writes: u64,
+    pub written: Written,
+}
+
+/// Writes, by whichever thread.
+#[derive(Clone, Copy, Default)]
+pub struct Written {
+    pub operations: u64,
+    /// Keys, and values that were put.
+    pub bytes: u64,
+}
+
+impl Written {
+    pub fn add(&mut self, operations: u64, bytes: u64) {
+        self.operations += operations;
+        self.bytes += bytes;
+    }
 }
 
 impl Bench<'_> {
@@ -109,26 +170,28 @@ impl Bench<'_> {
         match workload {
             Workload::Fillsync => self.entries.count.div_ceil(SYNC_SHARE),
             Workload::Readseq => self.threads * self.entries.written(),
+            Workload::Deleterandom => self.deletes,
+            Workload::Checkpointloop => CHECKPOINTS,
+            Workload::Overwritehot => self.entries.count.div_ceil(OVERWRITES_PER_SCAN),
             _ if workload.is_write() => self.entries.count,
             _ => self.reads,
         }
     }
 
     pub fn run(&self, workload: Workload, bar: &ProgressBar) -> Result<Outcome> {
-        let operations = self.operations(workload);
-        let all_here = Barrier::new(self.threads as usize + 1);
+        let (operations, threads) = (self.operations(workload), workload.threads(self.threads));
+        let all_here = Barrier::new(threads as usize + 1);
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads)
+            let threads: Vec<_> = (0..threads)
                 .map(|thread| {
-                    let part = operations * thread / self.threads
-                        ..operations * (thread + 1) / self.threads;
+                    let part = operations * thread / threads..operations * (thread + 1) / threads;
                     let all_here = &all_here;
-                    scope.spawn(move || -> Result<Log> {
+                    scope.spawn(move || -> Result<(Log, Written)> {
                         let mut worker = self.worker(workload, thread, bar);
                         all_here.wait();
                         worker.work(workload, part)?;
-                        Ok(worker.log)
+                        Ok((worker.log, worker.written))
                     })
                 })
                 .collect();
@@ -138,26 +201,31 @@ impl Bench<'_> {
             });
             all_here.wait();
             let start = Instant::now();
-            let mut log: Result<Log> = Ok(Log::new(1, self.clock_ns));
+            let mut all: Result<_> = Ok((Log::new(1, self.clock_ns), Written::default()));
             for thread in threads {
                 let of_thread = thread.join().expect("a worker does not panic");
-                log = log.and_then(|log| Ok(log.plus(of_thread?)));
+                all = all.and_then(|(log, mut written)| {
+                    let (of_thread, by_thread) = of_thread?;
+                    written.add(by_thread.operations, by_thread.bytes);
+                    Ok((log.plus(of_thread), written))
+                });
             }
             let seconds = start.elapsed().as_secs_f64();
             over.store(true, Ordering::Relaxed);
             let background = match writer {
                 Some(writer) => writer.join().expect("a writer does not panic")?,
-                None => 0,
+                None => Written::default(),
             };
-            let log = log?;
-            let writes = if workload.is_write() { log.operations } else { background };
-            Ok(Outcome { seconds, log, writes })
+            let (log, mut written) = all?;
+            written.add(background.operations, background.bytes);
+            Ok(Outcome { seconds, log, written })
         })
     }
 
     fn worker<'a>(&'a self, workload: Workload, thread: u64, bar: &'a ProgressBar) -> Worker<'a> {
         let log = Log::new(workload.timed_one_in(), self.clock_ns);
-        Worker { bench: self, log, random: self.random(workload, thread), bar }
+        let random = self.random(workload, thread);
+        Worker { bench: self, log, written: Written::default(), random, bar }
     }
 
     /// Every thread of every workload draws its own numbers, the same in every run.
@@ -165,24 +233,25 @@ impl Bench<'_> {
         SmallRng::seed_from_u64(self.seed ^ (workload as u64 + 1) << 56 ^ thread << 40)
     }
 
-    /// Overwrites until the readers are through; gives the number of writes.
-    fn write_until(&self, over: &AtomicBool) -> Result<u64> {
+    /// Overwrites until the readers are through.
+    fn write_until(&self, over: &AtomicBool) -> Result<Written> {
         let hidden = ProgressBar::hidden();
         let mut worker = self.worker(Workload::Overwrite, self.threads, &hidden);
         loop {
             worker.work(Workload::Overwrite, 0..BAR_STEP)?;
             if over.load(Ordering::Relaxed) {
-                return Ok(worker.log.operations);
+                return Ok(worker.written);
             }
         }
     }
 }
 
 /// One thread at work.
-struct Worker<'a> {
-    bench: &'a Bench<'a>,
-    log: Log,
-    random: SmallRng,
+pub struct Worker<'a> {
+    pub bench: &'a Bench<'a>,
+    pub log: Log,
+    pub written: Written,
+    pub random: SmallRng,
     bar: &'a ProgressBar,
 }
 
@@ -200,6 +269,11 @@ impl Worker<'_> {
             Workload::Multireadrandom => self.read_together(part),
             Workload::Seekrandom => self.seek(part),
             Workload::Readseq => self.read_all(),
+            Workload::Deleterandom => self.delete(part),
+            Workload::Checkpointloop => self.checkpoint(part),
+            Workload::Queue => self.queue(part),
+            Workload::Overwritehot => self.overwrite_hot(part),
+            Workload::Retention => self.retain(part),
         }
     }
 
@@ -210,7 +284,7 @@ impl Worker<'_> {
         number: impl Fn(&mut SmallRng, u64) -> u64,
     ) -> Result {
         let Bench { db, entries, .. } = *self.bench;
-        let durability = if sync { Durability::Sync } else { Durability::Buffered };
+        let durability = durability(sync);
         let mut keys = entries.keys();
         for i in part {
             let number = number(&mut self.random, i);
@@ -221,7 +295,7 @@ impl Worker<'_> {
                 db.write_opt(batch, durability)
             })?;
             entries.mark_written(number);
-            self.log.bytes += entries.entry_bytes();
+            self.wrote(1, entries.entry_bytes());
             self.done(1);
         }
         Ok(())
@@ -328,6 +402,11 @@ impl Worker<'_> {
         }
     }
 
+    pub fn wrote(&mut self, operations: u64, bytes: u64) {
+        self.written.add(operations, bytes);
+        self.log.bytes += bytes;
+    }
+
     fn found(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
         if let Some(value_bytes) = value_bytes {
             self.log.found += 1;
@@ -335,7 +414,7 @@ impl Worker<'_> {
         }
     }
 
-    fn done(&mut self, operations: u64) {
+    pub fn done(&mut self, operations: u64) {
         let before = self.log.operations / BAR_STEP;
         self.log.operations += operations;
         let steps = self.log.operations / BAR_STEP - before;
@@ -345,8 +424,12 @@ impl Worker<'_> {
     }
 }
 
+pub fn durability(sync: bool) -> Durability {
+    if sync { Durability::Sync } else { Durability::Buffered }
+}
+
 /// A bench whose lookups are wrong is worth nothing.
-fn wrong(key: &[u8], written: bool) -> Failure {
+pub fn wrong(key: &[u8], written: bool) -> Failure {
     let what = if written {
         "was not found, though it was written"
     } else {

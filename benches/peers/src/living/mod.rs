@@ -1,0 +1,199 @@
+//! What the deletions, overwrites, queues and checkpoints of a living database cost: the time of an
+//! operation, and what is left on disk after compaction has settled.
+//!
+//! ```text
+//! loads   what each load does to an engine      pace   operations against a clock
+//! ```
+//!
+//! Each load runs once per engine, in turns. It gets a process and a directory of its own, and the
+//! directory is removed afterwards. RocksDB runs with its options for trees with many deletions. A
+//! row with a `+` is the same engine with help from the application, which the load's text names.
+
+mod loads;
+mod pace;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use crate::Options;
+use crate::engine::{Kind, Result};
+use loads::{Figures, LOADS, Load, Place};
+
+#[derive(Args, Clone)]
+pub struct Living {
+    /// Scale of the loads: the number of operations and entries is multiplied by it.
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// The most seconds of a phase of a load. A phase that is not through by then is cut short, and
+    /// the figures say how much of it was done.
+    #[arg(long, default_value_t = 12)]
+    phase_seconds: u64,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// One load on one engine, in this process: started by [`Living::compare`].
+#[derive(Args)]
+pub struct One {
+    engine: Kind,
+    load: String,
+    /// The help from the application, if any.
+    #[arg(long, default_value = "")]
+    help_from_application: String,
+    #[command(flatten)]
+    living: Living,
+}
+
+impl Living {
+    pub fn compare(&self) -> Result<()> {
+        for load in LOADS.iter().filter(|load| self.options.wants(load.name)) {
+            self.measure(load)?;
+        }
+        Ok(())
+    }
+
+    /// One load on every engine; prints a row for each.
+    fn measure(&self, load: &Load) -> Result<()> {
+        let mut rows: Vec<(String, Figures)> = Vec::new();
+        for &kind in &self.options.engines {
+            if load.not.contains(&kind) {
+                continue;
+            }
+            let helps = load.helps.iter().filter(|(of, _)| *of == kind).map(|(_, help)| *help);
+            for help in std::iter::once("").chain(helps) {
+                let separator = if help.is_empty() { "" } else { "+" };
+                let name = format!("{}{separator}{help}", kind.name());
+                eprintln!("{name}: {}", load.name);
+                rows.push((name, self.start(load, kind, help)?));
+            }
+        }
+        println!("{}: {}", load.name, load.text);
+        print(&rows);
+        println!();
+        Ok(())
+    }
+
+    /// Runs a load in a process of its own.
+    fn start(&self, load: &Load, kind: Kind, help: &str) -> Result<Figures> {
+        let parent = self.options.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let scratch = tempfile::tempdir_in(parent)?;
+        let output = Command::new(std::env::current_exe()?)
+            .args(["living-load", kind.name(), load.name])
+            .arg(format!("--help-from-application={help}"))
+            .arg(format!("--scale={}", self.scale))
+            .arg(format!("--phase-seconds={}", self.phase_seconds))
+            .arg("--dir")
+            .arg(scratch.path())
+            .args(self.options.for_server())
+            .stderr(Stdio::inherit())
+            .output()?;
+        if !output.status.success() {
+            return Err(format!("{} failed at {}", kind.name(), load.name).into());
+        }
+        let text = String::from_utf8(output.stdout)?;
+        let figure = |line: &str| -> Result<(String, f64)> {
+            let (name, figure) = line.rsplit_once('\t').ok_or("expected NAME, a tab, FIGURE")?;
+            Ok((name.to_string(), figure.parse()?))
+        };
+        text.lines().map(figure).collect()
+    }
+}
+
+impl One {
+    pub fn run(&self) -> Result<()> {
+        let load = LOADS.iter().find(|load| load.name == self.load).ok_or("no such load")?;
+        let options = &self.living.options;
+        let place = Place {
+            kind: self.engine,
+            help: &self.help_from_application,
+            dir: options.dir.as_deref().ok_or("living-load needs --dir")?,
+            options: options.clone(),
+            scale: self.living.scale,
+            phase: std::time::Duration::from_secs(self.living.phase_seconds),
+        };
+        for (name, figure) in (load.run)(place)? {
+            println!("{name}\t{figure}");
+        }
+        Ok(())
+    }
+}
+
+/// A row for each engine, a column for each figure that any of them has.
+fn print(rows: &[(String, Figures)]) {
+    let mut columns: Vec<&str> = Vec::new();
+    for (name, _) in rows.iter().flat_map(|(_, figures)| figures) {
+        if !columns.contains(&name.as_str()) {
+            columns.push(name);
+        }
+    }
+    let width = |column: &str| column.chars().count().max(8) + 2;
+    print!("{:<18}", "");
+    columns.iter().for_each(|column| print!("{column:>width$}", width = width(column)));
+    println!();
+    for (name, figures) in rows {
+        print!("{name:<18}");
+        for column in &columns {
+            let figure = figures.iter().find(|(name, _)| name == column).map(|(_, figure)| *figure);
+            print!("{:>width$}", figure.map_or("-".into(), digits), width = width(column));
+        }
+        println!();
+    }
+}
+
+/// Three digits at least, and no more behind the point than needed for that.
+fn digits(figure: f64) -> String {
+    match figure.abs() {
+        _ if figure.is_nan() => "-".into(),
+        _ if figure == figure.trunc() => format!("{figure}"),
+        100.0.. => format!("{figure:.0}"),
+        10.0.. => format!("{figure:.1}"),
+        1.0.. => format!("{figure:.2}"),
+        _ => format!("{figure:.3}"),
+    }
+}
+
+/// Bytes of all files in a folder. Space that a file has reserved but not filled does not count: holes
+/// within its length, and blocks behind its end.
+fn directory_bytes(dir: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += match metadata.is_dir() {
+            true => directory_bytes(&entry.path())?,
+            false => metadata.len().min(metadata.blocks() * 512),
+        };
+    }
+    Ok(bytes)
+}
+
+/// Bytes of the pages that this process has made dirty so far, logs included.
+fn written_bytes() -> Option<u64> {
+    let io = std::fs::read_to_string("/proc/self/io").ok()?;
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_three_digits_and_whole_ones_have_no_point() {
+        let shown = [1234.5, 12.345, 1.2345, 0.01234, 1e6, 0.0, f64::NAN].map(digits);
+        assert_eq!(shown, ["1234", "12.3", "1.23", "0.012", "1000000", "0", "-"]);
+    }
+
+    #[test]
+    fn a_hole_in_a_file_takes_no_space() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("below")).unwrap();
+        std::fs::write(dir.path().join("below/full"), [1; 5000]).unwrap();
+        std::fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
+        assert_eq!(directory_bytes(dir.path()).unwrap(), 5000);
+    }
+}

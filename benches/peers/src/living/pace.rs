@@ -1,0 +1,76 @@
+//! Operations against a clock: a phase of a load ends with its last operation, or when its time is
+//! over. Some engines take quadratic time for some loads, and would run for hours.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::Result;
+
+/// What a phase took.
+pub struct Phase {
+    pub done: u64,
+    /// Nanoseconds an operation.
+    pub ns: f64,
+    /// Those of the first and of the last operations, a thousandth of all. Those of all, where less
+    /// than a thousandth was done.
+    pub ns_at_start: f64,
+    pub ns_at_end: f64,
+}
+
+/// Does `operation` with the numbers from 0 on, `count` times if there is `time` for it.
+pub fn pace(
+    time: Duration,
+    count: u64,
+    mut operation: impl FnMut(u64) -> Result<()>,
+) -> Result<Phase> {
+    let stretch = (count / 1000).max(1);
+    // When each stretch began.
+    let mut begun = vec![Instant::now()];
+    let start = begun[0];
+    let mut now = start;
+    let mut done = 0;
+    while done < count && now - start < time {
+        operation(done)?;
+        done += 1;
+        now = Instant::now();
+        if done.is_multiple_of(stretch) {
+            begun.push(now);
+        }
+    }
+    let ns = |from: Instant, to: Instant, operations: u64| {
+        (to - from).as_nanos() as f64 / operations.max(1) as f64
+    };
+    let whole = ns(start, now, done);
+    let (ns_at_start, ns_at_end) = match begun[..] {
+        [first, second, ..] => (
+            ns(first, second, stretch),
+            ns(begun[begun.len() - 2], begun[begun.len() - 1], stretch),
+        ),
+        _ => (whole, whole),
+    };
+    Ok(Phase { done, ns: whole, ns_at_start, ns_at_end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_ends_after_its_operations_or_its_time() {
+        let mut sum = 0;
+        let phase = pace(Duration::from_secs(600), 1000, |i| {
+            sum += i;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((phase.done, sum), (1000, 499_500));
+        assert!(phase.ns > 0.0 && phase.ns_at_start > 0.0 && phase.ns_at_end > 0.0);
+
+        let slow = |_| {
+            std::thread::sleep(Duration::from_millis(5));
+            Ok(())
+        };
+        let phase = pace(Duration::from_millis(20), 1000, slow).unwrap();
+        assert!((1..=4).contains(&phase.done), "{}", phase.done);
+        assert!(phase.ns >= 5e6);
+    }
+}

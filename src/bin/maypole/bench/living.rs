@@ -1,0 +1,204 @@
+//! The workloads whose data dies: by deletions, by overwrites, at the front of a queue, under
+//! snapshots and checkpoints. Their time is one half of the figures. The other half is the space they
+//! leave behind after compaction has settled.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::ops::Range;
+
+use maypole::{Snapshot, WriteBatch};
+
+use super::workload::{Bench, OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Worker, durability, wrong};
+use crate::failure::{Failure, Result};
+
+/// Entries of a queue, where `--window` does not say it.
+const STANDING: u64 = 1000;
+/// A retention keeps a tenth of the entries, where `--window` does not say it.
+const KEPT_SHARE: u64 = 10;
+/// Keys of `overwritehot`.
+const HOT_KEYS: u64 = 3;
+/// Snapshots that `overwritehot` holds at a time, and turns between two of them.
+const HELD_SNAPSHOTS: usize = 4;
+const TURNS_PER_SNAPSHOT: u64 = 10;
+
+impl Worker<'_> {
+    /// Deletes keys that no other thread deletes.
+    pub fn delete(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, seed, sync, .. } = *self.bench;
+        let mut keys = entries.keys();
+        for i in part {
+            let number = entries.drawn(i, seed);
+            let key = keys.of(number);
+            self.log.time(|| {
+                let mut batch = WriteBatch::new();
+                batch.delete(key);
+                db.write_opt(batch, durability(sync))
+            })?;
+            entries.mark_removed(number);
+            self.wrote(1, entries.key_bytes as u64);
+            self.done(1);
+        }
+        Ok(())
+    }
+
+    /// Puts at the end, and pops at the front as soon as there are enough entries.
+    pub fn queue(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, sync, window, .. } = *self.bench;
+        let standing = window.unwrap_or(STANDING);
+        let (mut keys, mut first_keys) = (entries.keys(), entries.keys());
+        for number in part {
+            let (key, value) = (keys.of(number), entries.value(&mut self.random));
+            let popped = self.log.time(|| {
+                let mut batch = WriteBatch::new();
+                batch.put(key, value);
+                db.write_opt(batch, durability(sync))?;
+                match number < standing {
+                    true => Ok(None),
+                    false => db.pop_first(),
+                }
+            })?;
+            entries.mark_written(number);
+            self.wrote(1, entries.entry_bytes());
+            if number >= standing {
+                let expected = first_keys.of(number - standing);
+                if popped.is_none_or(|(key, _)| &key[..] != expected) {
+                    return Err(wrong(expected, true));
+                }
+                entries.mark_removed(number - standing);
+                self.wrote(1, entries.key_bytes as u64);
+            }
+            self.done(1);
+        }
+        Ok(())
+    }
+
+    /// Puts keys in their order, and deletes the oldest ones.
+    pub fn retain(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, sync, window, delete_range, .. } = *self.bench;
+        let kept = window.unwrap_or(entries.count.div_ceil(KEPT_SHARE));
+        let mut oldest = 0;
+        let (mut keys, mut first_keys, mut end_keys) =
+            (entries.keys(), entries.keys(), entries.keys());
+        for number in part {
+            let (key, value) = (keys.of(number), entries.value(&mut self.random));
+            let is_full = number + 1 - oldest >= kept + delete_range;
+            let end = oldest + delete_range;
+            self.log.time(|| {
+                let mut batch = WriteBatch::new();
+                batch.put(key, value);
+                match (is_full, delete_range) {
+                    (true, 1) => {
+                        batch.delete(first_keys.of(oldest));
+                    }
+                    (true, _) => {
+                        batch.delete_range(first_keys.of(oldest), end_keys.of(end));
+                    }
+                    _ => (),
+                }
+                db.write_opt(batch, durability(sync))
+            })?;
+            entries.mark_written(number);
+            self.wrote(1, entries.entry_bytes());
+            if is_full {
+                (oldest..end).for_each(|number| entries.mark_removed(number));
+                oldest = end;
+                let ends = if delete_range == 1 { 1 } else { 2 };
+                self.wrote(1, ends * entries.key_bytes as u64);
+            }
+            self.done(1);
+        }
+        let first = db.first_key_value()?.map(|(key, _)| key);
+        let expected = first_keys.of(oldest);
+        match first {
+            Some(first) if &first[..] == expected => Ok(()),
+            _ => Err(wrong(expected, true)),
+        }
+    }
+
+    /// Overwrites few keys and scans them, while old snapshots keep old versions alive.
+    pub fn overwrite_hot(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, sync, .. } = *self.bench;
+        let hot = HOT_KEYS.min(entries.count);
+        let mut keys = entries.keys();
+        let mut values = vec![Vec::new(); hot as usize];
+        let mut snapshots: VecDeque<(Snapshot, Vec<Vec<u8>>)> = VecDeque::new();
+        for turn in part {
+            for i in turn * OVERWRITES_PER_SCAN..(turn + 1) * OVERWRITES_PER_SCAN {
+                let (number, value) = (i % hot, entries.value(&mut self.random));
+                let mut batch = WriteBatch::new();
+                batch.put(keys.of(number), value);
+                db.write_opt(batch, durability(sync))?;
+                entries.mark_written(number);
+                values[number as usize] = value.to_vec();
+                self.wrote(1, entries.entry_bytes());
+            }
+            for backward in [false, true] {
+                let mut cursor = db.cursor();
+                let mut found = self.log.time(|| -> Result<Vec<Vec<u8>>> {
+                    let mut found = Vec::new();
+                    match backward {
+                        false => cursor.seek_to_first()?,
+                        true => cursor.seek_to_last()?,
+                    }
+                    while cursor.valid() {
+                        found.push(cursor.value().to_vec());
+                        match backward {
+                            false => cursor.next()?,
+                            true => cursor.prev()?,
+                        }
+                    }
+                    Ok(found)
+                })?;
+                if backward {
+                    found.reverse();
+                }
+                check(&found, &values)?;
+                self.log.bytes += hot * entries.entry_bytes();
+            }
+            if turn % TURNS_PER_SNAPSHOT == 0 {
+                snapshots.push_back((db.snapshot(), values.clone()));
+                if snapshots.len() > HELD_SNAPSHOTS {
+                    let (snapshot, then) = snapshots.pop_front().expect("there are several");
+                    let found = snapshot.iter().map(|entry| Ok(entry?.1.to_vec()));
+                    check(&found.collect::<Result<Vec<_>>>()?, &then)?;
+                }
+            }
+            self.done(1);
+        }
+        Ok(())
+    }
+
+    /// Puts some entries and makes a checkpoint, which is removed at once.
+    pub fn checkpoint(&mut self, part: Range<u64>) -> Result {
+        let Bench { db, entries, sync, copies, .. } = *self.bench;
+        let dir = copies.join("checkpoint");
+        let mut keys = entries.keys();
+        for i in part {
+            for n in 0..PUTS_PER_CHECKPOINT {
+                // The same keys for every length of the loop.
+                let number = entries.drawn((i * PUTS_PER_CHECKPOINT + n) % entries.count, !0);
+                let mut batch = WriteBatch::new();
+                batch.put(keys.of(number), entries.value(&mut self.random));
+                db.write_opt(batch, durability(sync))?;
+                entries.mark_written(number);
+                self.wrote(1, entries.entry_bytes());
+            }
+            self.log.time(|| db.checkpoint(&dir))?;
+            fs::remove_dir_all(&dir).map_err(|error| Failure::of_file(&dir, "remove", &error))?;
+            self.done(1);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a scan has met the values that were written last.
+fn check(found: &[Vec<u8>], expected: &[Vec<u8>]) -> Result {
+    match found == expected {
+        true => Ok(()),
+        false => Err(Failure::new(format_args!(
+            "a scan met {} entries, and not the last values of {} keys",
+            found.len(),
+            expected.len()
+        ))),
+    }
+}

@@ -1,0 +1,350 @@
+//! Databases that live: they delete, overwrite, run queues and keep what is new. Dead data leaves by
+//! itself, so that what is stored follows what is alive. Sizes are a sixteenth of the defaults or
+//! less; bytes and tables are counted, not time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use maypole::fs::{Fs, MemFs};
+use maypole::{Builder, Compression, Db, Ticker};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+const MIB: u64 = 1 << 20;
+
+fn options(fs: &Arc<dyn Fs>) -> Builder {
+    Db::builder("/db")
+        .fs(Arc::clone(fs))
+        .compression(Compression::None)
+        .memtable_bytes(256 << 10)
+        .table_bytes(1 << 20)
+        .level_base_bytes(1 << 20)
+}
+
+fn memory() -> Arc<dyn Fs> {
+    Arc::new(MemFs::new())
+}
+
+fn key(n: u64) -> String {
+    format!("key{n:012}")
+}
+
+fn settle(db: &Db) {
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+}
+
+/// Bytes of all tables.
+fn stored(db: &Db) -> u64 {
+    db.stats().files.iter().map(|file| file.file_bytes).sum()
+}
+
+/// Bytes of the keys and values that are there.
+fn alive(db: &Db) -> u64 {
+    db.iter().map(|item| item.map(|(key, value)| (key.len() + value.len()) as u64).unwrap()).sum()
+}
+
+fn written(db: &Db) -> u64 {
+    let tickers = db.stats().tickers;
+    tickers.get(Ticker::FlushWriteBytes) + tickers.get(Ticker::CompactWriteBytes)
+}
+
+/// Four times "put, delete, flush" left four tables with eight entries in the last level, also after
+/// reopening. A flush writes nothing that nobody can see.
+#[test]
+fn a_key_that_is_put_and_deleted_before_a_flush_leaves_no_table() {
+    let fs = memory();
+    let db = options(&fs).open().unwrap();
+    for _ in 0..4 {
+        db.put("k", "v").unwrap();
+        db.delete("k").unwrap();
+        db.flush().unwrap();
+    }
+    db.wait_for_compaction().unwrap();
+    assert_eq!(db.stats().files.len(), 0);
+    db.close().unwrap();
+    let db = options(&fs).open().unwrap();
+    assert_eq!((db.stats().files.len(), db.is_empty().unwrap()), (0, true));
+}
+
+/// Forty runs of "open, put 6,000 keys, delete them, close" left 248 MB in an empty database, more
+/// with each run.
+#[test]
+fn runs_that_delete_what_they_put_leave_nothing() {
+    let fs = memory();
+    for run in 0..8 {
+        let db = options(&fs).open().unwrap();
+        for n in 0..1500 {
+            db.put(key(run * 10_000 + n), [7; 1000]).unwrap();
+        }
+        for n in 0..1500 {
+            db.delete(key(run * 10_000 + n)).unwrap();
+        }
+        assert!(db.is_empty().unwrap());
+        db.close().unwrap();
+    }
+    let db = options(&fs).open().unwrap();
+    settle(&db);
+    assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
+}
+
+/// All keys of a tree are deleted in random order. The tree kept 1,046 of 1,028 MB: no level was too
+/// large.
+#[test]
+fn a_tree_whose_keys_are_all_deleted_becomes_empty() {
+    let db = options(&memory()).open().unwrap();
+    let mut keys: Vec<u64> = (0..40_000).collect();
+    let mut rng = StdRng::seed_from_u64(1);
+    keys.shuffle(&mut rng);
+    keys.iter().for_each(|&n| db.put(key(n), [7; 300]).unwrap());
+    settle(&db);
+    assert!(stored(&db) > 10 * MIB);
+    keys.shuffle(&mut rng);
+    keys.iter().for_each(|&n| db.delete(key(n)).unwrap());
+    settle(&db);
+    assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
+    assert!(db.is_empty().unwrap());
+}
+
+/// Half of the keys are deleted at random: the space follows, for few bytes written.
+#[test]
+fn a_tree_that_loses_half_of_its_keys_loses_half_of_its_bytes() {
+    let db = options(&memory()).open().unwrap();
+    let mut keys: Vec<u64> = (0..40_000).collect();
+    let mut rng = StdRng::seed_from_u64(2);
+    keys.shuffle(&mut rng);
+    keys.iter().for_each(|&n| db.put(key(n), [7; 300]).unwrap());
+    settle(&db);
+    let (before, whole) = (written(&db), stored(&db));
+    keys.shuffle(&mut rng);
+    keys[..20_000].iter().for_each(|&n| db.delete(key(n)).unwrap());
+    settle(&db);
+    let (stored, alive, written) = (stored(&db), alive(&db), written(&db) - before);
+    assert!(stored <= alive * 5 / 4, "{stored} stored, {alive} alive");
+    assert!(written <= whole * 3 / 2, "{written} written, tables of {whole}");
+}
+
+/// A range deletion over everything stayed in level 0, above all that it had deleted.
+#[test]
+fn a_range_deletion_over_everything_frees_everything_unread() {
+    let db = options(&memory()).open().unwrap();
+    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
+    settle(&db);
+    let reads = db.stats().tickers.get(Ticker::CompactReadBytes);
+    db.delete_range("key", "kez").unwrap();
+    settle(&db);
+    let stats = db.stats();
+    assert_eq!(stats.files.len(), 0, "{} bytes", stored(&db));
+    assert!(stats.tickers.get(Ticker::TablesDropped) > 3);
+    let read = stats.tickers.get(Ticker::CompactReadBytes) - reads;
+    assert!(read < MIB / 4, "{read} bytes were read to drop them");
+}
+
+/// A range deletion that ends within tables frees what it covers of them too.
+#[test]
+fn a_range_deletion_frees_parts_of_tables() {
+    let db = options(&memory()).open().unwrap();
+    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
+    settle(&db);
+    db.delete_range(key(1_000), key(19_000)).unwrap();
+    settle(&db);
+    let (stored, alive) = (stored(&db), alive(&db));
+    assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
+}
+
+/// Twenty keys were overwritten under snapshots and compacted. When the snapshots were gone, 20 to
+/// 41 MB stayed for 20 entries.
+#[test]
+fn what_was_kept_for_a_snapshot_goes_with_it() {
+    let db = options(&memory()).open().unwrap();
+    let mut snapshots = Vec::new();
+    for round in 0..200u64 {
+        for n in 0..20 {
+            db.put(key(n), [round as u8; 1000]).unwrap();
+        }
+        if round % 2 == 0 {
+            snapshots.push(db.snapshot());
+        }
+    }
+    settle(&db);
+    assert!(stored(&db) > 20 * 100 * 1000, "each snapshot sees its own versions");
+    // The youngest goes first: nothing of it is shared with the others.
+    while let Some(snapshot) = snapshots.pop() {
+        drop(snapshot);
+    }
+    settle(&db);
+    let (stored, alive) = (stored(&db), alive(&db));
+    assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
+}
+
+/// The release itself starts what is due: nobody calls for it.
+#[test]
+fn the_release_of_a_snapshot_starts_a_compaction() {
+    let db = options(&memory()).open().unwrap();
+    let held: Vec<_> = (0..50u8)
+        .map(|round| {
+            (0..20).for_each(|n| db.put(key(n), [round; 1000]).unwrap());
+            db.snapshot()
+        })
+        .collect();
+    settle(&db);
+    let full = stored(&db);
+    drop(held);
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while stored(&db) > full / 10 {
+        assert!(std::time::Instant::now() < end, "{} of {full} bytes stayed", stored(&db));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Retention: the newest 5,000 of ascending keys stay. Three times their bytes were stored.
+#[test]
+fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
+    let write = |delete: bool| {
+        let db = options(&memory()).open().unwrap();
+        for n in 0..60_000u64 {
+            db.put(key(n), [7; 300]).unwrap();
+            if let Some(old) = n.checked_sub(5_000).filter(|_| delete) {
+                db.delete(key(old)).unwrap();
+            }
+        }
+        settle(&db);
+        db
+    };
+    let (kept, all) = (write(true), write(false));
+    let (stored, alive) = (stored(&kept), alive(&kept));
+    assert!(stored <= alive * 12 / 10, "{stored} stored, {alive} alive");
+    let (with, without) = (written(&kept), written(&all));
+    assert!(with <= without * 3 / 2, "{with} bytes written, {without} without deletions");
+}
+
+/// The same with range deletions.
+#[test]
+fn retention_by_range_deletions_takes_little_more_than_its_bytes() {
+    let db = options(&memory()).open().unwrap();
+    for n in 0..60_000u64 {
+        db.put(key(n), [7; 300]).unwrap();
+        if n >= 5_000 && n % 500 == 0 {
+            db.delete_range(key(0), key(n - 5_000)).unwrap();
+        }
+    }
+    settle(&db);
+    let (stored, alive) = (stored(&db), alive(&db));
+    assert!(stored <= alive * 12 / 10, "{stored} stored, {alive} alive");
+}
+
+/// A queue that is emptied leaves nothing.
+#[test]
+fn an_emptied_queue_takes_no_space() {
+    let db = options(&memory()).open().unwrap();
+    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
+    settle(&db);
+    for n in 0..20_000u64 {
+        db.delete(key(n)).unwrap();
+        if n % 2_000 == 0 {
+            db.flush().unwrap();
+        }
+    }
+    settle(&db);
+    assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
+}
+
+/// Sixty times "ten puts, flush", as for a checkpoint a minute, on a tree of some size: compaction
+/// wrote 1,700 times what the user had.
+#[test]
+fn small_flushes_on_a_large_tree_are_merged_among_themselves() {
+    let db = options(&memory()).open().unwrap();
+    let mut rng = StdRng::seed_from_u64(4);
+    let mut keys: Vec<u64> = (0..40_000).collect();
+    keys.shuffle(&mut rng);
+    keys.iter().for_each(|&n| db.put(key(n), [7; 300]).unwrap());
+    db.compact_all().unwrap();
+    let before = db.stats().tickers.get(Ticker::CompactWriteBytes);
+    for _ in 0..60 {
+        for _ in 0..10 {
+            db.put(key(rng.random_range(0..40_000)), [8; 1000]).unwrap();
+        }
+        settle(&db);
+    }
+    let stats = db.stats();
+    let written = stats.tickers.get(Ticker::CompactWriteBytes) - before;
+    assert!(written < 6 * MIB, "{written} bytes for 600 kB");
+    assert!(stats.levels[0].files < 12, "{} files in level 0", stats.levels[0].files);
+}
+
+/// What cannot be freed is not tried again and again: a snapshot needs all of it, or there is nothing
+/// to free.
+#[test]
+fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
+    let db = options(&memory()).open().unwrap();
+    (0..20_000).for_each(|n| db.put(key(2 * n), [7; 300]).unwrap());
+    settle(&db);
+    let snapshot = db.snapshot();
+    (0..20_000).for_each(|n| db.delete(key(2 * n)).unwrap());
+    settle(&db);
+    let count = || db.stats().tickers.get(Ticker::CompactionCount);
+    let (before, bytes) = (count(), stored(&db));
+    assert!(bytes > 4 * MIB, "the snapshot sees it all");
+    for _ in 0..5 {
+        // Others come and go, and free nothing.
+        drop(db.snapshot());
+        settle(&db);
+    }
+    assert_eq!(count(), before);
+    drop(snapshot);
+    settle(&db);
+    assert_eq!(db.stats().files.len(), 0);
+
+    // Deletions of absent keys.
+    (0..20_000).for_each(|n| db.put(key(2 * n), [7; 300]).unwrap());
+    settle(&db);
+    (0..20_000).for_each(|n| db.delete(key(2 * n + 1)).unwrap());
+    settle(&db);
+    let before = count();
+    (0..5).for_each(|_| settle(&db));
+    assert_eq!(count(), before);
+    assert_eq!(db.iter().count(), 20_000);
+}
+
+/// A few deletions in much data are not worth a merge, but they do not stay for ever.
+#[test]
+fn an_old_deletion_goes_down_however_little_it_frees() {
+    let fs = memory();
+    let deletions = |age: Duration| {
+        let db = options(&fs).max_deletion_age(age).open().unwrap();
+        settle(&db);
+        let deletions = |db: &Db| {
+            let tables = db.stats().files;
+            let table = |number| format!("/db/{number:06}.sst");
+            let open = |number| maypole::table::SstReader::open_in(&*fs, table(number)).unwrap();
+            tables
+                .iter()
+                .map(|file| open(file.number).properties().number("rocksdb.deleted.keys").unwrap())
+                .sum::<u64>()
+        };
+        deletions(&db)
+    };
+    let db = options(&fs).open().unwrap();
+    (0..20_000).for_each(|n| db.put(key(n), [7; 300]).unwrap());
+    settle(&db);
+    (0..20).for_each(|n| db.delete(key(1000 * n)).unwrap());
+    settle(&db);
+    db.close().unwrap();
+    assert_eq!(deletions(Duration::from_secs(3600)), 20, "worth nothing yet");
+    assert_eq!(deletions(Duration::ZERO), 0);
+}
+
+/// A tree without deletions and overwrites is left alone.
+#[test]
+fn a_settled_tree_of_values_asks_for_nothing() {
+    let db = options(&memory()).open().unwrap();
+    (0..20_000).for_each(|n| db.put(key(n * 7919 % 20_011), [7; 300]).unwrap());
+    settle(&db);
+    let before = db.stats().tickers.get(Ticker::CompactionCount);
+    let snapshot = db.snapshot();
+    settle(&db);
+    drop(snapshot);
+    settle(&db);
+    assert_eq!(db.stats().tickers.get(Ticker::CompactionCount), before);
+}
