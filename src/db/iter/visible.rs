@@ -7,12 +7,15 @@
 //!                                 visible
 //! ```
 
+use std::path::Path;
+
 use super::cursor::{DbCursor, Position};
 use super::range_del::RangeDelAggregator;
 use crate::cursor::{Cursor, next_by_copy};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, user_key};
 use crate::error::{Error, Result};
+use crate::table::unsupported_entry;
 
 impl DbCursor {
     /// Moves forward from the merge's entry to the first one to show. `hidden`: a newer version was
@@ -26,8 +29,12 @@ impl DbCursor {
                 return Ok(());
             }
             if !hidden && key::sequence(internal_key) <= self.point.sequence {
-                if kind(internal_key)? == EntryKind::Value {
+                let kind = kind(internal_key);
+                if !matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion)) {
                     if !is_deleted(&mut self.aggregator, internal_key) {
+                        if kind.is_none() {
+                            return Err(unknown_entry(&self.merged));
+                        }
                         self.position = Position::Forward;
                         return Ok(());
                     }
@@ -67,33 +74,42 @@ impl DbCursor {
         self.position = Position::NoEntry;
         // Whether `key` and `value` hold the newest visible version met so far of the current key.
         let mut found = false;
+        // That version, of the key `key`, is not understood. A newer one may still hide it.
+        let mut unknown = None;
         while self.merged.valid() {
             let internal_key = self.merged.key();
             let key = user_key(internal_key);
-            if found && key != self.key {
+            if (found || unknown.is_some()) && key != self.key {
                 break;
             }
             if self.bounds.is_before(key) {
                 break;
             }
             if key::sequence(internal_key) <= self.point.sequence {
-                match kind(internal_key)? {
-                    EntryKind::Value if !is_deleted(&mut self.aggregator, internal_key) => {
-                        found = true;
-                        self.key.clear();
-                        self.key.extend_from_slice(key);
-                        self.value = self.merged.value_slice();
-                    }
-                    EntryKind::Value => {
+                unknown = None;
+                match kind(internal_key) {
+                    Some(EntryKind::Deletion | EntryKind::SingleDeletion) => found = false,
+                    _ if is_deleted(&mut self.aggregator, internal_key) => {
                         found = false;
                         if self.skip_deleted(Skip::Backward)? {
                             continue;
                         }
                     }
-                    _ => found = false,
+                    kind => {
+                        found = kind.is_some();
+                        self.key.clear();
+                        self.key.extend_from_slice(key);
+                        match found {
+                            true => self.value = self.merged.value_slice(),
+                            false => unknown = Some(unknown_entry(&self.merged)),
+                        }
+                    }
                 }
             }
             self.merged.prev()?;
+        }
+        if let Some(error) = unknown {
+            return Err(error);
         }
         if found {
             self.position = Position::Backward;
@@ -119,15 +135,14 @@ fn is_deleted(aggregator: &mut Option<Box<RangeDelAggregator>>, internal_key: &[
 }
 
 #[inline]
-fn kind(internal_key: &[u8]) -> Result<EntryKind> {
-    let byte = key::kind_byte(internal_key);
-    EntryKind::from_byte(byte).ok_or_else(|| unsupported_kind(byte))
+fn kind(internal_key: &[u8]) -> Option<EntryKind> {
+    EntryKind::of_point(key::kind_byte(internal_key))
 }
 
-/// The error of an entry whose kind only RocksDB knows.
+/// The error of the entry that the merge stands on, whose kind this build does not understand.
 #[cold]
-pub(crate) fn unsupported_kind(byte: u8) -> Error {
-    Error::InvalidArgument(format!(
-        "an entry of type {byte}: merge operands, blobs and wide columns are not supported"
-    ))
+fn unknown_entry<C: Cursor>(merged: &C) -> Error {
+    let internal_key = merged.key();
+    let file = merged.file().unwrap_or(Path::new("the log"));
+    unsupported_entry(file, user_key(internal_key), key::kind_byte(internal_key))
 }
