@@ -342,3 +342,42 @@ impl Drop for Repair<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Db;
+    use crate::fs::MemFs;
+    use crate::version::{Manifest, ROLL_AFTER_BYTES, read_current};
+
+    /// A repair that took 0 for the last write left such a MANIFEST. Later writes had smaller
+    /// sequence numbers than what the tables hold, and a compaction took them for the older ones.
+    /// Another repair said "sound".
+    #[test]
+    fn a_last_write_below_that_of_a_table_is_raised() {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let (dir, builder) = (Path::new("/db"), || Db::builder("/db").fs(Arc::clone(&fs)));
+        let db = builder().open().unwrap();
+        (0..20).for_each(|n| db.put(format!("{n}"), "old").unwrap());
+        db.flush().unwrap();
+        db.close().unwrap();
+        let found = read_current(&*fs, dir).unwrap().unwrap();
+        let tree = VersionEdit {
+            next_file: Some(found.next_file + 10),
+            flushed_sequence: Some(0),
+            oldest_wal: Some(found.next_file + 9),
+            added: found.files.into_values().collect(),
+            ..VersionEdit::default()
+        };
+        Manifest::create(&fs, dir, found.next_file + 9, &tree, ROLL_AFTER_BYTES).unwrap();
+        let report = builder().repair().unwrap();
+        assert!(report.changed && report.problems[0].contains("at least 20"), "{report}");
+        let db = builder().open().unwrap();
+        assert_eq!((db.snapshot().sequence(), db.len().unwrap()), (20, 20));
+        db.put("7", "new").unwrap();
+        db.compact_all().unwrap();
+        assert_eq!(db.get("7").unwrap().unwrap(), b"new");
+        db.close().unwrap();
+        assert!(!builder().repair().unwrap().changed);
+    }
+}
