@@ -57,8 +57,8 @@ impl fmt::Display for Known {
     }
 }
 
-/// Refuses a path, given as that of a database, where another program's database or file is. No
-/// error where nothing is.
+/// Refuses a directory, given as that of a database, that is another program's database. No error
+/// where nothing is, or no directory.
 pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     let is_gone = |error: &Error| match error {
         Error::Io { source, .. } => {
@@ -68,9 +68,6 @@ pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     };
     let known = match fs.list(path) {
         Ok(names) => directory::of(fs, path, &names),
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotADirectory => {
-            return of_file(fs, path).map_or(Ok(()), |known| Err(known.refused(path)));
-        }
         // The opening says better what is wrong.
         Err(_) => return Ok(()),
     };

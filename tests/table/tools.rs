@@ -526,8 +526,10 @@ fn rocksdb_ingests_what_write_table_makes_and_finds_every_key_by_its_filter() {
 /// Names and bytes of all files of a directory.
 fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let paths = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> =
-        paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    let mut files: Vec<_> = paths
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect();
     files.sort();
     files
 }
