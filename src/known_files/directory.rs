@@ -37,16 +37,17 @@ const OTHERS: &[(&str, &str)] = &[
     ("PG_VERSION", "a database of PostgreSQL"),
 ];
 
-/// What a directory with these names is, if it is another program's.
-pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Result<Option<Known>> {
+/// What a directory with these names is, if it is another program's. Files that cannot be read tell
+/// nothing.
+pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
     let with_extension = |wanted: &str| names.iter().any(|name| extension(name) == wanted);
     let numbered = |prefix: &str| {
         names.iter().filter_map(|name| name.strip_prefix(prefix)).any(|rest| is_number(rest))
     };
-    let head = |name: &str| -> Result<Vec<u8>> {
+    let head = |name: &str, bytes: u64| -> Result<Vec<u8>> {
         let file = fs.open(&dir.join(name))?;
-        let mut head = vec![0; file.len().min(HEAD_BYTES) as usize];
+        let mut head = vec![0; file.len().min(bytes) as usize];
         file.read_exact_at(0, &mut head)?;
         Ok(head)
     };
@@ -61,10 +62,10 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Result<Option<Kno
     let mut manifest = None;
     for name in logs.into_iter().rev().take(MOST_FILES) {
         // A directory or a socket under such a name tells nothing.
-        let Ok(head) = head(name) else { continue };
-        if head.starts_with(&MAYPOLE_LOG) {
-            return Ok(None);
+        if head(name, MAYPOLE_LOG.len() as u64).is_ok_and(|head| head == MAYPOLE_LOG) {
+            return None;
         }
+        let Ok(head) = head(name, HEAD_BYTES) else { continue };
         if let Some(log) = RecordLog::of(&head).filter(|_| name.starts_with("MANIFEST-")) {
             manifest = Some(log.is_rocksdbs_manifest());
         }
@@ -79,7 +80,7 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Result<Option<Kno
         .iter()
         .filter(|name| extension(name) == "log")
         .take(MOST_FILES)
-        .any(|name| head(name).is_ok_and(|head| RecordLog::of(&head).is_some()));
+        .any(|name| head(name, HEAD_BYTES).is_ok_and(|head| RecordLog::of(&head).is_some()));
     let what = match has_shared_names {
         _ if is_pebbles => "a database of Pebble",
         true if with_extension("ldb") => "a database of LevelDB",
@@ -94,10 +95,10 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Result<Option<Kno
         false => "",
     };
     if !what.is_empty() {
-        return Ok(Some(Known::new(what, OWN_TOOLS)));
+        return Some(Known::new(what, OWN_TOOLS));
     }
     let other = OTHERS.iter().find(|(name, _)| has(name));
-    Ok(other.map(|(_, what)| Known::new(*what, "")))
+    other.map(|(_, what)| Known::new(*what, ""))
 }
 
 /// What follows a number in a name: `ldb` of `000005.ldb`. Empty for other names.

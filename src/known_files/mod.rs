@@ -16,7 +16,6 @@ mod bytes;
 mod directory;
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -60,28 +59,13 @@ impl fmt::Display for Known {
 /// Refuses a directory, given as that of a database, that is another program's database. No error
 /// where nothing is, or no directory.
 pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
-    let is_gone = |error: &Error| match error {
-        Error::Io { source, .. } => {
-            matches!(source.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
-        }
-        _ => false,
-    };
-    let known = match fs.list(path) {
-        Ok(names) => directory::of(fs, path, &names),
-        // The opening says better what is wrong.
-        Err(_) => return Ok(()),
-    };
-    match known {
-        Ok(Some(known)) => Err(known.refused(path)),
-        Ok(None) => Ok(()),
-        // A file that a writer removed meanwhile is a file of Maypole.
-        Err(error) if is_gone(&error) => Ok(()),
-        Err(error) => Err(error),
-    }
+    // Where it cannot be listed, the opening says better what is wrong.
+    let known = fs.list(path).ok().and_then(|names| directory::of(fs, path, &names));
+    known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// The error of a directory without a database of Maypole, if it holds a database of another program
-/// in a single file.
+/// Refuses a directory without a database of Maypole, if it holds a database of another program in a
+/// single file.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

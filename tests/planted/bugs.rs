@@ -609,8 +609,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "repair does not recognise another engine's directory",
         file: "src/known_files/mod.rs",
-        old: "Ok(names) => directory::of(fs, path, &names),",
-        new: "Ok(names) => directory::of(fs, path, &names).map(|_| None),",
+        old: "and_then(|names| directory::of(fs, path, &names));",
+        new: "and_then(|names| directory::of(fs, path, &names).filter(|_| false));",
         program: "damage",
         test: "engines::directories_of_other_engines_are_named_and_left_as_they_are",
     },
