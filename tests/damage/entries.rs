@@ -7,7 +7,7 @@ use std::path::Path;
 use maypole::table::SstReader;
 use maypole::{Db, Error};
 
-use crate::tables::{Entry, Table, varint};
+use crate::tables::{Entry, Table, data_block, varint};
 
 const MERGE: u8 = 2;
 
@@ -200,6 +200,27 @@ fn a_repaired_tree_knows_its_last_write_without_a_property() {
     }
     db.close().unwrap();
     assert!(!Db::repair(dir.path()).unwrap().changed, "sound");
+}
+
+/// With 0 as its largest sequence number, a table that a range deletion covers looked older than the
+/// range deletion, whatever its entries were: a repair dropped it whole.
+#[test]
+fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ranges, _) = data_block(&[("a", 50, 15, "z")]);
+    Table::new(&[("b", 40, 1, "deleted")])
+        .with("rocksdb.num.entries", &varint(2))
+        .with("rocksdb.num.range-deletions", &varint(1))
+        .with_block("rocksdb.range_del", &ranges)
+        .write(dir.path().join("000004.sst"));
+    Table::new(&[("c", 60, 1, "newer"), ("d", 61, 1, "newer")])
+        .write(dir.path().join("000007.sst"));
+    Table::new(&[("e", 30, 1, "older")]).write(dir.path().join("000008.sst"));
+    Db::repair(dir.path()).unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    let keys: Vec<_> = db.iter().map(|entry| entry.unwrap().0.to_vec()).collect();
+    assert_eq!(keys, [b"c", b"d"]);
+    assert_eq!(db.snapshot().sequence(), 61);
 }
 
 /// A table that was ingested into RocksDB has one sequence number for all entries, in its properties.

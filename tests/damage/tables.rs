@@ -106,7 +106,7 @@ pub fn pebble_table(version: u32) -> Vec<u8> {
 }
 
 /// A data block and its last internal key.
-fn data_block(entries: &[Entry]) -> (Vec<u8>, Vec<u8>) {
+pub fn data_block(entries: &[Entry]) -> (Vec<u8>, Vec<u8>) {
     let internal = |&(key, sequence, kind, value): &Entry| {
         let trailer = sequence << 8 | u64::from(kind);
         ([key.as_bytes(), &trailer.to_le_bytes()].concat(), value.as_bytes().to_vec())
