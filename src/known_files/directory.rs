@@ -42,9 +42,8 @@ const OTHERS: &[(&str, &str)] = &[
 pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
     let with_extension = |wanted: &str| names.iter().any(|name| extension(name) == wanted);
-    let numbered = |prefix: &str| {
-        names.iter().filter_map(|name| name.strip_prefix(prefix)).any(|rest| is_number(rest))
-    };
+    let numbered =
+        |prefix: &str| names.iter().filter_map(|name| name.strip_prefix(prefix)).any(is_number);
     let head = |name: &str, bytes: u64| -> Result<Vec<u8>> {
         let file = fs.open(&dir.join(name))?;
         let mut head = vec![0; file.len().min(bytes) as usize];

@@ -181,8 +181,11 @@ fn batch(sequence: u64, key: &str, value: &str) -> Vec<u8> {
     out
 }
 
-/// Directories of other engines: a name, and the files in it.
-pub fn directories() -> Vec<(&'static str, Vec<(&'static str, Vec<u8>)>)> {
+/// Names and bytes of the files of a directory.
+pub type Files = Vec<(&'static str, Vec<u8>)>;
+
+/// Directories of other engines: what each is, and the files in it.
+pub fn directories() -> Vec<(&'static str, Files)> {
     let comparator = [vec![1], string("leveldb.BytewiseComparator")].concat();
     let identity = [varint(8193), string("6a1f0a8e-0000-4000-8000-000000000000")].concat();
     let numbers = [vec![2, 4, 9, 0, 3, 10, 4, 3]].concat();
