@@ -6,7 +6,7 @@
 //! 4  db/
 //! 3  compaction/   version/   filter_policy   annotate/
 //! 2  table/   memtable/   wal/
-//! 1  fs/   cache/
+//! 1  fs/   cache/   known_files/
 //! 0  filter/ (imports memory/ and nothing else)   cursor/   memory/   encoding/   sync/   stats/
 //!    range_tombstones   slice   error
 //! ```
@@ -27,6 +27,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("filter", 0),
     ("fs", 1),
     ("cache", 1),
+    ("known_files", 1),
     ("table", 2),
     ("memtable", 2),
     ("wal", 2),

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use crate::encoding::key::{self, TRAILER_BYTES};
+use crate::encoding::key::{self, TRAILER_BYTES, kind_name};
 use crate::memory::LineBuf;
 use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
@@ -176,16 +176,4 @@ fn print_delta(dump: &mut Dump<'_, '_>, before: BlockHandle) -> Result<BlockHand
     let meaning = format!("block at {offset}, {bytes} bytes: {difference:+} to the one before");
     dump.field(stored, meaning)?;
     Ok(BlockHandle { offset, bytes })
-}
-
-/// What an entry of this kind is.
-pub(super) fn kind_name(kind: u8) -> &'static str {
-    match kind {
-        0 => "deletion",
-        1 => "value",
-        2 => "merge operand",
-        7 => "single deletion",
-        15 => "range deletion",
-        _ => "unknown",
-    }
 }

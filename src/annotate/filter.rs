@@ -27,6 +27,25 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result
     }
 }
 
+/// The block-based filter of old: filters of 2^b bytes of data each, and where each begins.
+///
+/// ```text
+/// filter | filter | … | fixed32 offset of each filter | fixed32 offset of these offsets | b
+/// ```
+pub(super) fn print_block_based(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+    let bytes = dump.rest();
+    let unclear = || Stop::Unclear("no offsets of a block-based filter".into());
+    let array_at = bytes.len().checked_sub(TRAILER_BYTES).ok_or_else(unclear)?;
+    let offsets_at = fixed32(&bytes[array_at..]) as usize;
+    let offsets = bytes.get(offsets_at..array_at).filter(|it| it.len() % 4 == 0);
+    let count = offsets.ok_or_else(unclear)?.len() / 4;
+    dump.field(offsets_at, format_args!("filters: {count}; they are not asked here"))?;
+    dump.field(4 * count, "offsets of the filters")?;
+    dump.fixed32("offset of the offsets")?;
+    dump.byte("each filter is of so many bytes of data, as a power of 2")?;
+    Ok(())
+}
+
 /// RocksDB's families: bits, and a trailer of 5 bytes.
 fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
     let bits = dump.peek(dump.rest().len().saturating_sub(TRAILER_BYTES), "a filter")?;

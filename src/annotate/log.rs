@@ -7,11 +7,10 @@
 use std::fmt;
 
 use crate::encoding::coding::{fixed32, fixed64};
-use crate::encoding::key::{self, TRAILER_BYTES};
+use crate::encoding::key::{self, TRAILER_BYTES, kind_name};
 use crate::version::edit;
 use crate::wal::{FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, record_header_crc32};
 
-use super::block::kind_name;
 use super::dump::{Dump, Stop, quoted};
 
 pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RealFs};
+use crate::known_files;
 use crate::version::names;
 use crate::wal::MAGIC;
 use dump::Dump;
@@ -93,8 +94,10 @@ impl AnnotatedFile {
     fn is_log(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let named = names::parse(name);
+        let tail = &self.bytes[self.bytes.len().saturating_sub(64)..];
         self.bytes.starts_with(&MAGIC)
-            || matches!(named, Some(names::FileKind::Wal(_) | names::FileKind::Manifest(_)))
+            || known_files::name_of(&self.bytes, tail).is_none()
+                && matches!(named, Some(names::FileKind::Wal(_) | names::FileKind::Manifest(_)))
     }
 
     fn print(&self, mut dump: Dump<'_, '_>) -> fmt::Result {

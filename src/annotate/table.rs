@@ -13,6 +13,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::filter::FilterEncoding;
+use crate::known_files;
 use crate::table::filter::block::StoredFilter;
 use crate::table::format::compression::{Compressed, Failure};
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer};
@@ -31,7 +32,11 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
     let footer = match Footer::decode(&bytes[footer_at..], bytes.len() as u64, path) {
         Ok(footer) => footer,
         Err(error) => {
-            let reason = Stop::Unclear(error.to_string());
+            let known = known_files::name_of(bytes, &bytes[bytes.len().saturating_sub(64)..]);
+            let reason = Stop::Unclear(match known {
+                Some(name) => format!("this is {name}"),
+                None => error.to_string(),
+            });
             return dump.part("Neither a table nor a log", bytes.len(), |_| Err(reason));
         }
     };
@@ -51,13 +56,41 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
             let type_byte = dump.bytes()[end];
             dump.section(end, |dump| table.print_payload(dump, role, type_byte))?;
             dump.field(1, format_args!("compression type: {}", compression_name(type_byte)))?;
-            let computed = footer.block_checksum(&bytes[offset..=end], handle.offset);
-            dump.checksum(&format!("checksum ({})", footer.checksum.name()), computed)
+            let what = format!("checksum ({})", footer.checksum.name());
+            let stored = &bytes[offset..=end];
+            let computed = footer.block_checksum(stored, handle.offset);
+            match role {
+                Role::Entries(_, Contents::Properties)
+                    if dump.peek(4, "checksum")? != computed.to_le_bytes() =>
+                {
+                    // RocksDB may have written the number that an ingestion gave over zeros, and
+                    // left the checksum as it was.
+                    let before = with_zero_global_sequence(stored);
+                    let before = before.map(|stored| footer.block_checksum(&stored, handle.offset));
+                    let note = "of the block before an ingestion wrote its sequence number into it";
+                    match before {
+                        Some(before) if dump.peek(4, "checksum")? == before.to_le_bytes() => {
+                            dump.checksum(&format!("{what}, {note}"), before)
+                        }
+                        _ => dump.checksum(&what, computed),
+                    }
+                }
+                _ => dump.checksum(&what, computed),
+            }
         })?;
     }
     unreferenced(dump, footer_at)?;
     let heading = format!("Footer at {footer_at}, {FOOTER_BYTES} bytes");
     dump.part(heading, bytes.len(), |dump| print_footer(dump, &footer, footer_at))
+}
+
+/// A stored properties block with the global sequence number as it was written: zero.
+fn with_zero_global_sequence(stored: &[u8]) -> Option<Vec<u8>> {
+    let (_, payload) = stored.split_last()?;
+    let range = TableProperties::global_sequence_range(payload)?;
+    let mut before = stored.to_vec();
+    before[range].fill(0);
+    Some(before)
 }
 
 /// Prints what stands between two blocks.
@@ -109,11 +142,28 @@ fn compression_name(type_byte: u8) -> &'static str {
     }
 }
 
+/// Blocks that other versions and programs write beside those that are read here.
+fn named_block(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "rocksdb.compression_dict" => "Compression dictionary",
+        "rocksdb.hashindex.prefixes" => "Prefixes of the hash index",
+        "rocksdb.hashindex.metadata" => "Metadata of the hash index",
+        "rocksdb.stats" => "Properties under their name of old",
+        "pebble.range_key" => "Range keys of Pebble",
+        "pebble.value_index" => "Index of the value blocks of Pebble",
+        _ => return None,
+    })
+}
+
 /// What a block is for.
 #[derive(Clone, Copy)]
 enum Role {
     Entries(&'static str, Contents),
     Filter(FilterEncoding),
+    /// RocksDB's filter of old: one for each stretch of 2 KiB of data. It is not asked here.
+    BlockBasedFilter,
+    /// A block whose name is known, and whose contents are not read here.
+    Named(&'static str),
     Unknown,
 }
 
@@ -122,6 +172,8 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Role::Entries(name, _) => name,
             Role::Filter(_) => "Filter block",
+            Role::BlockBasedFilter => "Block-based filter",
+            Role::Named(name) => name,
             Role::Unknown => "Unknown block",
         })
     }
@@ -156,6 +208,12 @@ impl<'a> Stored<'a> {
                 }
                 name if name == index_name && self.footer.index.is_none() => {}
                 _ if filter.is_some_and(|filter| filter.handle() == handle) => {}
+                name if name.starts_with("filter.") => {
+                    parts.push((handle, Role::BlockBasedFilter));
+                }
+                name if named_block(name).is_some() => {
+                    parts.push((handle, named_block(name).map_or(Role::Unknown, Role::Named)));
+                }
                 _ => parts.push((handle, Role::Unknown)),
             }
         }
@@ -284,6 +342,8 @@ fn print_contents(dump: &mut Dump<'_, '_>, role: Role) -> Result<(), Stop> {
     match role {
         Role::Entries(_, contents) => block::print(dump, contents),
         Role::Filter(encoding) => filter::print(dump, encoding),
+        Role::BlockBasedFilter => filter::print_block_based(dump),
+        Role::Named(_) => Err(Stop::Unclear("a block that is not read here".into())),
         Role::Unknown => Err(Stop::Unclear("a block of an unknown kind".into())),
     }
 }

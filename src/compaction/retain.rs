@@ -27,12 +27,15 @@ pub(crate) struct Retention {
     /// has followed yet.
     was_tombstone: bool,
     hits: u64,
+    /// The last entry's key has a version whose kind is not understood. It may need the older ones,
+    /// as a merge operand does, so they all stay.
+    keeps_older: bool,
 }
 
 impl Retention {
     pub fn new(snapshots: Vec<SequenceNumber>) -> Retention {
         debug_assert!(snapshots.is_sorted());
-        Retention { snapshots, last: None, was_tombstone: false, hits: 0 }
+        Retention { snapshots, last: None, was_tombstone: false, hits: 0, keeps_older: false }
     }
 
     /// The stripe of a sequence number: how many snapshots cannot see it.
@@ -44,12 +47,11 @@ impl Retention {
     /// may hold the user key. It is asked for tombstones only.
     pub fn next(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> Verdict {
         let user_key = key::user_key(internal_key);
-        let sequence = key::sequence(internal_key);
-        let is_tombstone = matches!(
-            EntryKind::from_byte(key::kind_byte(internal_key)),
-            Some(EntryKind::Deletion | EntryKind::SingleDeletion)
-        );
-        let stripe = self.stripe(sequence);
+        let stripe = self.stripe(key::sequence(internal_key));
+        let kind = EntryKind::of_point(key::kind_byte(internal_key));
+        if self.keeps_older && self.last.as_ref().is_some_and(|(last, _)| last == user_key) {
+            return Verdict::Keep;
+        }
         match &mut self.last {
             Some((last_key, last_stripe)) if last_key == user_key => {
                 if *last_stripe == stripe {
@@ -65,6 +67,8 @@ impl Retention {
             }
             None => self.last = Some((user_key.to_vec(), stripe)),
         }
+        self.keeps_older = kind.is_none();
+        let is_tombstone = matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion));
         self.was_tombstone = is_tombstone;
         match is_tombstone && !is_below(user_key) {
             // No version of the oldest stripe follows that is kept.
@@ -149,6 +153,27 @@ mod tests {
             }
         }
         assert_eq!(retention.hits(), 1);
+    }
+
+    /// A compaction kept the newest version of each stripe, whatever its kind. A merge operand lost
+    /// the value below it, which is the one that it applies to: the value was gone for good, in
+    /// RocksDB too. Now everything below an entry that is not understood stays.
+    #[test]
+    fn what_lies_below_an_entry_that_is_not_understood_stays() {
+        let versions = [(9, 2), (8, 2), (6, 1), (5, 0), (3, 1)];
+        assert_eq!(kept(&[], &versions, false), [9, 8, 6, 5, 3]);
+        assert_eq!(kept(&[7], &versions, false), [9, 8, 6, 5, 3]);
+        for unknown in [2, 15, 17, 22, 24, 99] {
+            let below = [(9, 1), (6, unknown), (5, 1)];
+            assert_eq!(kept(&[], &below, false), [9], "hidden by a value, as any older version");
+            assert_eq!(kept(&[7], &below, false), [9, 6, 5], "{unknown}");
+        }
+        assert_eq!(kept(&[], &[(9, 0), (6, 2), (5, 1)], false), [] as [u64; 0], "deleted");
+        // The next key is judged afresh.
+        let mut retention = Retention::new(Vec::new());
+        assert_eq!(retention.next(&internal_key(b"a", 9, 2), |_| false), Verdict::Keep);
+        assert_eq!(retention.next(&internal_key(b"b", 5, 1), |_| false), Verdict::Keep);
+        assert_eq!(retention.next(&internal_key(b"b", 4, 1), |_| false), Verdict::Drop);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! Backward the order is reversed, and every other source stands before the current key.
 
 use std::cmp::Ordering;
+use std::path::Path;
 
 use super::{Cursor, Fetch, Step};
 use crate::encoding::bytes::compare_words;
@@ -279,6 +280,10 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
     #[inline]
     fn value_slice(&self) -> Slice {
         self.sources[self.current].value_slice()
+    }
+
+    fn file(&self) -> Option<&Path> {
+        self.sources.get(self.current)?.file()
     }
 }
 

@@ -6,6 +6,8 @@
 
 pub(crate) mod merging;
 
+use std::path::Path;
+
 use crate::encoding::key;
 use crate::error::Result;
 use crate::slice::Slice;
@@ -48,6 +50,11 @@ pub(crate) trait Cursor {
     /// The value, to keep: shares the cached block where there is one.
     fn value_slice(&self) -> Slice {
         Slice::copy_from(self.value())
+    }
+
+    /// The file that the entry is in; `None` where it is in memory.
+    fn file(&self) -> Option<&Path> {
+        None
     }
 }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::explain::observer::TreeObserver;
-use super::get::{hit_ticker, is_value, range_deletion};
+use super::get::{hit_ticker, range_deletion, shows_value};
 use super::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -163,9 +163,9 @@ impl OpenLookup<'_> {
     }
 
     /// What the newest entry of the key means: its value, or that it is deleted.
-    fn value_of(&self, found: &Found<'_>) -> Result<Option<Slice>> {
-        let is_visible = is_value(found.kind)? && found.sequence >= self.deleted_at;
-        Ok(is_visible.then(|| found.value_slice()))
+    fn value_of(&self, table: &Table, found: &Found<'_>) -> Result<Option<Slice>> {
+        let shows_value = shows_value(table, &self.key, found, self.deleted_at)?;
+        Ok(shows_value.then(|| found.value_slice()))
     }
 }
 
@@ -370,7 +370,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             };
             if let Some(found) = found {
                 tickers.add(hit_ticker(run.level), 1);
-                self.values[lookup.to] = lookup.value_of(&found)?;
+                self.values[lookup.to] = lookup.value_of(table, &found)?;
                 lookup.to = GONE;
             }
         }
@@ -411,7 +411,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             match table.get_from_block(position, &lookup.key, guard, tickers, ())? {
                 Some(found) => {
                     tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);
-                    self.values[lookup.to] = lookup.value_of(&found)?;
+                    self.values[lookup.to] = lookup.value_of(table, &found)?;
                 }
                 None if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
                 None => {}

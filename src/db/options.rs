@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::open::directory::refuse_lost_current;
 use super::{Db, DestroyReport, PublishedStats, RepairReport};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs::{Fs, RealFs};
+use crate::known_files;
 use crate::table::{Compression, FilterKeys};
 use crate::version::ROLL_AFTER_BYTES;
 
@@ -406,9 +408,18 @@ impl Builder {
     fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
         self.path = lasting(&*self.fs, &self.path)?;
         let (fs, path) = (Arc::clone(&self.fs), self.path.clone());
+        // Before anything is written there, be it a lock.
+        known_files::refuse_foreign_database(&*fs, &path)?;
         call(self).map_err(|error| match error {
+            Error::NoDatabase { .. } if !is_file(&*fs, &path) => {
+                let known = known_files::refuse_guest(&*fs, &path);
+                known.and_then(|()| refuse_lost_current(&*fs, &path)).err().unwrap_or(error)
+            }
             Error::Io { .. } | Error::NoDatabase { .. } if is_file(&*fs, &path) => {
-                let what = "it is a file, and a database is a directory";
+                let mut what = "it is a file, and a database is a directory".to_string();
+                if let Some(known) = known_files::of_file(&*fs, &path) {
+                    what += &format!("; {known}");
+                }
                 let source = io::Error::new(ErrorKind::NotADirectory, what);
                 Error::io(&path, "open the database", source)
             }

@@ -65,6 +65,47 @@ impl EntryKind {
             _ => None,
         }
     }
+
+    /// As [`EntryKind::from_byte`], of an entry of one key: a range deletion is none.
+    #[inline]
+    pub fn of_point(byte: u8) -> Option<EntryKind> {
+        match byte {
+            0 => Some(EntryKind::Deletion),
+            1 => Some(EntryKind::Value),
+            7 => Some(EntryKind::SingleDeletion),
+            _ => None,
+        }
+    }
+}
+
+/// What RocksDB calls an entry of this kind.
+pub(crate) fn kind_name(kind: u8) -> &'static str {
+    match kind {
+        0 => "deletion",
+        1 => "value",
+        2 => "merge operand",
+        7 => "single deletion",
+        15 => "range deletion",
+        17 => "reference to a blob file",
+        18 => "Pebble's value behind a deletion",
+        20 => "deletion with a timestamp",
+        22 => "wide-column entity",
+        24 => "value with a preferred sequence number",
+        _ => "unknown",
+    }
+}
+
+/// A user key and a kind in words: how messages name an entry.
+pub(crate) fn entry_in_words(user_key: &[u8], kind: u8) -> String {
+    /// Longer keys are cut.
+    const MOST_KEY_BYTES: usize = 200;
+    let cut = &user_key[..user_key.len().min(MOST_KEY_BYTES)];
+    let dots = if cut.len() < user_key.len() { "…" } else { "" };
+    format!(
+        "the key \"{}\"{dots} has an entry of type {kind} ({})",
+        cut.escape_ascii(),
+        kind_name(kind)
+    )
 }
 
 /// `sequence << 8 | kind`.

@@ -146,7 +146,7 @@ impl Counting {
     #[inline]
     pub fn see(&mut self, internal_key: &[u8], value_bytes: usize, repeats: bool) {
         let sequence = key::sequence(internal_key);
-        let kind = EntryKind::from_byte(key::kind_byte(internal_key));
+        let kind = EntryKind::of_point(key::kind_byte(internal_key));
         let bytes = (internal_key.len() + value_bytes) as u64;
         self.key_is_opaque = kind.is_none() || (repeats && self.key_is_opaque);
         self.is_opaque |= self.key_is_opaque;

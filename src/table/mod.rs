@@ -50,9 +50,11 @@ pub(crate) use lookup::observer::TableObserver;
 pub(crate) use lookup::recorder::Recorder;
 pub(crate) use lookup::together::{AbsentBlock, BlocksTogether, read_together};
 pub(crate) use lookup::{BlockPosition, Found, GroupPosition};
+pub(crate) use open::readable_properties;
 pub(crate) use options::Dialect;
 pub(crate) use salvage::{Hole, Salvage};
 pub(crate) use table::{Table, TableContext};
+pub(crate) use verify::{Survey, unsupported_entry};
 
 pub use filter::info::FilterInfo;
 pub use filter::prefix::{FilterKeys, PrefixExtractor};

@@ -1,9 +1,13 @@
 //! What opening a table reads, and what it refuses.
 
+use std::sync::Arc;
+
 use crate::encoding::coding::Decoder;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
+use crate::fs::RandomAccessFile;
 use crate::memory::LineBuf;
+use crate::stats::Counters;
 
 use super::block::Block;
 use super::format::file::{BlockFile, MOST_TAIL_BYTES};
@@ -124,4 +128,24 @@ pub(super) fn refuse_unknown(
             format_args!("the comparator {other} (this build reads {BYTEWISE_COMPARATOR})"),
         )),
     }
+}
+
+/// The properties of a table, as far as they can be read: `None` where the file is damaged or of
+/// another format.
+///
+/// # Errors
+/// If the properties, whose checksum is right, ask for what this build does not have: another order
+/// of the keys, for one. That is no damage.
+pub(crate) fn readable_properties(
+    file: &Arc<dyn RandomAccessFile>,
+) -> Result<Option<TableProperties>> {
+    let Ok(file) = BlockFile::open(Arc::clone(file), Arc::new(Counters::new()), 0) else {
+        return Ok(None);
+    };
+    let Ok(metaindex) = read_metaindex(&file, file.footer().metaindex) else { return Ok(None) };
+    let handle = metaindex.iter().find(|(name, _)| name == "rocksdb.properties");
+    let properties = handle.and_then(|&(_, handle)| read_properties(&file, handle).ok());
+    let Some(properties) = properties else { return Ok(None) };
+    refuse_unknown(&file, &metaindex, &properties)?;
+    Ok(Some(properties))
 }

@@ -1,7 +1,10 @@
 //! [`Table::verify`]: reads all of a table and checks what can be checked.
 
+use std::path::Path;
+
 use crate::encoding::key;
-use crate::error::{Damage, Result};
+use crate::encoding::key::{EntryKind, SequenceNumber};
+use crate::error::{Damage, Error, Result};
 use crate::memory::LineBuf;
 
 use super::block::Block;
@@ -37,6 +40,47 @@ pub struct TableCheck {
     /// Entries whose key, or its prefix, the filter says is absent. More than 0: the filter loses
     /// keys.
     pub filter_misses: u64,
+    /// Entries of a kind that this build does not understand, such as merge operands and references
+    /// to blob files. A database that holds one answers a read of its key with an error.
+    pub unknown_entries: u64,
+}
+
+/// What a check of a whole table saw beside what it was to check.
+#[derive(Default)]
+pub(crate) struct Survey {
+    pub check: TableCheck,
+    /// The smallest and the largest sequence number of all entries and range deletions, as readers
+    /// see them. `None`: the table is empty.
+    pub sequences: Option<(SequenceNumber, SequenceNumber)>,
+    /// The first entry whose kind is not understood: its user key and its kind.
+    pub unknown: Option<(Vec<u8>, u8)>,
+}
+
+impl Survey {
+    fn see(&mut self, sequence: SequenceNumber) {
+        let (smallest, largest) = self.sequences.unwrap_or((sequence, sequence));
+        self.sequences = Some((smallest.min(sequence), largest.max(sequence)));
+    }
+
+    /// In words, the entries of the table at `path` that are not understood.
+    pub fn not_understood(&self, path: &Path) -> Option<String> {
+        let (user_key, kind) = self.unknown.as_ref()?;
+        Some(format!(
+            "{}: {}, which this build does not understand; entries of such kinds in the file: {}",
+            path.display(),
+            key::entry_in_words(user_key, *kind),
+            self.check.unknown_entries
+        ))
+    }
+}
+
+/// The error of an entry whose kind this build does not understand.
+#[cold]
+pub(crate) fn unsupported_entry(file: &Path, user_key: &[u8], kind: u8) -> Error {
+    Error::Unsupported {
+        file: file.to_owned(),
+        what: format!("{}; only RocksDB reads it", key::entry_in_words(user_key, kind)),
+    }
 }
 
 impl Table {
@@ -44,6 +88,11 @@ impl Table {
     /// they ascend, and that each lies between the separators of its block. Asks the filter for
     /// every key.
     pub fn verify(&self) -> Result<TableCheck> {
+        Ok(self.survey()?.check)
+    }
+
+    /// As [`Table::verify`], and tells what else it saw.
+    pub fn survey(&self) -> Result<Survey> {
         let index = self.read_index(LineBuf::zeroed)?;
         let filter = match self.stored_filter() {
             Some(stored) => Some(TableFilter::read(
@@ -61,16 +110,19 @@ impl Table {
                 self.block_file().check(&stored)?;
             }
         }
-        let mut check = TableCheck::default();
+        let mut survey = Survey::default();
         let mut last_key = Vec::new();
         let mut blocks = WholeScan::new(self.block_file(), &index);
         for i in 0..index.len() {
             let handle = index.handle(i);
             let block = self.block_file().decode(blocks.read_stored(i)?)?;
-            self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut check)
+            self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut survey)
                 .map_err(|damage| self.block_file().damaged(damage, handle))?;
-            check.data_blocks += 1;
+            survey.check.data_blocks += 1;
         }
+        let ranges = self.ranges().into_iter().flat_map(|ranges| ranges.iter());
+        ranges.for_each(|range| survey.see(range.sequence));
+        let check = &mut survey.check;
         // Opening has read and checked them. Empty ranges count in the properties and are not kept.
         let kept = self.ranges().map_or(0, |ranges| ranges.len() as u64);
         check.range_deletions = kept;
@@ -83,7 +135,7 @@ impl Table {
                 .block_file()
                 .damaged(Damage::new(0, expected, found), self.footer().metaindex));
         }
-        Ok(check)
+        Ok(survey)
     }
 
     fn verify_block(
@@ -93,7 +145,7 @@ impl Table {
         i: usize,
         filter: Option<&TableFilter>,
         last_key: &mut Vec<u8>,
-        check: &mut TableCheck,
+        survey: &mut Survey,
     ) -> Result<(), Damage> {
         let mut cursor = BlockCursor::new(block, self.global_sequence());
         cursor.seek_to_first()?;
@@ -101,7 +153,7 @@ impl Table {
             let internal_key = cursor.key();
             let user_key = key::user_key(internal_key);
             let printed = || format!("\"{}\"", user_key.escape_ascii());
-            if check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
+            if survey.check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
                 return Err(Damage::new(0, "keys in ascending order", printed()));
             }
             // Without the global sequence number: separators were made from what is stored.
@@ -110,9 +162,15 @@ impl Table {
             }
             if let Some(filter) = filter {
                 let lookup = LookupKey::new(user_key, key::sequence(internal_key));
-                check.filter_misses += u64::from(!self.filter_admits(filter, &lookup));
+                survey.check.filter_misses += u64::from(!self.filter_admits(filter, &lookup));
             }
-            check.entries += 1;
+            let kind = key::kind_byte(internal_key);
+            if EntryKind::of_point(kind).is_none() {
+                survey.check.unknown_entries += 1;
+                survey.unknown.get_or_insert_with(|| (user_key.to_vec(), kind));
+            }
+            survey.see(key::sequence(internal_key));
+            survey.check.entries += 1;
             last_key.clear();
             last_key.extend_from_slice(internal_key);
             cursor.next()?;

@@ -3,6 +3,7 @@
 //! One table is open at a time; the next is opened when the cursor walks off the end of it.
 
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::TableFile;
@@ -177,5 +178,10 @@ impl<F: Deref<Target = [Arc<TableFile>]>> Cursor for LevelCursor<F> {
     #[inline]
     fn value_slice(&self) -> Slice {
         self.cursor().value_slice()
+    }
+
+    fn file(&self) -> Option<&Path> {
+        let (index, _) = self.open.as_ref()?;
+        self.files.get(*index).map(|file| file.table.block_file().path())
     }
 }

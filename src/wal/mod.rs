@@ -62,7 +62,7 @@ use reader::Tail;
 pub(crate) use writer::LogWriter;
 
 /// The first bytes of a log.
-pub(crate) const MAGIC: [u8; 8] = *b"\x8dMaypole";
+pub(crate) use crate::known_files::MAYPOLE_LOG as MAGIC;
 const FORMAT_VERSION: u32 = 2;
 const OLDEST_VERSION: u32 = 1;
 

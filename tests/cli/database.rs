@@ -259,7 +259,7 @@ fn damage_is_named_by_file_and_offset() {
 
     // A file that is no table.
     let error = maypole!("inspect", &file).badly(1);
-    assert!(error.contains("magic"), "{error}");
+    assert!(error.contains("this is a text file"), "{error}");
     // A database that is a file.
     let error = maypole!("put", &file, "key", "value").badly(1);
     assert!(error.contains("keys"), "{error}");
@@ -375,4 +375,40 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
         seen += 1;
     }
     assert_eq!(seen, 8);
+}
+
+/// `stats`, `verify` and `repair` called the MANIFEST of a healthy RocksDB directory damaged, and
+/// `repair` took the directory over. Each command says whose it is, and changes nothing.
+#[test]
+fn a_directory_of_rocksdb_is_called_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("theirs");
+    fs::create_dir(&db).unwrap();
+    let files = ["CURRENT", "MANIFEST-000005", "IDENTITY", "OPTIONS-000007", "000009.sst"];
+    files.iter().for_each(|name| fs::write(db.join(name), "MANIFEST-000005\n").unwrap());
+    for call in [
+        maypole!("repair", &db),
+        maypole!("stats", &db),
+        maypole!("verify", &db),
+        maypole!("get", &db, "a"),
+        maypole!("put", &db, "a", "b"),
+        maypole!("scan", &db),
+        maypole!("count", &db),
+        maypole!("compact", &db),
+        maypole!("explain", &db, "a"),
+        maypole!("checkpoint", &db, dir.path().join("copy")),
+        maypole!("inspect", &db),
+    ] {
+        let error = call.badly(1);
+        assert!(error.contains("this is a database of RocksDB; it was left untouched"), "{error}");
+    }
+    assert_eq!(fs::read_dir(&db).unwrap().count(), files.len());
+    // A file of another program, in the place of a table.
+    let text = dir.path().join("notes.sst");
+    fs::write(&text, "key\tvalue\n").unwrap();
+    for call in [maypole!("inspect", &text), maypole!("ingest", dir.path().join("db"), &text)] {
+        let error = call.badly(1);
+        assert!(error.contains("this is a text file") && error.contains("maypole load"), "{error}");
+    }
+    assert!(!dir.path().join("db").exists());
 }

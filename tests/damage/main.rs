@@ -6,9 +6,12 @@
 //! for themselves in `src/wal/tests.rs`. Here whole databases are.
 
 mod bits;
+mod engines;
+mod entries;
 mod exchanged;
 mod foreign;
 mod names;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

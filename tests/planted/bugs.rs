@@ -678,6 +678,48 @@ pub const BUGS: &[Bug] = &[
         test: "ingest::memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it",
     },
     Bug {
+        name: "compaction drops what lies below an entry that it does not understand",
+        file: "src/compaction/retain.rs",
+        old: "self.keeps_older = kind.is_none();",
+        new: "self.keeps_older = false;",
+        program: "damage",
+        test: "entries::an_entry_that_is_not_understood_is_named_wherever_it_is_met",
+    },
+    Bug {
+        name: "ingest does not look at entry kinds",
+        file: "src/db/whole/ingest.rs",
+        old: "if let Some((user_key, kind)) = &survey.unknown {",
+        new: "if let Some((user_key, kind)) = survey.unknown.as_ref().filter(|_| false) {",
+        program: "damage",
+        test: "entries::ingestion_refuses_what_it_does_not_understand",
+    },
+    Bug {
+        name: "a repaired tree takes 0 for a missing largest sequence number",
+        file: "src/db/repair/tables.rs",
+        old: "let (mut smallest_sequence, mut largest_sequence) = survey.sequences.unwrap_or_default();",
+        new: "let stated = |name| properties.number(name).unwrap_or(0); let _ = &survey; \
+              let (mut smallest_sequence, mut largest_sequence) = \
+              (stated(property::SMALLEST_SEQUENCE), stated(property::LARGEST_SEQUENCE));",
+        program: "damage",
+        test: "entries::a_repair_compares_entries_with_range_deletions_by_their_own_numbers",
+    },
+    Bug {
+        name: "a repaired tree takes its last write from the MANIFEST alone",
+        file: "src/db/repair/mod.rs",
+        old: "self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);",
+        new: "drop(newest);",
+        program: "damage",
+        test: "entries::a_repaired_tree_knows_its_last_write_without_a_property",
+    },
+    Bug {
+        name: "repair does not recognise another engine's directory",
+        file: "src/known_files/mod.rs",
+        old: "and_then(|names| directory::of(fs, path, &names));",
+        new: "and_then(|names| directory::of(fs, path, &names).filter(|_| false));",
+        program: "damage",
+        test: "engines::directories_of_other_engines_are_named_and_left_as_they_are",
+    },
+    Bug {
         name: "an ingested table gets no sequence number",
         file: "src/db/whole/ingest.rs",
         old: "global_sequence: Some(sequence),",

@@ -1,6 +1,7 @@
 //! The sources of a cursor: one for each memtable, each file of level 0, and each deeper level.
 
 use std::ops::{Deref, Range};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::bounds::Bounds;
@@ -107,6 +108,9 @@ impl Cursor for Source {
     #[inline]
     fn value_slice(&self) -> Slice {
         each_source!(self, cursor => cursor.value_slice())
+    }
+    fn file(&self) -> Option<&Path> {
+        each_source!(self, cursor => cursor.file())
     }
 }
 

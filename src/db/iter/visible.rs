@@ -11,6 +11,8 @@
 //! one key, the cursor seeks: forward past those that are hidden, or to the newest visible one;
 //! backward to the newest visible one, and then before the key.
 
+use std::path::Path;
+
 use super::cursor::{DbCursor, Position};
 use super::marks::Proposal;
 use super::range_del::RangeDelAggregator;
@@ -19,6 +21,7 @@ use crate::db::read_state::ReadState;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, seek_key, user_key};
 use crate::error::{Error, Result};
+use crate::table::unsupported_entry;
 
 /// Versions of one key that are passed one by one. A seek past the others costs about as much.
 const SEEK_AFTER: u64 = 8;
@@ -84,8 +87,12 @@ impl DbCursor {
                 break;
             }
             if !hidden && key::sequence(internal_key) <= self.point.sequence {
-                if kind(internal_key)? == EntryKind::Value {
+                let kind = kind(internal_key);
+                if !matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion)) {
                     if !is_deleted(&mut self.aggregator, internal_key) {
+                        if kind.is_none() {
+                            return Err(unknown_entry(&self.merged));
+                        }
                         self.position = Position::Forward;
                         break;
                     }
@@ -225,12 +232,14 @@ impl DbCursor {
         // Entries met so far of the current key, which `key` holds; whether the newest visible one
         // of them is shown, which `value` holds then.
         let (mut versions, mut found) = (0, false);
+        // That version is not understood. A newer one may still hide it.
+        let mut unknown = None;
         let (mut passed, mut in_first, mut look_at) = (0, 0, LOOK_EVERY);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             let key = user_key(internal_key);
             if versions == 0 || key != self.key {
-                if found || self.bounds.is_before(key) {
+                if found || unknown.is_some() || self.bounds.is_before(key) {
                     break;
                 }
                 if versions > 0 {
@@ -252,22 +261,38 @@ impl DbCursor {
             }
             versions += 1;
             if versions > SEEK_AFTER {
+                // It looks at all versions afresh.
+                unknown = None;
                 found = self.find_newest()?;
                 continue;
             }
             if key::sequence(internal_key) <= self.point.sequence {
-                let is_value = kind(internal_key)? == EntryKind::Value;
-                found = is_value && !is_deleted(&mut self.aggregator, internal_key);
-                if found {
-                    self.value = self.merged.value_slice();
-                } else if is_value && self.skip_deleted(Skip::Backward)? {
-                    continue;
+                unknown = None;
+                match kind(internal_key) {
+                    Some(EntryKind::Deletion | EntryKind::SingleDeletion) => found = false,
+                    _ if is_deleted(&mut self.aggregator, internal_key) => {
+                        found = false;
+                        if self.skip_deleted(Skip::Backward)? {
+                            continue;
+                        }
+                    }
+                    Some(_) => {
+                        found = true;
+                        self.value = self.merged.value_slice();
+                    }
+                    None => {
+                        found = false;
+                        unknown = Some(unknown_entry(&self.merged));
+                    }
                 }
             }
             if !found {
                 in_first += u64::from(self.merged.current_source() == 0);
             }
             self.merged.prev()?;
+        }
+        if let Some(error) = unknown {
+            return Err(error);
         }
         if found {
             self.position = Position::Backward;
@@ -314,11 +339,14 @@ impl DbCursor {
     fn find_newest(&mut self) -> Result<bool> {
         self.merged.seek(&seek_key(&self.key, self.point.sequence))?;
         let mut found = false;
-        if self.merged.valid() {
+        if self.merged.valid() && user_key(self.merged.key()) == self.key {
             let internal_key = self.merged.key();
-            found = user_key(internal_key) == self.key
-                && kind(internal_key)? == EntryKind::Value
-                && !is_deleted(&mut self.aggregator, internal_key);
+            found = match kind(internal_key) {
+                Some(EntryKind::Deletion | EntryKind::SingleDeletion) => false,
+                _ if is_deleted(&mut self.aggregator, internal_key) => false,
+                Some(_) => true,
+                None => return Err(unknown_entry(&self.merged)),
+            };
         }
         if found {
             self.value = self.merged.value_slice();
@@ -354,15 +382,14 @@ fn is_deleted(aggregator: &mut Option<Box<RangeDelAggregator>>, internal_key: &[
 }
 
 #[inline]
-fn kind(internal_key: &[u8]) -> Result<EntryKind> {
-    let byte = key::kind_byte(internal_key);
-    EntryKind::from_byte(byte).ok_or_else(|| unsupported_kind(byte))
+fn kind(internal_key: &[u8]) -> Option<EntryKind> {
+    EntryKind::of_point(key::kind_byte(internal_key))
 }
 
-/// The error of an entry whose kind only RocksDB knows.
+/// The error of the entry that the merge stands on, whose kind this build does not understand.
 #[cold]
-pub(crate) fn unsupported_kind(byte: u8) -> Error {
-    Error::InvalidArgument(format!(
-        "an entry of type {byte}: merge operands, blobs and wide columns are not supported"
-    ))
+fn unknown_entry<C: Cursor>(merged: &C) -> Error {
+    let internal_key = merged.key();
+    let file = merged.file().unwrap_or(Path::new("the log"));
+    unsupported_entry(file, user_key(internal_key), key::kind_byte(internal_key))
 }

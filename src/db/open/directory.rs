@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -23,6 +24,7 @@ use crate::table::{TableContext, TableOptions};
 use crate::version::{
     FileMeta, Recovered, TableFile, TableStore, Version, VersionEdit, names, read_current,
 };
+use crate::wal::{LogKind, LogReader};
 
 /// What is in a directory.
 pub(crate) struct Directory {
@@ -56,26 +58,53 @@ impl Directory {
         }
     }
 
-    /// Refuses a directory with tables and without `CURRENT`: it was a database, and a new one
-    /// would delete its tables. A directory without tables is new, or a crash cut its creation
-    /// short.
-    pub fn refuse_lost_current(&self, dir: &Path) -> Result<()> {
-        let is_table = |kind| matches!(kind, names::FileKind::Table(_));
-        if self.recovered.is_some() || !self.files.iter().any(|&(_, kind)| is_table(kind)) {
+    /// Refuses a directory with tables, or with a log of writes, and without `CURRENT`: it was a
+    /// database, and a new one would delete them. A directory without is new, or a crash cut its
+    /// creation short.
+    pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
+        if self.recovered.is_some() {
             return Ok(());
         }
-        Err(Error::Corruption {
-            file: names::current_path(dir),
-            offset: 0,
-            expected: "the name of a MANIFEST, as the directory holds tables".into(),
-            found: "no such file".into(),
-        })
+        for &(number, kind) in &self.files {
+            let what = match kind {
+                names::FileKind::Table(_) => "tables",
+                names::FileKind::Wal(_) if holds_writes(fs, dir, number)? => "a log with writes",
+                _ => continue,
+            };
+            return Err(Error::Corruption {
+                file: names::current_path(dir),
+                offset: 0,
+                expected: format!(
+                    "the name of a MANIFEST, as the directory holds {what} (a repair may save them)"
+                ),
+                found: "no such file".into(),
+            });
+        }
+        Ok(())
     }
 
     /// A number above those of all files here. Some may be newer than the MANIFEST.
     fn next_number(&self) -> u64 {
         let known = self.recovered.as_ref().map_or(1, |recovered| recovered.next_file.max(1));
         self.files.iter().map(|&(number, _)| number + 1).fold(known, u64::max)
+    }
+}
+
+/// As [`Directory::refuse_lost_current`]. No error also where the directory cannot be read.
+pub(in crate::db) fn refuse_lost_current(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    match Directory::read(fs, dir) {
+        Ok(directory) => directory.refuse_lost_current(fs, dir),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Whether a WAL has a record, or bytes that are none: no crash of a creation leaves that.
+fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
+    let log = LogReader::open(fs, &names::wal_path(dir, number), LogKind::Wal, number);
+    match log.and_then(|mut log| Ok(log.next()?.is_some())) {
+        Err(Error::Corruption { .. }) => Ok(true),
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+        other => other,
     }
 }
 

@@ -100,7 +100,7 @@ fn attempt(
         return Err(no_database(&options.path));
     }
     let directory = Directory::read(&*options.fs, &options.path)?;
-    directory.refuse_lost_current(&options.path)?;
+    directory.refuse_lost_current(&*options.fs, &options.path)?;
     let Some(recovered) = &directory.recovered else { return Err(no_database(&options.path)) };
     *manifest = Some(recovered.manifest);
     allow_open_files(recovered.files.len() as u64)?;

@@ -70,7 +70,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     prepare_directory(&*fs, &dir, options.create_if_missing)?;
     let file_lock = fs.lock(&names::lock_path(&dir))?;
     let directory = Directory::read(&*fs, &dir)?;
-    directory.refuse_lost_current(&dir)?;
+    directory.refuse_lost_current(&*fs, &dir)?;
     let store = table_store(&options, &directory, false);
     let (mut replayed, _) =
         Replay::run(&store, &options, &directory, &mut OpenTables::new(), true)?;

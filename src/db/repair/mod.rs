@@ -71,6 +71,8 @@ struct Repair<'a> {
     /// The new tree: level, table, and where the file is.
     tree: Vec<(usize, Arc<TableFile>, FileLocation)>,
     is_done: bool,
+    /// A table has entries that this build does not understand.
+    may_hold_unknown: bool,
     report: RepairReport,
 }
 
@@ -91,6 +93,7 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));
     }
+    tables::refuse_other_engines(&**fs, dir)?;
     let _lock = fs.lock(&names::lock_path(dir))?;
     match look(options) {
         Ok(report) => return Ok(report),
@@ -126,17 +129,29 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
 /// Reads everything: as an opening does, then every table whole. Whatever is wrong is an error.
 fn look(options: &Builder) -> Result<RepairReport> {
     let directory = Directory::read(&*options.fs, &options.path)?;
-    directory.refuse_lost_current(&options.path)?;
-    if directory.recovered.is_none() {
+    directory.refuse_lost_current(&*options.fs, &options.path)?;
+    let Some(Recovered { manifest: (manifest_number, _), .. }) = directory.recovered else {
         return Err(lost_current(&options.path));
-    }
+    };
     let store = table_store(options, &directory, false);
     let (replayed, _) = Replay::run(&store, options, &directory, &mut OpenTables::new(), false)?;
     let mut report = RepairReport::default();
+    let mut newest = 0;
     for (_, file) in replayed.version.files() {
-        tables::check_whole(&file.table)?;
+        let survey = tables::check_whole(&file.table)?;
+        tables::check_sequences(&file.table, &file.meta, &survey)?;
+        report.not_understood.extend(survey.not_understood(file.path()));
         report.tables += 1;
         report.entries += file.meta.entries;
+        newest = newest.max(file.meta.largest_sequence);
+    }
+    if newest > replayed.last_sequence {
+        return Err(Error::Corruption {
+            file: options.path.join(names::manifest_name(manifest_number)),
+            offset: 0,
+            expected: format!("a last write of at least {newest}, as a table has that one"),
+            found: replayed.last_sequence.to_string(),
+        });
     }
     Ok(report)
 }
@@ -223,12 +238,36 @@ impl<'a> Repair<'a> {
             last_sequence,
             tree: Vec::new(),
             is_done: false,
+            may_hold_unknown: false,
             report: RepairReport { changed: true, ..RepairReport::default() },
         })
     }
 
-    /// Reads what can be read, and writes the new tables.
+    /// Makes the new tree.
     fn run(&mut self, tree: &Tree) -> Result<()> {
+        self.read_and_write(tree)?;
+        let stated = self.last_sequence;
+        self.include_tree();
+        if stated < self.last_sequence {
+            let what = format!(
+                "{}: the last write was {stated}, and a table has write {}: it is the last one",
+                self.dir.display(),
+                self.last_sequence
+            );
+            self.report.problems.push(what);
+        }
+        Ok(())
+    }
+
+    /// Raises the last sequence number to the largest one of the tree, whatever a MANIFEST says: the
+    /// next write would else be taken for an older one.
+    fn include_tree(&mut self) {
+        let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
+        self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);
+    }
+
+    /// Reads what can be read, and writes the new tables.
+    fn read_and_write(&mut self, tree: &Tree) -> Result<()> {
         match tree {
             Tree::Whole(recovered) => {
                 self.listed_tables(recovered)?;
@@ -254,8 +293,6 @@ impl<'a> Repair<'a> {
                 self.all_tables(parts)?;
                 let wals = self.wals(parts.oldest_wal)?;
                 self.logs(&wals, None, None, &parts.skipped)?;
-                let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
-                self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);
                 self.merge_all()?;
             }
         }
@@ -312,5 +349,45 @@ impl Drop for Repair<'_> {
                 self.tree.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
             new.for_each(|(level, file, _)| file.mark_obsolete(*level));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Db;
+    use crate::fs::MemFs;
+    use crate::version::{Manifest, ROLL_AFTER_BYTES, read_current};
+
+    /// A repair that took 0 for the last write left such a MANIFEST. Later writes had smaller
+    /// sequence numbers than what the tables hold, and a compaction took them for the older ones.
+    /// Another repair said "sound".
+    #[test]
+    fn a_last_write_below_that_of_a_table_is_raised() {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let (dir, builder) = (Path::new("/db"), || Db::builder("/db").fs(Arc::clone(&fs)));
+        let db = builder().open().unwrap();
+        (0..20).for_each(|n| db.put(format!("{n}"), "old").unwrap());
+        db.flush().unwrap();
+        db.close().unwrap();
+        let found = read_current(&*fs, dir).unwrap().unwrap();
+        let tree = VersionEdit {
+            next_file: Some(found.next_file + 10),
+            flushed_sequence: Some(0),
+            oldest_wal: Some(found.next_file + 9),
+            added: found.files.into_values().collect(),
+            ..VersionEdit::default()
+        };
+        Manifest::create(&fs, dir, found.next_file + 9, &tree, ROLL_AFTER_BYTES).unwrap();
+        let report = builder().repair().unwrap();
+        assert!(report.changed && report.losses.is_empty(), "{report}");
+        assert!(report.problems.iter().any(|line| line.contains("write 20")), "{report}");
+        let db = builder().open().unwrap();
+        assert_eq!((db.snapshot().sequence(), db.len().unwrap()), (20, 20));
+        db.put("7", "new").unwrap();
+        db.compact_all().unwrap();
+        assert_eq!(db.get("7").unwrap().unwrap(), b"new");
+        db.close().unwrap();
+        assert!(!builder().repair().unwrap().changed);
     }
 }

@@ -27,6 +27,10 @@ pub struct RepairReport {
     pub deleted_keys_may_return: bool,
     /// What was wrong and what was done about it, one line each.
     pub problems: Vec<String>,
+    /// One line for each table with entries of a kind that this build does not understand, such as
+    /// merge operands. They were kept, with all older versions of their keys; a read of such a key
+    /// is an error.
+    pub not_understood: Vec<String>,
     /// What could not be read. Empty: every key has its last value.
     pub losses: Vec<Loss>,
     /// The new paths of the files that are no longer part of the database.
@@ -110,7 +114,8 @@ impl RepairReport {
 impl fmt::Display for RepairReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.changed {
-            return writeln!(f, "sound: {}; nothing was changed", self.holds());
+            writeln!(f, "sound: {}; nothing was changed", self.holds())?;
+            return self.not_understood.iter().try_for_each(|line| writeln!(f, "{line}"));
         }
         self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
         match self.losses.as_slice() {
@@ -129,6 +134,7 @@ impl fmt::Display for RepairReport {
                 "deleted keys may be there again: no MANIFEST tells which tables had left the tree"
             )?;
         }
+        self.not_understood.iter().try_for_each(|line| writeln!(f, "{line}"))?;
         writeln!(f, "the database has {}", self.holds())?;
         self.moved.iter().try_for_each(|path| writeln!(f, "moved to {}", path.display()))
     }

@@ -14,8 +14,11 @@ use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
 use crate::db::whole::ingest::smallest_and_largest;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
-use crate::table::{Hole, Salvage, Table, property_names as property};
+use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
+use crate::version::names::FileKind;
 use crate::version::{FileMeta, Recovered, TableFile, Version, VersionEdit, names};
 
 /// The keys that a loss may concern.
@@ -39,7 +42,8 @@ impl Repair<'_> {
         for (&number, (level, meta)) in &recovered.files {
             let (level, global_sequence) = (*level, meta.global_sequence);
             let why = match self.open_listed(number, meta, level) {
-                Ok(file) => {
+                Ok((file, survey)) => {
+                    self.see(&survey, number);
                     self.tree.push((level, file, FileLocation::InPlace));
                     continue;
                 }
@@ -62,31 +66,45 @@ impl Repair<'_> {
     }
 
     /// Opens the file with this number. It must be the one that `meta` describes, and whole.
-    fn open_listed(&self, number: u64, meta: &FileMeta, level: usize) -> Result<Arc<TableFile>> {
+    fn open_listed(
+        &self,
+        number: u64,
+        meta: &FileMeta,
+        level: usize,
+    ) -> Result<(Arc<TableFile>, Survey)> {
         let file = self.whole.open(FileMeta { number, ..meta.clone() }, level)?;
-        check_whole(&file.table)?;
-        Ok(file)
+        let survey = check_whole(&file.table)?;
+        check_sequences(&file.table, meta, &survey)?;
+        Ok((file, survey))
     }
 
     /// Finds the table that `meta` describes under the name of another one. Answers that name, and
     /// the table with a new number.
     fn find_elsewhere(
-        &self,
+        &mut self,
         number: u64,
         meta: &FileMeta,
         level: usize,
     ) -> Result<Option<(PathBuf, Arc<TableFile>)>> {
-        for &other in self.tables.iter().filter(|&&other| other != number) {
+        for other in self.tables.clone().into_iter().filter(|&other| other != number) {
             let path = names::table_path(&self.dir, other);
             if self.fs.open(&path)?.len() != meta.file_bytes {
                 continue;
             }
-            if let Ok(file) = self.open_listed(other, meta, level) {
+            if let Ok((file, survey)) = self.open_listed(other, meta, level) {
+                self.see(&survey, other);
                 let meta = FileMeta { number: self.store.new_number(), ..file.meta.clone() };
                 return Ok(Some((path, self.table_file(meta, Arc::clone(&file.table)))));
             }
         }
         Ok(None)
+    }
+
+    /// Reports entries of the table with this number that are not understood.
+    fn see(&mut self, survey: &Survey, number: u64) {
+        let path = names::table_path(&self.dir, number);
+        self.report.not_understood.extend(survey.not_understood(&path));
+        self.may_hold_unknown |= survey.unknown.is_some();
     }
 
     /// All tables but the obsolete ones. Their levels are not known: they will be merged.
@@ -100,15 +118,18 @@ impl Repair<'_> {
         for &number in &numbers {
             let path = names::table_path(&self.dir, number);
             let opened = self.whole.open_table(&path, None, LAST_LEVEL, 0).and_then(|table| {
-                check_whole(&table)?;
-                Ok(table)
+                let survey = check_whole(&table)?;
+                Ok((table, survey))
             });
             match opened {
-                Ok(table) => {
-                    let largest = table.properties().number(property::LARGEST_SEQUENCE);
-                    newest.extend(largest.map(|largest| (number, largest)));
+                Ok((table, survey)) => {
+                    self.may_hold_unknown |= survey.unknown.is_some();
+                    // From the entries: the properties of many tables do not tell.
+                    let own = survey.sequences.filter(|_| !table.needs_global_sequence());
+                    newest.extend(own.map(|(_, largest)| (number, largest)));
                     let meta = parts.of(number, table.properties().identity());
-                    whole.push((number, table, meta.and_then(|meta| meta.global_sequence)));
+                    let global_sequence = meta.and_then(|meta| meta.global_sequence);
+                    whole.push((number, table, survey, global_sequence));
                 }
                 Err(error) if is_table_damage(&error) => {
                     self.report.problems.push(error.to_string());
@@ -122,8 +143,8 @@ impl Repair<'_> {
         }
         newest.sort_unstable();
         self.newest = newest;
-        for (number, table, global_sequence) in whole {
-            self.add_whole(number, table, global_sequence)?;
+        for (number, table, survey, global_sequence) in whole {
+            self.add_whole(number, table, survey, global_sequence)?;
         }
         for suspect in suspects {
             self.salvage(suspect)?;
@@ -142,6 +163,7 @@ impl Repair<'_> {
         &mut self,
         number: u64,
         mut table: Arc<Table>,
+        survey: Survey,
         mut global_sequence: Option<SequenceNumber>,
     ) -> Result<()> {
         let path = names::table_path(&self.dir, number);
@@ -153,14 +175,17 @@ impl Repair<'_> {
         }
         let Some((smallest, largest)) = smallest_and_largest(&table)? else { return Ok(()) };
         let properties = table.properties();
-        let own = |name| properties.number(name).unwrap_or(0);
+        let (mut smallest_sequence, mut largest_sequence) = survey.sequences.unwrap_or_default();
+        if let Some(sequence) = global_sequence {
+            (smallest_sequence, largest_sequence) = (sequence, sequence);
+        }
         let meta = FileMeta {
             number,
             file_bytes: table.block_file().file().len(),
             entries: properties.entries(),
-            deletions: own(property::DELETIONS),
-            smallest_sequence: global_sequence.unwrap_or_else(|| own(property::SMALLEST_SEQUENCE)),
-            largest_sequence: global_sequence.unwrap_or_else(|| own(property::LARGEST_SEQUENCE)),
+            deletions: properties.number(property::DELETIONS).unwrap_or(0),
+            smallest_sequence,
+            largest_sequence,
             global_sequence,
             smallest,
             largest,
@@ -282,6 +307,8 @@ impl Repair<'_> {
     /// Merges all tables into new ones of the last level. That is right whatever the levels were,
     /// since each entry has its sequence number.
     pub(super) fn merge_all(&mut self) -> Result<()> {
+        // The merge drops tombstones, which have numbers too.
+        self.include_tree();
         let inputs = std::mem::take(&mut self.tree);
         let edit = VersionEdit {
             added: inputs.iter().map(|(_, file, _)| (0, file.meta.clone())).collect(),
@@ -317,7 +344,14 @@ impl Repair<'_> {
         let written =
             inputs.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
         written.for_each(|(level, file, _)| file.mark_obsolete(*level));
-        merged?.outputs.into_iter().for_each(|file| self.add_new(LAST_LEVEL, file));
+        for file in merged?.outputs {
+            // The compaction kept them. They are found by reading: no property tells.
+            if self.may_hold_unknown {
+                let survey = file.table.survey()?;
+                self.see(&survey, file.meta.number);
+            }
+            self.add_new(LAST_LEVEL, file);
+        }
         Ok(())
     }
 
@@ -336,10 +370,71 @@ fn keys_of(meta: &FileMeta) -> Keys {
     (Bound::Included(smallest), Bound::Included(largest))
 }
 
+/// Refuses a directory without any MANIFEST whose tables are not those of one map that this build
+/// understands: tables of other formats or orders, and of several column families, whose equal keys
+/// would collide. Opens every table.
+pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    let names = fs.list(dir)?;
+    let kinds: Vec<FileKind> = names.iter().filter_map(|name| names::parse(name)).collect();
+    if kinds.iter().any(|kind| matches!(kind, FileKind::Manifest(_))) {
+        return Ok(());
+    }
+    let mut first: Option<(PathBuf, Option<(u64, String)>)> = None;
+    for kind in kinds {
+        let FileKind::Table(number) = kind else { continue };
+        let path = names::table_path(dir, number);
+        if let Some(known) = known_files::of_file(fs, &path) {
+            return Err(known.refused(&path));
+        }
+        let Ok(file) = fs.open(&path) else { continue };
+        // A damaged table tells nothing here.
+        let Some(properties) = readable_properties(&file)? else { continue };
+        let family = properties.column_family();
+        match &first {
+            Some((other, found)) if *found != family => {
+                let name = |family: &Option<(u64, String)>| match family {
+                    Some((_, name)) => format!("\"{}\"", name.escape_debug()),
+                    None => "\"default\"".into(),
+                };
+                let what = format!(
+                    "this is a table of RocksDB's column family {}, and {} is one of {}: equal keys \
+                     of them would collide; nothing was changed. Repair each family in a directory \
+                     of its own",
+                    name(&family),
+                    other.display(),
+                    name(found)
+                );
+                return Err(Error::Unsupported { file: path, what });
+            }
+            Some(_) => {}
+            None => first = Some((path, family)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table has the sequence numbers that the MANIFEST lists: those of its entries, whatever
+/// its properties say.
+pub(super) fn check_sequences(table: &Table, meta: &FileMeta, survey: &Survey) -> Result<()> {
+    let listed = (meta.smallest_sequence, meta.largest_sequence);
+    match survey.sequences {
+        Some((smallest, largest)) if smallest < listed.0 || largest > listed.1 => {
+            Err(Error::Corruption {
+                file: table.block_file().path().to_owned(),
+                offset: 0,
+                expected: format!("sequence numbers from {} to {}", listed.0, listed.1),
+                found: format!("{smallest} to {largest}"),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether every byte of a table is right, and its filter too.
-pub(super) fn check_whole(table: &Table) -> Result<()> {
-    match table.verify()?.filter_misses {
-        0 => Ok(()),
+pub(super) fn check_whole(table: &Table) -> Result<Survey> {
+    let survey = table.survey()?;
+    match survey.check.filter_misses {
+        0 => Ok(survey),
         misses => Err(Error::Corruption {
             file: table.block_file().path().to_owned(),
             offset: 0,

@@ -61,7 +61,7 @@ pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     }
     // RocksDB's files have the same names. Only a MANIFEST that can be read tells them apart.
     let owned = |directory: Directory| {
-        directory.refuse_lost_current(dir)?;
+        directory.refuse_lost_current(&**fs, dir)?;
         Ok(directory.most_file_number())
     };
     Directory::read(&**fs, dir).and_then(owned)?;

@@ -54,9 +54,10 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
+use crate::known_files;
 use crate::memtable::Memtable;
 use crate::sync::{drain, lock};
-use crate::table::{ScanOptions, Table, TableCursor};
+use crate::table::{ScanOptions, Table, TableCursor, unsupported_entry};
 use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 
 /// Bytes copied at a time.
@@ -237,14 +238,15 @@ impl Inner {
         checked.map_err(|error| {
             let _ = self.store.fs.remove(&own);
             // The copy is gone: the error names the file that the caller knows.
-            error.in_place_of(&own, path)
+            let error = error.in_place_of(&own, path);
+            known_files::or_foreign_file(&*self.store.fs, path, error)
         })
     }
 
     fn check_ingested(&self, path: &Path, number: u64, file_bytes: u64) -> Result<FileMeta> {
         let table = self.store.open_table(path, None, DEEPEST, 0)?;
         table.check_external()?;
-        table.verify()?;
+        check_entries(path, &table)?;
         let Some((smallest, largest)) = smallest_and_largest(&table)? else {
             return Err(Error::InvalidArgument(format!("{}: a table of nothing", path.display())));
         };
@@ -258,6 +260,36 @@ impl Inner {
             largest,
             ..FileMeta::default()
         })
+    }
+}
+
+/// Reads a table whole, and refuses entries that do not become one write of this tree: those that
+/// it does not understand, and those that have a place among the writes already.
+fn check_entries(path: &Path, table: &Table) -> Result<()> {
+    let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
+    if let Some((number, name)) = table.properties().column_family() {
+        return unsupported(format!(
+            "the table is of column family {number} (\"{}\") of RocksDB, and a database here is one \
+             map; write it with an SstFileWriter that is not told of a column family",
+            name.escape_debug()
+        ));
+    }
+    if let Some(sequence) = table.global_sequence() {
+        return unsupported(format!(
+            "another database ingested this table and wrote the sequence number {sequence} into it; \
+             ingest the file that SstFileWriter made"
+        ));
+    }
+    let survey = table.survey()?;
+    if let Some((user_key, kind)) = &survey.unknown {
+        return Err(unsupported_entry(path, user_key, *kind));
+    }
+    match survey.sequences {
+        Some((_, largest)) if largest > 0 => unsupported(format!(
+            "its entries have sequence numbers, up to {largest}: they are several writes of another \
+             database, and an ingested table is one write; write it again with SstWriter or SstFileWriter"
+        )),
+        _ => Ok(()),
     }
 }
 

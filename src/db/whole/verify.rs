@@ -30,6 +30,10 @@ pub struct VerifyReport {
     pub file_bytes: u64,
     /// Keys that are there, though their filter denies them. Anything but 0 is a bug.
     pub filter_misses: u64,
+    /// One line for each table with entries of a kind that this build does not understand, such as
+    /// merge operands: the table, the first such key, and how many there are. A read of such a key
+    /// is an error. Compactions keep these entries and all older versions of their keys.
+    pub not_understood: Vec<String>,
     /// Entries that are in logs and in no table yet, range deletions included. They were checked at
     /// opening.
     pub log_entries: usize,
@@ -46,10 +50,12 @@ impl Inner {
         for (level, file) in read_state.version.files() {
             // Opened anew: another file may have the name by now. Not so where the database was
             // opened read-only: a writer may lawfully have removed the name.
-            let checked = match self.store.keeps_tables_open {
-                true => file.table.verify()?,
-                false => self.store.open(file.meta.clone(), level)?.table.verify()?,
+            let survey = match self.store.keeps_tables_open {
+                true => file.table.survey()?,
+                false => self.store.open(file.meta.clone(), level)?.table.survey()?,
             };
+            report.not_understood.extend(survey.not_understood(file.path()));
+            let checked = survey.check;
             report.tables += 1;
             report.entries += checked.entries;
             report.range_deletions += checked.range_deletions;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::encoding::coding::fixed32;
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
+use crate::known_files;
 use crate::memory::LineBuf;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 
@@ -27,6 +28,19 @@ pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
 
 /// What opening a table reads if nobody knows how much it needs.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
+
+/// The error of a file that is no table, with the name of what it is, where that is known.
+#[cold]
+fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
+    let mut head = vec![0; file.len().min(UNKNOWN_TAIL_BYTES) as usize];
+    if let Error::Corruption { found, .. } = &mut error
+        && file.read_exact_at(0, &mut head).is_ok()
+        && let Some(name) = known_files::name_of(&head, tail)
+    {
+        *found = name;
+    }
+    error
+}
 
 /// A table file and its footer.
 pub(crate) struct BlockFile {
@@ -67,7 +81,8 @@ impl BlockFile {
         count_read(&counters, &file_counters, tail.len());
         file.read_exact_at(length - tail_bytes, &mut tail)?;
         let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
-        let footer = Footer::decode(footer, length, file.path())?;
+        let footer = Footer::decode(footer, length, file.path())
+            .map_err(|error| named(&*file, &tail, error))?;
         let limit = length - FOOTER_BYTES as u64;
         Ok(BlockFile { file, footer, limit, counters, file_counters, tail })
     }

@@ -123,7 +123,10 @@ impl Footer {
         let magic = fixed64(&tail[45..]);
         let format_version = fixed32(&tail[41..]);
         if magic == LEGACY_MAGIC {
-            return Err(unsupported(file, "tables of format_version 0 and 1"));
+            return Err(unsupported(
+                file,
+                "tables of LevelDB, and of RocksDB with format_version 0 and 1",
+            ));
         }
         if magic != MAGIC {
             return Err(Damage::new(

@@ -242,6 +242,16 @@ impl TableProperties {
         table_identity(db, session, self.number(names::ORIGINAL_FILE_NUMBER)?)
     }
 
+    /// The column family that the table is of, its number and its name, where it is not RocksDB's
+    /// default one or unknown. Tables of several families may hold the same keys.
+    pub(crate) fn column_family(&self) -> Option<(u64, String)> {
+        /// What a table says that was written without a database.
+        const UNKNOWN: u64 = 0x7fff_ffff;
+        let number = self.number(names::COLUMN_FAMILY_ID)?;
+        let name = self.text(names::COLUMN_FAMILY_NAME).unwrap_or_default();
+        (number != 0 && number != UNKNOWN).then(|| (number, name.to_owned()))
+    }
+
     /// Number of entries, range deletions included.
     pub fn entries(&self) -> u64 {
         self.number(names::ENTRIES).unwrap_or(0)

@@ -9,22 +9,21 @@ use crate::cursor::Cursor;
 use crate::encoding::hash::hash64;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::{FilterReader, HashKind, KeyHash};
 use crate::fs::{Fs, RealFs};
+use crate::known_files;
 use crate::memory::LineBuf;
 use crate::stats::Counters;
 use crate::sync::pin;
 
 use crate::table::cursor::TableCursor;
 use crate::table::cursor::read_ahead::ScanOptions;
-use crate::table::filter::block::TableFilter;
+use crate::table::filter::block::{StoredFilter, TableFilter};
 use crate::table::filter::info;
 use crate::table::filter::info::FilterInfo;
 use crate::table::format::footer::{BlockHandle, Footer};
-use crate::table::format::properties::TableProperties;
+use crate::table::format::properties::{TableProperties, names};
 use crate::table::lookup::key::LookupKey;
 use crate::table::lookup::observer::TableObserver;
 use crate::table::lookup::recorder::Recorder;
@@ -83,7 +82,15 @@ impl SstReader {
             global_sequence: None,
             tail_bytes: 0,
         };
-        let table = Table::open(fs.open(path.as_ref())?, context)?;
+        let path = path.as_ref();
+        let opened = fs.open(path).and_then(|file| Table::open(file, context));
+        let table = opened.map_err(|error| match error {
+            // A directory, maybe.
+            Error::Io { .. } => {
+                known_files::refuse_foreign_database(fs, path).err().unwrap_or(error)
+            }
+            error => known_files::or_foreign_file(fs, path, error),
+        })?;
         Ok(SstReader { table })
     }
 
@@ -113,8 +120,8 @@ impl SstReader {
         SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
     }
 
-    /// The stored filter: several readers if it is partitioned, none if there is no filter or none
-    /// that can be asked.
+    /// The stored filter: several readers if it is partitioned, none if there is no filter or one of
+    /// a form that is not read. See [`SstReader::filter_is_unasked`].
     ///
     /// # Errors
     ///
@@ -130,8 +137,7 @@ impl SstReader {
     fn read_filter(&self) -> Result<Option<TableFilter>> {
         let file = self.table.block_file();
         let form = self.table.index_form();
-        self.table
-            .stored_filter()
+        StoredFilter::find(self.table.metaindex())
             .map(|stored| TableFilter::read(file, stored, form, LineBuf::zeroed))
             .transpose()
     }
@@ -143,7 +149,7 @@ impl SstReader {
     ///
     /// When the file cannot be read, or a block of the filter is damaged.
     pub fn filter(&self) -> Result<Option<FilterInfo>> {
-        if self.table.stored_filter().is_none() {
+        if StoredFilter::find(self.table.metaindex()).is_none() {
             return Ok(None);
         }
         let filters = self.filters()?;
@@ -159,6 +165,22 @@ impl SstReader {
             keys,
             predicted_fpr: Some(fprs.sum()),
         }))
+    }
+
+    /// Why lookups do not ask the table's filter, though its family is known: it holds prefixes only,
+    /// and how they were cut is not known here. `None`: they ask it, or there is none.
+    pub fn filter_is_unasked(&self) -> Option<String> {
+        StoredFilter::find(self.table.metaindex())?;
+        if self.table.stored_filter().is_some() {
+            return None;
+        }
+        Some(match self.properties().text(names::PREFIX_EXTRACTOR) {
+            Some(extractor) => format!(
+                "it holds prefixes only, of an extractor that is not known here: {}",
+                extractor.escape_debug()
+            ),
+            None => "it holds prefixes only, and no extractor is named".into(),
+        })
     }
 
     /// Whether the filter lets a key through. The key and its prefix are both asked, where the

@@ -19,6 +19,10 @@ use crate::{output, progress};
 /// Nothing is deleted: files that are no longer part of the database are in its subdirectory `lost`
 /// afterwards. An interrupted repair can be started again.
 ///
+/// A directory of RocksDB, LevelDB or Pebble is refused, and every byte of it stays as it is. Their
+/// own tools repair it. Table files of RocksDB alone, of one column family, become a database.
+/// Entries that only RocksDB reads, such as merge operands, are named and kept.
+///
 /// What was wrong, which keys may be missing or old, and what was moved is printed. Where anything may
 /// be lost that is a failure, too: exit code 1.
 #[derive(Args)]
@@ -31,7 +35,7 @@ pub struct Repair {
     #[arg(long, verbatim_doc_comment)]
     salvage_logs: bool,
     /// Print a JSON object: changed, tables, entries, deleted_keys_may_return, and in words
-    /// problems, losses, moved
+    /// problems, not_understood, losses, moved
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }
@@ -70,6 +74,7 @@ fn to_json(report: &RepairReport) -> String {
         ("entries", &report.entries),
         ("deleted_keys_may_return", &report.deleted_keys_may_return),
         ("problems", &json!(report.problems)),
+        ("not_understood", &json!(report.not_understood)),
         ("losses", &json!(losses)),
         ("moved", &json!(moved)),
     ])

@@ -8,20 +8,22 @@ use serde_json::json;
 
 use crate::args::ReadDb;
 use crate::failure::{Failure, Result};
-use crate::output::json_object;
+use crate::output::{json_object, printable};
 use crate::progress;
 use crate::show::text::{counted, size};
 
 /// Read every table of a database whole: checksums, key order, and every key asked of its filter.
 ///
-/// The first damage found is a failure that names file and offset: exit code 1.
+/// The first damage found is a failure that names file and offset: exit code 1. So are entries that
+/// only RocksDB reads, such as merge operands: file and key are named.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Verify {
     #[command(flatten)]
     db: ReadDb,
     /// Print a JSON object: tables, entries, range_deletions, log_entries, bytes, filter_misses,
-    /// strays (files that are none of this database's)
+    /// strays (files that are none of this database's), not_understood (in words, tables with merge
+    /// operands and other entries that only RocksDB reads)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }
@@ -36,6 +38,16 @@ impl Verify {
         match self.json {
             true => writeln!(out, "{}", to_json(&report))?,
             false => print(&report, out)?,
+        }
+        if !report.not_understood.is_empty() {
+            return Err(Failure::new(format_args!(
+                "{}: {} entries that this build does not understand: a read of their keys is an error",
+                self.db.path().display(),
+                match report.not_understood.len() {
+                    1 => "a table has".into(),
+                    tables => format!("{tables} tables have"),
+                }
+            )));
         }
         if report.filter_misses > 0 {
             return Err(Failure::new(format_args!(
@@ -56,6 +68,9 @@ fn print(report: &VerifyReport, out: &mut dyn Write) -> Result {
     writeln!(out, "entries in logs: {}", report.log_entries)?;
     writeln!(out, "bytes: {} ({})", report.file_bytes, size(report.file_bytes))?;
     writeln!(out, "filter misses: {}", report.filter_misses)?;
+    for table in &report.not_understood {
+        writeln!(out, "{}", printable(table))?;
+    }
     for stray in &report.strays {
         writeln!(out, "left alone, as it is no file of this database: {stray}")?;
     }
@@ -71,5 +86,6 @@ fn to_json(report: &VerifyReport) -> String {
         ("bytes", &report.file_bytes),
         ("filter_misses", &report.filter_misses),
         ("strays", &json!(report.strays)),
+        ("not_understood", &json!(report.not_understood)),
     ])
 }

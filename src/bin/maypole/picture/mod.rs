@@ -135,13 +135,15 @@ pub fn of(table: &SstReader) -> Result<std::result::Result<Picture, String>> {
     Ok(Ok(Picture { title, panels }))
 }
 
+/// The name of a filter of a kind that is not read here, such as RocksDB's block-based filter.
+pub fn filter_not_read(table: &SstReader) -> Option<String> {
+    let (name, _) = table.metaindex().iter().find(|(name, _)| name.contains("filter."))?;
+    Some(escape(name.as_bytes()).to_string())
+}
+
 fn without_filter(table: &SstReader) -> String {
-    let named = table.metaindex().iter().find(|(name, _)| name.contains("filter."));
-    match named {
-        Some((name, _)) => {
-            let name = escape(name.as_bytes());
-            format!("the table's filter is of a kind that is not read here: {name}")
-        }
+    match filter_not_read(table) {
+        Some(name) => format!("the table's filter is of a kind that is not read here: {name}"),
         None => "the table has no filter".into(),
     }
 }

@@ -14,9 +14,10 @@ use crate::show::text::{counted, size};
 /// Take table files into a database, as one write that is newer than all before.
 ///
 /// They come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may overlap.
-/// Each is copied, read whole and checked; it keeps the filter that it has. A missing database is
-/// created. All of them are in the database or none, and survive a power loss, when the command is
-/// done.
+/// Each is copied, read whole and checked; it keeps the filter that it has. Refused are tables with
+/// merge operands or other entries that only RocksDB reads, with sequence numbers of their own, of a
+/// column family other than the default one, or of another order. A missing database is created. All
+/// of them are in the database or none, and survive a power loss, when the command is done.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Ingest {

@@ -47,7 +47,8 @@ pub struct Inspect {
     #[arg(long, conflicts_with = "entries")]
     annotate: bool,
     /// Print a JSON object instead: format_version, checksum, metaindex, properties,
-    /// range_deletions (how many), filter, filter_partitions, data_blocks, entries, filter_misses
+    /// range_deletions (how many), filter, filter_partitions, data_blocks, entries, filter_misses,
+    /// unknown_entries
     #[arg(long, conflicts_with_all = ["entries", "annotate"], verbatim_doc_comment)]
     json: bool,
     /// Draw the filter instead
@@ -146,6 +147,14 @@ fn checked(check: &TableCheck, out: &mut dyn Write) -> Result {
     );
     writeln!(out, "\n{}", Screen::stdout().wrap(&text))?;
     writeln!(out, "filter misses: {}", check.filter_misses)?;
+    if check.unknown_entries > 0 {
+        writeln!(
+            out,
+            "not understood: {} of types other than 0, 1 and 7, which only RocksDB reads; --entries \
+             shows types",
+            counted(check.unknown_entries, "entry")
+        )?;
+    }
     Ok(())
 }
 
@@ -169,6 +178,7 @@ fn to_json(table: &SstReader, check: &TableCheck) -> Result<String> {
         ("data_blocks", &check.data_blocks),
         ("entries", &check.entries),
         ("filter_misses", &check.filter_misses),
+        ("unknown_entries", &check.unknown_entries),
     ]))
 }
 
@@ -228,7 +238,10 @@ fn range_deletions(table: &SstReader, out: &mut dyn Write) -> Result {
 fn filter(table: &SstReader, out: &mut dyn Write) -> Result {
     writeln!(out, "\nFilter")?;
     let Some(filter) = table.filter()? else {
-        return line(out, "family", "none");
+        return match picture::filter_not_read(table) {
+            Some(name) => line(out, "family", format_args!("one that is not read here: {name}")),
+            None => line(out, "family", "none"),
+        };
     };
     let parts = table.filters()?;
     match (filter.family, parts.iter().find_map(FilterReader::untrusted)) {
@@ -237,6 +250,9 @@ fn filter(table: &SstReader, out: &mut dyn Write) -> Result {
             let reason = reason.unwrap_or("unknown");
             line(out, "family", format_args!("cannot be used, answers maybe: {reason}"))?;
         }
+    }
+    if let Some(why) = table.filter_is_unasked() {
+        line(out, "asked", format_args!("never: {why}"))?;
     }
     if parts.len() != 1 {
         line(out, "partitions", parts.len())?;

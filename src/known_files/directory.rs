@@ -1,0 +1,110 @@
+//! Directories by the names in them, and by the first bytes of their logs.
+//!
+//! ```text
+//! WHAT       ITS OWN NAMES                             NAMES THAT MAYPOLE HAS, TOO
+//! RocksDB    IDENTITY OPTIONS-000007 000004.log        CURRENT MANIFEST-000005 000009.sst LOCK
+//! LevelDB    000005.ldb 000004.log                     CURRENT MANIFEST-000002 000005.sst LOCK
+//! Pebble     marker.manifest.000001.MANIFEST-000001    MANIFEST-000001 000005.sst LOCK
+//!            OPTIONS-000003 000002.log
+//! ```
+//!
+//! `CURRENT` and MANIFEST may be all that a copy of such a directory has in common with nothing of
+//! Maypole's: then the MANIFEST's first record tells, by its checksum.
+
+use std::path::Path;
+
+use super::bytes::RecordLog;
+use super::{Known, MAYPOLE_LOG};
+use crate::error::Result;
+use crate::fs::Fs;
+
+/// What is read of a file.
+const HEAD_BYTES: u64 = 32 << 10;
+
+/// Files that are looked into, at most: Maypole keeps few MANIFESTs and few WALs.
+const MOST_FILES: usize = 16;
+
+const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the data over, write it \
+                         with SstFileWriter for `maypole ingest`, or as text for `maypole load`; to \
+                         save tables alone, copy the .sst files of one column family to a directory \
+                         of their own and repair that";
+
+/// Databases that have nothing in common with Maypole's names.
+const OTHERS: &[(&str, &str)] = &[
+    ("data.mdb", "a database of LMDB"),
+    ("WiredTiger.wt", "a database of WiredTiger"),
+    ("KEYREGISTRY", "a database of Badger"),
+    ("PG_VERSION", "a database of PostgreSQL"),
+];
+
+/// What a directory with these names is, if it is another program's. Files that cannot be read tell
+/// nothing.
+pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    let with_extension = |wanted: &str| names.iter().any(|name| extension(name) == wanted);
+    let numbered =
+        |prefix: &str| names.iter().filter_map(|name| name.strip_prefix(prefix)).any(is_number);
+    let head = |name: &str, bytes: u64| -> Result<Vec<u8>> {
+        let file = fs.open(&dir.join(name))?;
+        let mut head = vec![0; file.len().min(bytes) as usize];
+        file.read_exact_at(0, &mut head)?;
+        Ok(head)
+    };
+
+    let mut logs: Vec<&String> = names
+        .iter()
+        .filter(|name| {
+            name.strip_prefix("MANIFEST-").is_some_and(is_number) || extension(name) == "wal"
+        })
+        .collect();
+    logs.sort_unstable();
+    let mut manifest = None;
+    for name in logs.into_iter().rev().take(MOST_FILES) {
+        // A directory or a socket under such a name tells nothing.
+        if head(name, MAYPOLE_LOG.len() as u64).is_ok_and(|head| head == MAYPOLE_LOG) {
+            return None;
+        }
+        let Ok(head) = head(name, HEAD_BYTES) else { continue };
+        if let Some(log) = RecordLog::of(&head).filter(|_| name.starts_with("MANIFEST-")) {
+            manifest = Some(log.is_rocksdbs_manifest());
+        }
+    }
+
+    let is_pebbles = names.iter().any(|name| {
+        name.starts_with("marker.manifest.") || name.starts_with("marker.format-version.")
+    });
+    let has_shared_names =
+        has("CURRENT") || numbered("MANIFEST-") || with_extension("sst") || with_extension("ldb");
+    let has_log = names
+        .iter()
+        .filter(|name| extension(name) == "log")
+        .take(MOST_FILES)
+        .any(|name| head(name, HEAD_BYTES).is_ok_and(|head| RecordLog::of(&head).is_some()));
+    let what = match has_shared_names {
+        _ if is_pebbles => "a database of Pebble",
+        true if with_extension("ldb") => "a database of LevelDB",
+        true if has("IDENTITY") || numbered("OPTIONS-") => "a database of RocksDB",
+        true => match manifest {
+            Some(true) => "a database of RocksDB",
+            Some(false) if !with_extension("sst") => "a database of LevelDB",
+            Some(false) => "a database of RocksDB or LevelDB",
+            None if has_log => "what is left of a database of RocksDB or LevelDB",
+            None => "",
+        },
+        false => "",
+    };
+    if !what.is_empty() {
+        return Some(Known::new(what, OWN_TOOLS));
+    }
+    let other = OTHERS.iter().find(|(name, _)| has(name));
+    other.map(|(_, what)| Known::new(*what, ""))
+}
+
+/// What follows a number in a name: `ldb` of `000005.ldb`. Empty for other names.
+fn extension(name: &str) -> &str {
+    name.split_once('.').filter(|(number, _)| is_number(number)).map_or("", |(_, rest)| rest)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}

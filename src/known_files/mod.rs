@@ -1,0 +1,89 @@
+//! What the files and directories of other programs look like, so that each is called by its name.
+//!
+//! ```text
+//! bytes.rs        a file: the magic numbers at its start and its end     ──► Known
+//! directory.rs    a directory: names, and the first bytes of a few files ──► Known
+//! ```
+//!
+//! A file is looked at when it could not be read as what it should be. A directory is looked at
+//! before anything is written to it: the names `CURRENT`, `MANIFEST-000005` and `000007.sst` are
+//! also RocksDB's, LevelDB's and Pebble's.
+//!
+//! Invariant: nothing that Maypole wrote is known here. A directory with a log that has Maypole's
+//! magic number is Maypole's, whatever else is in it.
+
+mod bytes;
+mod directory;
+
+use std::fmt;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+
+pub(crate) use bytes::{name_of, of_file};
+
+/// The first bytes of the logs and MANIFESTs of Maypole.
+pub(crate) const MAYPOLE_LOG: [u8; 8] = *b"\x8dMaypole";
+
+/// A file or directory of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// A noun phrase: "a table of LevelDB".
+    what: String,
+    /// What to use instead; empty where there is nothing.
+    instead: &'static str,
+}
+
+impl Known {
+    fn new(what: impl Into<String>, instead: &'static str) -> Known {
+        Known { what: what.into(), instead }
+    }
+
+    /// The error of a call that was given it.
+    pub fn refused(&self, path: &Path) -> Error {
+        Error::Unsupported { file: path.to_owned(), what: self.to_string() }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this is {}; it was left untouched", self.what)?;
+        if !self.instead.is_empty() {
+            write!(f, "; {}", self.instead)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a directory, given as that of a database, that is another program's database. No error
+/// where nothing is, or no directory.
+pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
+    // Where it cannot be listed, the opening says better what is wrong.
+    let known = fs.list(path).ok().and_then(|names| directory::of(fs, path, &names));
+    known.map_or(Ok(()), |known| Err(known.refused(path)))
+}
+
+/// Refuses a directory without a database of Maypole, if it holds a database of another program in a
+/// single file.
+pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    let is_named_so = |name: &str| {
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        matches!(extension, "db" | "sqlite" | "sqlite3" | "redb")
+    };
+    let names = fs.list(dir).unwrap_or_default();
+    let paths = names.iter().filter(|name| is_named_so(name)).map(|name| dir.join(name));
+    let known = paths.take(16).find_map(|path| Some((of_file(fs, &path)?, path)));
+    known.map_or(Ok(()), |(known, path)| Err(known.refused(&path)))
+}
+
+/// `error`, which came of reading the file at `path`; or, if the file is another program's, the
+/// error that says so.
+pub(crate) fn or_foreign_file(fs: &dyn Fs, path: &Path, error: Error) -> Error {
+    match &error {
+        Error::Corruption { .. } | Error::Unsupported { .. } => {
+            of_file(fs, path).map_or(error, |known| known.refused(path))
+        }
+        _ => error,
+    }
+}

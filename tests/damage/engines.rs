@@ -1,0 +1,328 @@
+//! Files and directories of other programs: each is called by its name, and left as it is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use maypole::filter::Family;
+use maypole::table::{FilterKeys, PrefixExtractor, SstReader, SstWriter, TableOptions};
+use maypole::{AnnotatedFile, Compression, Db, Error};
+
+use crate::tables::{Table, directories, leveldb_table, pebble_table, record_log};
+
+/// Every name in a directory, with what is there.
+fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let bytes =
+        |path: &Path| if path.is_dir() { b"a directory".to_vec() } else { fs::read(path).unwrap() };
+    entries.map(|it| (it.file_name().into_string().unwrap(), bytes(&it.path()))).collect()
+}
+
+fn put(dir: &Path, files: &[(&'static str, Vec<u8>)]) {
+    files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).unwrap());
+}
+
+/// A call on the path of a database, and its error.
+type Call = fn(&Path) -> Option<Error>;
+
+const CALLS: [(&str, Call); 6] = [
+    ("repair", |path| Db::repair(path).err()),
+    ("destroy", |path| Db::destroy(path).err()),
+    ("open_read_only", |path| Db::open_read_only(path).err()),
+    ("open an existing one", |path| Db::builder(path).create_if_missing(false).open().err()),
+    ("published_stats", |path| Db::builder(path).published_stats().err()),
+    ("open", |path| Db::open(path).err()),
+];
+
+/// `repair` of a healthy directory of RocksDB replaced its CURRENT, moved its files to `lost/`, and
+/// said "lost: nothing", though no log had been read; RocksDB did not open it any more. `stats` and
+/// `verify` said that its MANIFEST was damaged. Now each call says whose directory it is, and every
+/// byte of it stays as it was.
+#[test]
+fn directories_of_other_engines_are_named_and_left_as_they_are() {
+    for (what, files) in directories() {
+        let dir = tempfile::tempdir().unwrap();
+        put(dir.path(), &files);
+        let before = contents(dir.path());
+        for (call, run) in CALLS {
+            if (call, what) == ("open", "a database of SQLite") {
+                // A file of another program beside: a new database is made, on purpose.
+                continue;
+            }
+            let Some(error) = run(dir.path()) else { panic!("{call} of {what}: no error") };
+            let text = error.to_string();
+            assert!(matches!(error, Error::Unsupported { .. }), "{call} of {what}: {text}");
+            assert!(
+                text.contains(&format!("this is {what}; it was left untouched")),
+                "{call}: {text}"
+            );
+            assert!(!text.contains('\n'));
+            assert!(contents(dir.path()) == before, "{call} of {what} changed the directory");
+        }
+    }
+}
+
+/// A database of Maypole stays one, whatever is put beside its files, and however damaged it is.
+#[test]
+fn a_directory_of_ours_is_not_taken_for_another_engines() {
+    for (what, files) in directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path()).unwrap();
+        db.put("ours", "1").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        for (name, bytes) in &files {
+            if !dir.path().join(name).exists() && !name.starts_with("MANIFEST-") {
+                fs::write(dir.path().join(name), bytes).unwrap();
+            }
+        }
+        let db = Db::open(dir.path()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(db.get("ours").unwrap().unwrap(), b"1");
+        db.close().unwrap();
+    }
+    // The first byte of the MANIFEST is rotten.
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    db.put("ours", "1").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let named = contents(dir.path());
+    let (name, mut bytes) =
+        named.into_iter().find(|(name, _)| name.starts_with("MANIFEST-")).unwrap();
+    bytes[0] ^= 1;
+    fs::write(dir.path().join(name), bytes).unwrap();
+    assert!(matches!(Db::open(dir.path()), Err(Error::Corruption { .. })));
+    Db::repair(dir.path()).unwrap();
+    assert_eq!(Db::open(dir.path()).unwrap().get("ours").unwrap().unwrap(), b"1");
+}
+
+/// Files of other programs, and what each is called.
+fn foreign_files() -> Vec<(&'static str, Vec<u8>)> {
+    let ends_with = |magic: u64| [&[7; 100][..], &magic.to_le_bytes()].concat();
+    let starts_with = |magic: &[u8]| [magic, &[0; 200]].concat();
+    let mut files = vec![
+        ("a table of LevelDB", leveldb_table(&[("k", 1, 1, "v")])),
+        ("a plain table of RocksDB", ends_with(0x8242_2296_63bf_9564)),
+        ("a plain table of RocksDB", ends_with(0x4f34_18eb_7a8f_13b8)),
+        ("a cuckoo table of RocksDB", ends_with(0x9267_89d0_c5f1_7873)),
+        ("an HFile", starts_with(b"DATABLK*")),
+        ("a Parquet file", starts_with(b"PAR1")),
+        ("a database of SQLite", starts_with(b"SQLite format 3\0")),
+        ("a file that gzip compressed", starts_with(&[0x1f, 0x8b, 8])),
+        ("a file that zstd compressed", starts_with(&[0x28, 0xb5, 0x2f, 0xfd])),
+        ("text in UTF-16", starts_with(&[0xff, 0xfe])),
+        ("a text file", b"key\tvalue\n".repeat(30)),
+        ("a write-ahead log of LevelDB, RocksDB or Pebble", record_log(&[vec![0; 12]])),
+        (
+            "a MANIFEST of LevelDB, RocksDB or Pebble",
+            record_log(&[b"\x01\x0bXComparator".to_vec()]),
+        ),
+    ];
+    for (version, name) in ["v1", "v2", "v3", "v4", "v5", "v6", "v7"].into_iter().enumerate() {
+        let name = format!("a table of Pebble, in its own format {name}");
+        files.push((name.leak(), pebble_table(version as u32 + 1)));
+    }
+    files
+}
+
+/// A table of Pebble, a plain table, a table of LevelDB and a text file were all "damaged", with a
+/// magic number in hexadecimal. Now each has its name, in every call that takes a file.
+#[test]
+fn files_of_other_programs_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file.sst");
+    let db = Db::open(dir.path().join("db")).unwrap();
+    for (what, bytes) in foreign_files() {
+        fs::write(&path, &bytes).unwrap();
+        let opened = SstReader::open(&path).err();
+        let ingested = db.ingest(&[&path]).err();
+        let repaired = Db::repair(&path).err();
+        for (call, error) in [("open", opened), ("ingest", ingested), ("repair", repaired)] {
+            let text = error.unwrap_or_else(|| panic!("{call}: {what}")).to_string();
+            assert!(text.contains(&format!("this is {what}")), "{call} of {what}: {text}");
+            assert!(text.contains("left untouched") && text.contains("file.sst"), "{text}");
+        }
+        let dump = AnnotatedFile::open(&path).unwrap().to_string();
+        assert!(dump.contains(&format!("this is {what}")), "{what}: {}", &dump[..300]);
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    assert!(db.is_empty().unwrap());
+    // Damage stays damage: noise has no name.
+    fs::write(&path, [7; 300]).unwrap();
+    assert!(matches!(SstReader::open(&path), Err(Error::Corruption { .. })));
+    let listed = db.ingest(&[dir.path()]).err().unwrap();
+    assert!(matches!(listed, Error::Io { .. }), "{listed}");
+}
+
+/// Tables of another format among those to be repaired were moved to `lost/` as damaged.
+#[test]
+fn a_repair_refuses_tables_of_other_formats_and_orders() {
+    let own = Table::new(&[("a", 1, 1, "1")]).bytes();
+    let reversed = Table::new(&[("a", 1, 1, "1")])
+        .with("rocksdb.comparator", b"rocksdb.ReverseBytewiseComparator");
+    let dictionary = Table::new(&[("a", 1, 1, "1")]).with_block("rocksdb.compression_dict", b"d");
+    let cases = [
+        (pebble_table(3), "a table of Pebble"),
+        ([&[7; 100][..], &0x8242_2296_63bf_9564_u64.to_le_bytes()].concat(), "a plain table"),
+        (reversed.bytes(), "the comparator rocksdb.ReverseBytewiseComparator"),
+        (dictionary.bytes(), "compression dictionaries"),
+    ];
+    for (bytes, what) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        put(dir.path(), &[("000001.sst", own.clone()), ("000002.sst", bytes)]);
+        let before = contents(dir.path());
+        let text = Db::repair(dir.path()).err().unwrap().to_string();
+        assert!(text.contains("000002.sst") && text.contains(what), "{text}");
+        assert!(contents(dir.path()) == before);
+    }
+}
+
+/// `repair` merged tables of several column families into one map, where equal keys of two families
+/// hid each other. Tables of one family, whichever it is, become a database.
+#[test]
+fn a_repair_does_not_mix_column_families() {
+    let of_family = |family: u64, value| {
+        let entries = vec![("k", family + 1, 1, value)];
+        Table::new(&entries)
+            .with("rocksdb.column.family.id", &crate::tables::varint(family))
+            .bytes()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    put(
+        dir.path(),
+        &[("000001.sst", of_family(0, "of default")), ("000002.sst", of_family(3, "of 3"))],
+    );
+    let before = contents(dir.path());
+    let text = Db::repair(dir.path()).err().unwrap().to_string();
+    assert!(text.contains("column family") && text.contains("000001.sst"), "{text}");
+    assert!(contents(dir.path()) == before);
+    fs::remove_file(dir.path().join("000001.sst")).unwrap();
+    Db::repair(dir.path()).unwrap();
+    assert_eq!(Db::open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"of 3");
+}
+
+/// CURRENT and the MANIFEST were missing: "there is no database here", and no word of `repair`,
+/// which brought all entries back. A directory whose writes were all in a log was even taken for a
+/// new one, and the log was deleted.
+#[test]
+fn a_lost_current_and_manifest_lead_to_repair() {
+    for in_tables in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path()).unwrap();
+        (0..100).for_each(|n| db.put(format!("key{n}"), "value").unwrap());
+        db.persist().unwrap();
+        if in_tables {
+            db.flush().unwrap();
+            db.close().unwrap();
+        } else {
+            // A copy of a running database.
+            let copy = tempfile::tempdir().unwrap();
+            contents(dir.path())
+                .iter()
+                .for_each(|(name, bytes)| fs::write(copy.path().join(name), bytes).unwrap());
+            drop(db);
+            contents(dir.path())
+                .keys()
+                .for_each(|name| fs::remove_file(dir.path().join(name)).unwrap());
+            contents(copy.path())
+                .iter()
+                .for_each(|(name, bytes)| fs::write(dir.path().join(name), bytes).unwrap());
+        }
+        for name in contents(dir.path()).into_keys() {
+            if name == "CURRENT" || name.starts_with("MANIFEST-") {
+                fs::remove_file(dir.path().join(name)).unwrap();
+            }
+        }
+        let before = contents(dir.path());
+        for (call, run) in CALLS.into_iter().filter(|(call, _)| *call != "repair") {
+            let error = run(dir.path()).unwrap_or_else(|| panic!("{call}: no error"));
+            let text = error.to_string();
+            assert!(text.contains("repair"), "tables {in_tables}: {call}: {text}");
+            let now = contents(dir.path());
+            assert!(before.keys().all(|name| now[name] == before[name]), "{call} changed files");
+        }
+        let mut lost = contents(dir.path());
+        lost.retain(|name, _| name.ends_with(".sst") || name.ends_with(".wal"));
+        assert!(!lost.is_empty());
+        fs::remove_dir_all(dir.path()).unwrap();
+        fs::create_dir(dir.path()).unwrap();
+        lost.iter().for_each(|(name, bytes)| fs::write(dir.path().join(name), bytes).unwrap());
+        Db::repair(dir.path()).unwrap();
+        assert_eq!(Db::open(dir.path()).unwrap().len().unwrap(), 100);
+    }
+}
+
+/// RocksDB may write the sequence number of an ingestion into the table, and leaves the checksum as
+/// it was. `inspect --annotate` said "checksum WRONG" where `inspect` and `sst_dump` find the table
+/// right.
+#[test]
+fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.sst");
+    let mut bytes = Table::external(&[("k", 0, 1, "v")]).bytes();
+    let name = b"rocksdb.external_sst_file.global_seqno";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len();
+    bytes[at..at + 8].copy_from_slice(&77u64.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let mut entries = SstReader::open(&path).unwrap().entries();
+    assert_eq!(entries.next_entry().unwrap().unwrap().sequence, 77);
+    let dump = AnnotatedFile::open(&path).unwrap().to_string();
+    assert!(!dump.contains("WRONG") && dump.contains("before an ingestion"), "{dump}");
+    // Any other change of the block still is.
+    bytes[at - 1] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    assert!(AnnotatedFile::open(&path).unwrap().to_string().contains("WRONG"));
+}
+
+/// RocksDB's filter of old was "a block of an unknown kind".
+#[test]
+fn a_block_based_filter_has_a_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.sst");
+    let filter = [&[0xff; 20][..], &0u32.to_le_bytes(), &20u32.to_le_bytes(), &[11]].concat();
+    Table::new(&[("k", 1, 1, "v")])
+        .with_block("filter.rocksdb.BuiltinBloomFilter", &filter)
+        .with_block("rocksdb.hashindex.prefixes", b"k")
+        .write(&path);
+    let dump = AnnotatedFile::open(&path).unwrap().to_string();
+    assert!(dump.contains("Block-based filter at") && dump.contains("filters: 1"), "{dump}");
+    assert!(dump.contains("Prefixes of the hash index"), "{dump}");
+    assert!(!dump.contains("Unknown block"), "{dump}");
+}
+
+/// A filter of prefixes whose extractor is not known was "none", of "a kind that is not read here",
+/// though it is a Bloom filter. It is shown, and it is said why no lookup asks it.
+#[test]
+fn a_filter_of_prefixes_of_an_unknown_extractor_has_its_family() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.sst");
+    let options = TableOptions {
+        compression: Compression::None,
+        filter_keys: FilterKeys::Prefix(PrefixExtractor::fixed(4).unwrap()),
+        ..TableOptions::default()
+    };
+    let mut writer = SstWriter::create(&path, options).unwrap();
+    (0..500).for_each(|n| writer.put(format!("key{n:04}").as_bytes(), b"v").unwrap());
+    writer.finish().unwrap();
+    assert_eq!(SstReader::open(&path).unwrap().filter_is_unasked(), None);
+    let family = |table: &SstReader| table.filter().unwrap().unwrap().family;
+    assert_eq!(family(&SstReader::open(&path).unwrap()), Some(Family::Bloom));
+
+    let (name, other) = (b"rocksdb.FixedPrefix.4", b"a.users.PrefixOf.Rows");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    bytes[at..at + name.len()].copy_from_slice(other);
+    let table = SstReader::open(&path).unwrap();
+    let (_, handle) =
+        table.metaindex().iter().find(|(name, _)| name == "rocksdb.properties").unwrap();
+    let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
+    // XXH3 of a payload that is not compressed.
+    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[start..end]) as u32;
+    bytes[end + 1..end + 5].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let table = SstReader::open(&path).unwrap();
+    assert_eq!(family(&table), Some(Family::Bloom));
+    assert!(table.filter_is_unasked().unwrap().contains("a.users.PrefixOf.Rows"));
+    assert!(table.may_contain(b"absent").unwrap(), "nobody asks it");
+    assert_eq!(table.verify().unwrap().filter_misses, 0);
+}
