@@ -69,16 +69,23 @@ pub(super) struct Handle {
 
 impl Handle {
     fn close(&self) -> Result<()> {
+        self.inner.process.check()?;
         match self.inner.closing.swap(true, Ordering::AcqRel) {
             true => Ok(()),
-            false => self.inner.close(),
+            false => {
+                self.inner.open.close();
+                self.inner.close()
+            }
         }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let _ = self.close();
+        match self.inner.process.is_current() {
+            true => drop(self.close()),
+            false => self.inner.leak(),
+        }
     }
 }
 

@@ -401,6 +401,9 @@ impl Builder {
         if let Some(error) = &self.filter_error {
             return Err(Error::InvalidArgument(error.clone()));
         }
+        if let CacheChoice::Shared(cache) = &self.cache {
+            cache.process().check()?;
+        }
         let publish_millis = self.publish_interval.map_or(1000, |interval| interval.as_millis());
         let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);
         let ranges: [(&str, u64, u64, u64); 7] = [

@@ -17,7 +17,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Counters;
-use crate::sync::pin;
+use crate::sync::{Process, pin};
 use crate::version::Version;
 
 /// All memtables and tables. Immutable, except that writers add entries to the newest memtable:
@@ -53,6 +53,8 @@ pub(crate) struct ReadPoint {
     /// Whether the database was open when this was made. A cursor made before the closing goes on
     /// with what it holds; one made later answers an error.
     open: bool,
+    /// A forked child reads nothing through it: a block may be in the hands of another thread.
+    process: Process,
 }
 
 impl ReadPoint {
@@ -60,11 +62,26 @@ impl ReadPoint {
     pub fn new(inner: &Inner, snapshot: Option<SequenceNumber>) -> ReadPoint {
         let state = inner.read_state.load_arc(&pin());
         let sequence = snapshot.unwrap_or_else(|| inner.visible.load(Ordering::Acquire));
-        ReadPoint { state, sequence, open: inner.check_open().is_ok() }
+        ReadPoint { state, sequence, open: inner.check_open().is_ok(), process: inner.process }
     }
 
     #[inline]
     pub fn check_open(&self) -> Result<()> {
+        self.process.check()?;
         if self.open { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    #[inline(always)]
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
+    }
+}
+
+impl Drop for ReadPoint {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // Its tables take locks when they are dropped, and delete their files.
+            std::mem::forget(Arc::clone(&self.state));
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::{DbCursor, DbIterator, Inner, LookupTrace};
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::Slice;
-use crate::sync::lock;
+use crate::sync::{Process, lock};
 
 /// The database as it was when the snapshot was made; see [`Db::snapshot`](crate::Db::snapshot).
 ///
@@ -140,7 +140,10 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.inner.snapshots.release(self.sequence);
+        match self.inner.process.is_current() {
+            true => self.inner.snapshots.release(self.sequence),
+            false => self.inner.leak(),
+        }
     }
 }
 
@@ -148,12 +151,17 @@ impl Drop for Snapshot {
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     counts: Mutex<BTreeMap<SequenceNumber, usize>>,
+    /// A snapshot that a forked child makes is not listed: it answers errors only.
+    process: Process,
 }
 
 impl SnapshotList {
     /// Registers what `current` answers. It is called under the lock: a compaction that read the
     /// list before drops only versions that were hidden then already.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+        if !self.process.is_current() {
+            return current();
+        }
         let mut counts = lock(&self.counts);
         let sequence = current();
         *counts.entry(sequence).or_default() += 1;

@@ -238,6 +238,10 @@ impl WritableFile for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        // The parent's file has grown since the fork.
+        if !self.plain.is_of_this_process() {
+            return;
+        }
         // If this fails, the zeros stay: they cost space and nothing else.
         let _ = self.plain.file().set_len(self.plain.written_bytes() + self.filled());
     }

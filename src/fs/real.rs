@@ -21,7 +21,7 @@ use super::mapped::{Mapped, is_safe_to_map};
 use super::system::{self, Borrowed, Descriptor};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
-use crate::sync::lock;
+use crate::sync::{PerProcess, Process, lock};
 
 /// The operating system's file system.
 ///
@@ -139,6 +139,8 @@ pub(super) struct RealWritableFile {
     buffer: Vec<u8>,
     /// Bytes handed to the operating system.
     written_bytes: u64,
+    /// A forked child writes nothing: its parent goes on at the same place.
+    process: Process,
 }
 
 /// Opens a regular file for reading. Answers its descriptor and its metadata.
@@ -188,11 +190,13 @@ impl RealWritableFile {
     pub fn create(path: &Path) -> Result<RealWritableFile> {
         let file = create_new(path)?;
         let path = path.to_owned();
-        Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0 })
+        let process = Process::current();
+        Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0, process })
     }
 
     /// Hands `bytes` to the operating system, behind those handed on before.
     fn write(&self, bytes: &[u8]) -> Result<()> {
+        self.process.check()?;
         check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
         system::write_all_at(&self.file, bytes, self.written_bytes)
             .map_err(|error| Error::io(&self.path, "write", error))
@@ -204,6 +208,10 @@ impl RealWritableFile {
 impl RealWritableFile {
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
     }
 
     /// Bytes handed to the operating system.
@@ -255,6 +263,7 @@ impl WritableFile for RealWritableFile {
     }
 
     fn sync(&mut self) -> Result<()> {
+        self.process.check()?;
         self.flush()?;
         // fdatasync: it covers the length of the file, and leaves the time stamps out of the
         // journal.
@@ -331,7 +340,8 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 
 /// The locks of this process, by canonical path. The operating system's lock excludes other
 /// processes. Whether it excludes a second opening in this process depends on the file system.
-static HELD_LOCKS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// A forked child holds none: its own opening of a lock file finds the lock of the parent.
+static HELD_LOCKS: PerProcess<Mutex<BTreeSet<PathBuf>>> = PerProcess::new(Mutex::default);
 
 fn lock_file(path: &Path) -> Result<RealFileLock> {
     let io_error = |error| Error::io(path, "lock", error);
@@ -341,7 +351,7 @@ fn lock_file(path: &Path) -> Result<RealFileLock> {
 
     // Ask the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
     // closing any descriptor of the file gives up the lock that this process holds.
-    let mut held = lock(&HELD_LOCKS);
+    let mut held = lock(HELD_LOCKS.get());
     if held.contains(&key) {
         return Err(held_elsewhere());
     }
@@ -359,7 +369,7 @@ fn lock_file(path: &Path) -> Result<RealFileLock> {
         return Err(held_elsewhere());
     }
     held.insert(key.clone());
-    Ok(RealFileLock { key, file })
+    Ok(RealFileLock { key, file, process: Process::current() })
 }
 
 #[derive(Debug)]
@@ -367,16 +377,21 @@ struct RealFileLock {
     /// The canonical path, as in the registry.
     key: PathBuf,
     file: File,
+    process: Process,
 }
 
 impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
+        // A forked child shares what is open with its parent, the lock too.
+        if !self.process.is_current() {
+            return;
+        }
         // Closing is not enough: a child that was forked and has not yet executed its program has
         // the descriptor too. Where this fails, the lock ends with the last of them.
         let _ = self.file.unlock();
-        lock(&HELD_LOCKS).remove(&self.key);
+        lock(HELD_LOCKS.get()).remove(&self.key);
     }
 }
 

@@ -12,7 +12,7 @@ use super::{FileMeta, LEVELS};
 use crate::encoding::key::user_key;
 use crate::fs::Fs;
 use crate::stats::FileCounts;
-use crate::sync::lock;
+use crate::sync::{Process, lock};
 use crate::table::Table;
 
 /// The account of obsolete tables. All tables of a database share it.
@@ -22,12 +22,18 @@ pub(crate) struct ObsoleteTables {
     counts: Mutex<[FileCounts; LEVELS]>,
     /// The database is closed: its directory may belong to somebody else now.
     closed: AtomicBool,
+    /// A forked child deletes nothing.
+    process: Process,
 }
 
 impl ObsoleteTables {
     /// Deletes no file from now on: an iterator may outlive the database.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
     }
 
     pub fn counts(&self) -> [FileCounts; LEVELS] {
@@ -94,6 +100,9 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
+        if !self.obsolete.is_of_this_process() {
+            return;
+        }
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
             self.obsolete.add(level, self.table.file_counters().sums());
             if !self.obsolete.closed.load(Ordering::Acquire) {

@@ -36,6 +36,9 @@ mod faults;
 // Loop devices.
 #[cfg(target_os = "linux")]
 mod file_systems;
+// Windows has no fork.
+#[cfg(unix)]
+mod fork;
 mod history;
 mod kill;
 // `ulimit`, which Windows has not.

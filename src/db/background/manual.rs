@@ -14,6 +14,7 @@ use crate::version::{FileMeta, LEVELS};
 impl Inner {
     /// Waits until nothing runs and nothing is due.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
+        self.check_open()?;
         self.ensure_taken_over(&mut self.writer.lock())?;
         drop(self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()

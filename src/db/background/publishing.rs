@@ -20,19 +20,19 @@ use std::thread;
 use std::time::Instant;
 
 use crate::db::Inner;
-use crate::sync::lock;
+use crate::sync::{PerProcess, lock};
 
-static TIMER: Timer = Timer {
-    state: Mutex::new(TimerState { turns: Vec::new(), has_thread: false }),
-    changed: Condvar::new(),
-};
+/// A forked child has not the thread, and none of the databases.
+static TIMER: PerProcess<Timer> = PerProcess::new(Timer::default);
 
+#[derive(Default)]
 struct Timer {
     state: Mutex<TimerState>,
     /// Signalled when `turns` changes.
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct TimerState {
     turns: Vec<Turn>,
     has_thread: bool,
@@ -49,7 +49,8 @@ pub(crate) fn start(inner: &Arc<Inner>) {
     if inner.publishing.is_none() {
         return;
     }
-    let mut state = lock(&TIMER.state);
+    let timer = TIMER.get();
+    let mut state = lock(&timer.state);
     state.turns.push(Turn { at: Instant::now(), inner: Arc::downgrade(inner) });
     if !state.has_thread {
         // Where the system refuses a thread, the next database that publishes tries again. The
@@ -57,25 +58,27 @@ pub(crate) fn start(inner: &Arc<Inner>) {
         let thread = thread::Builder::new().name("maypole-stats".into());
         state.has_thread = thread.spawn(work).is_ok();
     }
-    TIMER.changed.notify_one();
+    timer.changed.notify_one();
 }
 
 /// The database is closing. Lock nothing of it: the thread locks its state after the turns.
 pub(crate) fn stop(inner: &Inner) {
     if inner.publishing.is_some() {
-        let mut state = lock(&TIMER.state);
+        let timer = TIMER.get();
+        let mut state = lock(&timer.state);
         state.turns.retain(|turn| !std::ptr::eq(turn.inner.as_ptr(), inner));
-        TIMER.changed.notify_one();
+        timer.changed.notify_one();
     }
 }
 
 fn work() {
-    let mut state = lock(&TIMER.state);
+    let timer = TIMER.get();
+    let mut state = lock(&timer.state);
     while let Some(turn) = state.turns.iter_mut().min_by_key(|turn| turn.at) {
         let now = Instant::now();
         if turn.at > now {
             let left = turn.at - now;
-            let waited = TIMER.changed.wait_timeout(state, left);
+            let waited = timer.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }
@@ -92,7 +95,7 @@ fn work() {
         let publish = || working.inner().publish_stats(true);
         let _ = catch_unwind(AssertUnwindSafe(publish));
         drop(working);
-        state = lock(&TIMER.state);
+        state = lock(&timer.state);
     }
     state.has_thread = false;
 }

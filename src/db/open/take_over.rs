@@ -37,7 +37,7 @@ use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::fs::{FileLock, Fs, OverlappedReader};
 use crate::memtable::Memtable;
-use crate::sync::{ArcCell, CombiningLock, lock};
+use crate::sync::{ArcCell, CombiningLock, OpenIn, Process, lock};
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -143,6 +143,7 @@ fn assemble(
         work: Default::default(),
     };
     let read_state = Arc::new(state.read_state(&store.context.counters));
+    let process = Process::current();
     Inner {
         this: OnceLock::new(),
         holds: Arc::default(),
@@ -174,6 +175,8 @@ fn assemble(
         changed: Condvar::new(),
         latched,
         closing: AtomicBool::new(false),
+        process,
+        open: OpenIn::new(process),
         lock: Mutex::new(lock),
         store,
     }

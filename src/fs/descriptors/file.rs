@@ -63,6 +63,7 @@ impl PooledFile {
 
     #[cold]
     fn open_again(&self) -> Result<Pinned<'_>> {
+        self.pool.process.check()?;
         let _one_at_a_time = lock(&self.kept);
         self.pin_alone()
     }
@@ -113,6 +114,7 @@ impl RandomAccessFile for PooledFile {
     }
 
     fn keep_open(&self) -> Result<bool> {
+        self.pool.process.check()?;
         let mut kept = lock(&self.kept);
         if *kept {
             return Ok(true);
@@ -139,6 +141,9 @@ fn keep_one() -> bool {
 
 impl Drop for PooledFile {
     fn drop(&mut self) {
+        if !self.pool.process.is_current() {
+            return;
+        }
         if *lock(&self.kept) {
             KEPT.fetch_sub(1, Ordering::Relaxed);
         }
