@@ -397,6 +397,14 @@ impl Builder {
         })
     }
 
+    /// From here on the directory is the one that has the path now, whatever is renamed.
+    pub(super) fn anchored(mut self) -> Result<Builder> {
+        if let Some(anchored) = self.fs.anchored(&self.path)? {
+            self.fs = anchored;
+        }
+        Ok(self)
+    }
+
     fn check(&self) -> Result<()> {
         if let Some(error) = &self.filter_error {
             return Err(Error::InvalidArgument(error.clone()));

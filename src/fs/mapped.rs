@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     fn create(path: &Path) -> Mapped {
-        let file = Mapped::new(RealWritableFile::create(path).unwrap()).unwrap();
+        let file = Mapped::new(RealWritableFile::create(None, path).unwrap()).unwrap();
         assert!(file.window.is_some(), "the file system allocates ahead");
         file
     }
@@ -356,7 +356,7 @@ mod tests {
             }
         };
         let path = |name: &str| Path::new(&dir).join(name);
-        let empty = RealWritableFile::create(&path("from the start")).unwrap();
+        let empty = RealWritableFile::create(None, &path("from the start")).unwrap();
         let mut begun = create(&path("from the second window"));
         // Below what the process has: no mapping is granted any more.
         let limit = getrlimit(Resource::As);

@@ -63,9 +63,10 @@ struct TakenOver {
 }
 
 pub(crate) fn open(options: Builder) -> Result<Inner> {
-    let fs = Arc::clone(&options.fs);
     let dir = options.path.clone();
-    prepare_directory(&*fs, &dir, options.create_if_missing)?;
+    prepare_directory(&*options.fs, &dir, options.create_if_missing)?;
+    let options = options.anchored()?;
+    let fs = Arc::clone(&options.fs);
     let file_lock = fs.lock(&names::lock_path(&dir))?;
     let directory = Directory::read(&*fs, &dir)?;
     directory.refuse_lost_current(&dir)?;

@@ -39,7 +39,7 @@ fn reading_a_table_is_not_noted_as_access() {
 fn what_is_handed_on_ends_at_multiples_of_the_buffer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
-    let mut file = RealWritableFile::create(&path).unwrap();
+    let mut file = RealWritableFile::create(None, &path).unwrap();
     let mut all = Vec::new();
     for (i, bytes) in [1000, 300_000, 7, 0, 262_144, 1 << 20, 600_000].into_iter().enumerate() {
         if i == 3 {
