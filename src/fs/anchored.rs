@@ -16,9 +16,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::descriptors::{DescriptorPool, PooledFile, with_descriptor};
 #[cfg(target_os = "linux")]
 use super::direct::linux;
-use super::descriptors::{DescriptorPool, PooledFile, with_descriptor};
 use super::real::{OpenToRead, Opening, RealWritableFile, create_log, lock_file, open_by};
 use super::system::{self, Anchor};
 use super::{FileLock, Fs, RandomAccessFile, RealFs, WritableFile};

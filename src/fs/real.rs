@@ -371,8 +371,8 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
     // Ask the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
     // closing any descriptor of the file gives up the lock that this process holds.
     let mut held = lock(HELD_LOCKS.get());
-    let named = || system::lock_key_of_name(anchor, path).map_err(io_error);
-    if named()?.is_some_and(|key| held.contains(&key)) {
+    let key = || system::lock_key(anchor, path).map_err(io_error);
+    if key()?.is_some_and(|key| held.contains(&key)) {
         return Err(held_elsewhere());
     }
     let file = with_descriptor(|| system::open_lock(anchor, path)).map_err(io_error)?;
@@ -383,10 +383,9 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
     }
     // Whoever removes a database removes its lock file last. This may be that file, opened just
     // before: its lock keeps nobody away from a new file of the name.
-    let key = system::lock_key(&file, path).map_err(io_error)?;
-    if named()?.as_ref() != Some(&key) {
+    let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
-    }
+    };
     held.insert(key.clone());
     Ok(RealFileLock { key, file, process: Process::current() })
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{panic, ptr, thread};
 
 use maypole::fs::{
-    DescriptorPool, Fs, OverlappedReader, RandomAccessFile, ReadBuffer, ReadRequest, RealFs,
-    WritableFile,
+    DescriptorPool, FileLock, Fs, OverlappedReader, RandomAccessFile, ReadBuffer, ReadRequest,
+    RealFs, WritableFile,
 };
 use maypole::table::{SstReader, SstWriter, TableOptions};
 use maypole::{BlockCache, Db, DbCursor, DbIterator, Durability, Error, Slice, Snapshot};
@@ -45,6 +45,7 @@ struct Inherited {
     overlapped: OverlappedReader,
     file: std::sync::Arc<dyn RandomAccessFile>,
     log: Box<dyn WritableFile>,
+    lock: Box<dyn FileLock>,
 }
 
 fn options(dir: &Path) -> maypole::Builder {
@@ -230,6 +231,7 @@ fn a_forked_child_can_neither_use_nor_harm_what_it_inherits() {
 fn third() {
     let Some(dir) = directory() else { return };
     assert!(matches!(Db::open(dir.join("db")), Err(Error::Locked { .. })));
+    assert!(matches!(RealFs.lock(&dir.join("lock")), Err(Error::Locked { .. })));
 }
 
 fn inherit(dir: &Path) -> Inherited {
@@ -276,6 +278,7 @@ fn inherit(dir: &Path) -> Inherited {
         overlapped,
         file,
         log,
+        lock: RealFs.lock(&dir.join("lock")).unwrap(),
         db,
     }
 }

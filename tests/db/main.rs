@@ -45,6 +45,9 @@ mod kill;
 #[cfg(unix)]
 mod limits;
 mod model;
+// Windows renames no directory with open files.
+#[cfg(unix)]
+mod moved;
 mod moving;
 mod paths;
 mod prefix;

@@ -164,7 +164,18 @@ pub fn exists(anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
 pub type LockKey = (u64, u64);
 
 /// Of the lock file that has the name; `None` if no file has it.
-pub fn lock_key_of_name(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
+pub fn lock_key(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
+    file_at(anchor, path)
+}
+
+/// Whether the path names the open file.
+pub fn is_at(file: &File, anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    Ok(file_at(anchor, path)? == Some((metadata.dev(), metadata.ino())))
+}
+
+/// Device and inode of what has the name.
+fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)>> {
     let (dir, name) = locate(anchor, path);
     match rustix::fs::statat(dir, name, AtFlags::empty()) {
         // Their types differ from system to system.
@@ -173,12 +184,6 @@ pub fn lock_key_of_name(anchor: Option<&Anchor>, path: &Path) -> io::Result<Opti
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
-}
-
-/// Of the open lock file.
-pub fn lock_key(file: &File, _path: &Path) -> io::Result<LockKey> {
-    let metadata = file.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// Whether any directory still has the file. A file without a name ends with its last descriptor.
