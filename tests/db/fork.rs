@@ -326,7 +326,8 @@ fn parent() {
                 let grandchild = own_database_of_grandchild(dir, n, &own);
                 assert!(grandchild);
             }
-            let Inherited { writer, .. } = own;
+            let Inherited { writer, lock, .. } = own;
+            drop(lock);
             forked("finish of a table", writer.finish());
             own_database(&dir.join(format!("after {n}")));
         });
