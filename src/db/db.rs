@@ -52,6 +52,8 @@ use crate::slice::Slice;
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
+/// - [`Error::Forked`](crate::Error::Forked): the parent of this process opened the database, before
+///   a `fork`. Methods that return no `Result` return something empty then.
 /// - Methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure, and
 ///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
 #[derive(Clone)]

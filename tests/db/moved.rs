@@ -130,8 +130,11 @@ fn a_replaced_database_never_touches_its_successor() {
 fn a_lock_is_on_a_directory_and_not_on_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let (place, aside) = (dir.path().join("place"), dir.path().join("aside"));
+    let restored = dir.path().join("restored");
+    Db::open(&restored).unwrap().close().unwrap();
     let old = Db::open(&place).unwrap();
     fs::rename(&place, &aside).unwrap();
+    fs::rename(&restored, &place).unwrap();
     let successor = Db::open(&place).unwrap();
     successor.put("whose", "the successor's").unwrap();
     old.put("whose", "the old one's").unwrap();
