@@ -9,7 +9,7 @@
 //! In a child, a mutex that another thread held at the fork stays locked for ever, and open files
 //! and their locks are the parent's too. So everything that has either knows its [`Process`], and
 //! asks [`Process::is_current`] before it takes a lock or touches a file. State of the whole process
-//! is in a [`PerProcess`], which a child makes anew. What is left of the parent's is leaked.
+//! is in a [`PerProcess`], which makes another value in a child. The child leaks the parent's value.
 //!
 //! The C library calls [`child`] in the child before `fork` returns there (`pthread_atfork`), when
 //! the child has one thread. So a comparison with one word of memory decides. Process ids come
@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     pub fn get(&'static self) -> &'static T {
         let process = Process::current();
         let found = self.made.load(Ordering::Acquire);
-        // SAFETY: null, or a value that `make` has published and nobody frees.
+        // SAFETY: null, or a value that `make` has published, and that is never freed.
         match unsafe { found.as_ref() } {
             Some(made) if made.process == process => &made.value,
             _ => self.make(process, found),
@@ -120,7 +120,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         let published =
             self.made.compare_exchange(found, made, Ordering::AcqRel, Ordering::Relaxed);
         if published.is_err() {
-            // SAFETY: it came from a box a moment ago, and nobody else has seen it.
+            // SAFETY: it came from a box a moment ago, and was not published.
             drop(unsafe { Box::from_raw(made) });
         }
         self.get()
