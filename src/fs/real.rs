@@ -386,7 +386,7 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };
-    held.insert(key.clone());
+    held.insert(LockKey::clone(&key));
     Ok(RealFileLock { key, file, process: Process::current() })
 }
 
