@@ -32,6 +32,8 @@ use tempfile::TempDir;
 
 #[path = "../src/cache/mod.rs"]
 mod cache;
+#[path = "../src/error.rs"]
+mod error;
 #[path = "../src/memory/mod.rs"]
 mod memory;
 #[path = "../src/slice.rs"]
@@ -40,7 +42,7 @@ mod slice;
 mod sync {
     pub(crate) use crate::timed::{Condvar, Mutex, lock, try_lock};
     pub(crate) use crate::untimed_sync::{
-        Guard, Padded, atomic, collect, drain, pin, retire, thread_index,
+        Guard, Padded, PerProcess, Process, atomic, collect, drain, pin, retire, thread_index,
     };
 }
 #[path = "../src/sync/mod.rs"]

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use crate::memory::LineBuf;
 use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, lock, try_lock};
+use crate::sync::{Condvar, Mutex, Process, lock, try_lock};
 
 use eviction::CacheState;
 use lanes::{Fresh, LaneState, Lanes};
@@ -181,6 +181,8 @@ pub struct KindUsage {
 /// ```
 pub struct BlockCache {
     capacity_bytes: usize,
+    /// A forked child uses nothing of it: another thread may have held any of its locks.
+    process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
     state: Mutex<CacheState>,
@@ -214,6 +216,7 @@ impl BlockCache {
     pub fn new(capacity_bytes: usize) -> Arc<BlockCache> {
         Arc::new(BlockCache {
             capacity_bytes,
+            process: Process::current(),
             garbage_bytes: AtomicUsize::new(0),
             state: Mutex::new(CacheState::new()),
             waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
@@ -227,20 +230,35 @@ impl BlockCache {
         self.capacity_bytes
     }
 
-    /// Bytes charged now. Never more than the capacity, unless open tables alone take more.
+    /// The process in which it was made.
+    pub(crate) fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Bytes charged now. Never more than the capacity, unless open tables alone take more. 0 in a
+    /// forked child.
     pub fn usage(&self) -> usize {
+        if !self.process.is_current() {
+            return 0;
+        }
         let usage_bytes = lock(&self.state).usage_bytes;
         usage_bytes + self.fresh_usage().bytes
     }
 
     /// Bytes charged now for values that are never evicted.
     pub fn pinned_usage(&self) -> usize {
+        if !self.process.is_current() {
+            return 0;
+        }
         let state = lock(&self.state);
         state.pinned_bytes - state.reserved_bytes
     }
 
     /// Values and bytes of one kind.
     pub fn usage_of(&self, kind: BlockKind) -> KindUsage {
+        if !self.process.is_current() {
+            return KindUsage::default();
+        }
         let mut usage = lock(&self.state).by_kind[kind as usize];
         if kind == BlockKind::Data {
             let fresh = self.fresh_usage();
@@ -449,6 +467,9 @@ pub(crate) struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        if !self.cache.process.is_current() {
+            return;
+        }
         let mut state = lock(&self.cache.state);
         state.usage_bytes -= self.bytes;
         state.pinned_bytes -= self.bytes;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use crate::memory::large_pages::{LARGE_PAGE_BYTES, LargePages};
 use crate::memory::{LINE_BYTES, LineBuf, LineLender};
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, Process, lock};
 
 const SLAB_BYTES: usize = LARGE_PAGE_BYTES;
 const SLAB_LINES: usize = SLAB_BYTES / LINE_BYTES;
@@ -34,6 +34,8 @@ const LEAST_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 /// See the module.
 pub(super) struct Pool {
     pages: LargePages,
+    /// In a forked child, pieces are not given back.
+    process: Process,
     free_bytes: AtomicUsize,
     state: Mutex<PoolState>,
 }
@@ -65,7 +67,8 @@ impl Pool {
         }
         let pages = LargePages::reserve(capacity_bytes)?;
         let state = PoolState { slabs: Vec::new(), current: 0, free_lines: 0 };
-        Some(Arc::new(Pool { pages, free_bytes: AtomicUsize::new(0), state: Mutex::new(state) }))
+        let (process, free_bytes) = (Process::current(), AtomicUsize::new(0));
+        Some(Arc::new(Pool { pages, process, free_bytes, state: Mutex::new(state) }))
     }
 
     /// Resident bytes that no piece has.
@@ -97,6 +100,9 @@ impl Pool {
 impl LineLender for Pool {
     fn take_back(&self, buffer: LineBuf) {
         let (start, bytes) = buffer.into_raw();
+        if !self.process.is_current() {
+            return;
+        }
         let line = (start.addr().get() - self.pages.start().addr().get()) / LINE_BYTES;
         let mut state = lock(&self.state);
         state.give_back(line, bytes / LINE_BYTES, |slab| {

@@ -495,6 +495,9 @@ impl<T: Cached> Drop for Claim<'_, T> {
 
 impl<T: Cached> Drop for Slots<T> {
     fn drop(&mut self) {
+        if !self.cache.process.is_current() {
+            return;
+        }
         if self.kind == BlockKind::Data {
             // Nothing of this array is loaded any more: from here on its residents are in rings.
             self.cache.settle_lanes();

@@ -328,6 +328,9 @@ fn is_empty(mut cursor: DbCursor) -> Result<bool> {
 
 impl Inner {
     pub(super) fn approximate_len(&self) -> u64 {
+        if !self.process.is_current() {
+            return 0;
+        }
         let read_state = self.read_state.load_arc(&pin());
         let in_memory = read_state.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
         let (mut entries, mut deletions) = (in_memory, 0u64);

@@ -52,6 +52,8 @@ use crate::slice::Slice;
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
+/// - [`Error::Forked`](crate::Error::Forked): the parent of this process opened the database, before
+///   a `fork`. Methods that return no `Result` return something empty then.
 /// - Methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure, and
 ///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
 #[derive(Clone)]
@@ -69,16 +71,23 @@ pub(super) struct Handle {
 
 impl Handle {
     fn close(&self) -> Result<()> {
+        self.inner.process.check()?;
         match self.inner.closing.swap(true, Ordering::AcqRel) {
             true => Ok(()),
-            false => self.inner.close(),
+            false => {
+                self.inner.open.close();
+                self.inner.close()
+            }
         }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let _ = self.close();
+        match self.inner.process.is_current() {
+            true => drop(self.close()),
+            false => self.inner.leak(),
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use crate::filter_policy::FilterPolicy;
 use crate::fs::{FileLock, OverlappedReader};
 use crate::memtable::Memtable;
 use crate::stats::Counters;
-use crate::sync::{ArcCell, drain, lock, pin};
+use crate::sync::{ArcCell, OpenIn, Process, drain, lock, pin};
 use crate::version::{Manifest, Skipped, TableStore, Version};
 
 /// What the handles ([`Db`](super::Db), [`Snapshot`](super::Snapshot)) and the jobs of one database
@@ -93,6 +93,10 @@ pub(crate) struct Inner {
     /// The failure that made the database read-only.
     pub(super) latched: OnceLock<Error>,
     pub(super) closing: AtomicBool,
+    /// Where it was opened. In any other process not even a lock may be taken.
+    pub(super) process: Process,
+    /// Both in one word: not `closing`, and in `process`.
+    pub(super) open: OpenIn,
     pub(super) lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -187,7 +191,7 @@ impl Inner {
     /// Makes the database read-only: after a failed write or sync nothing is known about what
     /// reached the disk, so nothing more may be built on it. Answers the error.
     pub(super) fn latch(&self, error: Error) -> Error {
-        if !matches!(error, Error::Closed) {
+        if !matches!(error, Error::Closed | Error::Forked) {
             let _ = self.latched.set(error.clone());
             // Under the lock: whoever just checked and goes to sleep must not miss it.
             let _state = self.lock_state();
@@ -196,18 +200,24 @@ impl Inner {
         error
     }
 
+    /// In a forked child, so that nothing of what a handle shares is ever dropped there: the log
+    /// would be cut, tables deleted, the lock given back, while the parent goes on.
+    pub(super) fn leak(self: &Arc<Inner>) {
+        std::mem::forget(Arc::clone(self));
+    }
+
     #[inline]
     pub(super) fn check_open(&self) -> Result<()> {
-        match self.closing.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(Error::Closed),
-        }
+        if self.open.is_open() { Ok(()) } else { Err(self.why_not_open()) }
+    }
+
+    #[cold]
+    fn why_not_open(&self) -> Error {
+        self.process.check().err().unwrap_or(Error::Closed)
     }
 
     pub(super) fn check_writable(&self) -> Result<()> {
-        if self.closing.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
+        self.check_open()?;
         match self.latched.get() {
             None => Ok(()),
             Some(Error::OpenedReadOnly) => Err(Error::OpenedReadOnly),

@@ -427,9 +427,20 @@ impl Builder {
         })
     }
 
+    /// From here on the directory is the one that has the path now, whatever is renamed.
+    pub(super) fn anchored(mut self) -> Result<Builder> {
+        if let Some(anchored) = self.fs.anchored(&self.path)? {
+            self.fs = anchored;
+        }
+        Ok(self)
+    }
+
     fn check(&self) -> Result<()> {
         if let Some(error) = &self.filter_error {
             return Err(Error::InvalidArgument(error.clone()));
+        }
+        if let CacheChoice::Shared(cache) = &self.cache {
+            cache.process().check()?;
         }
         let publish_millis = self.publish_interval.map_or(1000, |interval| interval.as_millis());
         let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);

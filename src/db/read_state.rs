@@ -20,7 +20,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Counters;
-use crate::sync::{Guard, Held, pin};
+use crate::sync::{Guard, Held, Process, pin};
 use crate::version::Version;
 
 /// All memtables and tables. Immutable, except that writers add entries to the newest memtable:
@@ -60,6 +60,8 @@ pub(crate) struct ReadPoint {
     open: bool,
     /// Whether this is a snapshot, which may be old.
     pub is_snapshot: bool,
+    /// A forked child reads nothing through it: a block may be in the hands of another thread.
+    process: Process,
 }
 
 impl ReadPoint {
@@ -72,12 +74,28 @@ impl ReadPoint {
             sequence,
             open: inner.check_open().is_ok(),
             is_snapshot: snapshot.is_some(),
+            process: inner.process,
         }
     }
 
     #[inline]
     pub fn check_open(&self) -> Result<()> {
+        self.process.check()?;
         if self.open { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    #[inline(always)]
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
+    }
+}
+
+impl Drop for ReadPoint {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // Its tables take locks when they are dropped, and delete their files.
+            std::mem::forget(Arc::clone(&self.state));
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::{DbCursor, DbIterator, Inner, LookupTrace};
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::Slice;
-use crate::sync::lock;
+use crate::sync::{Process, lock};
 
 /// The database as it was when the snapshot was made; see [`Db::snapshot`](crate::Db::snapshot).
 ///
@@ -142,8 +142,12 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        if self.inner.snapshots.release(self.sequence) {
-            self.inner.needed_snapshot_released();
+        match self.inner.process.is_current() {
+            false => self.inner.leak(),
+            true if self.inner.snapshots.release(self.sequence) => {
+                self.inner.needed_snapshot_released();
+            }
+            true => {}
         }
     }
 }
@@ -154,6 +158,8 @@ pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, Live>>,
     /// The largest number that keeps something in a table from being freed; 0: none does.
     needed: AtomicU64,
+    /// A snapshot that a forked child makes is not listed: it answers errors only.
+    process: Process,
 }
 
 /// Snapshots of one sequence number.
@@ -167,6 +173,9 @@ impl SnapshotList {
     /// Registers what `current` answers. It is called under the lock: a compaction that read the
     /// list before drops only versions that were hidden then already.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+        if !self.process.is_current() {
+            return current();
+        }
         let mut live = lock(&self.live);
         let sequence = current();
         live.entry(sequence).or_insert_with(|| Live { count: 0, since: Instant::now() }).count += 1;

@@ -44,7 +44,7 @@ pub use published::PublishedStats;
 /// println!("{} bytes of filters, {:?} wrong", stats.filter_bytes(), stats.predicted_fpr());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// The levels that hold data or have counted anything, from level 0.
@@ -218,6 +218,9 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 
 impl Inner {
     pub(super) fn stats(&self) -> Stats {
+        if !self.process.is_current() {
+            return Stats::default();
+        }
         let (pressure, damaged, waiting, conditions) = {
             let state = self.lock_state();
             let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);

@@ -10,6 +10,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use super::anchored::AnchoredFs;
+#[cfg(target_os = "linux")]
+use super::real::Opening;
+#[cfg(target_os = "linux")]
+use super::system;
 use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, RealFs, WritableFile};
 use crate::error::Result;
 
@@ -42,7 +48,7 @@ pub struct DirectFs;
 impl Fs for DirectFs {
     #[cfg(target_os = "linux")]
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        linux::open(path)
+        linux::open(&Opening::by_name(system::open_directly), path)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -56,7 +62,7 @@ impl Fs for DirectFs {
         path: &Path,
         pool: &Arc<DescriptorPool>,
     ) -> Result<Arc<dyn RandomAccessFile>> {
-        linux::open_pooled(path, pool)
+        linux::open_pooled(Opening::by_name(system::open_directly), path, pool)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -111,21 +117,30 @@ impl Fs for DirectFs {
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         RealFs.lock(path)
     }
+
+    #[cfg(target_os = "linux")]
+    fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
+        AnchoredFs::open(dir, system::open_directly, true)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
+        RealFs.anchored(dir)
+    }
 }
 
 #[cfg(target_os = "linux")]
-mod linux {
+pub(super) mod linux {
     use std::cell::RefCell;
-    use std::fs::Metadata;
     use std::io::{self, ErrorKind};
     use std::path::Path;
     use std::sync::Arc;
 
     use crate::error::{Error, Result};
     use crate::fs::block_buffer::{BlockBuffer, BlockRange};
-    use crate::fs::descriptors::{DescriptorPool, HeldDescriptor, PooledFile, with_descriptor};
-    use crate::fs::real::{check_regular, open_by};
-    use crate::fs::system::{self, Borrowed, Descriptor};
+    use crate::fs::descriptors::{DescriptorPool, HeldDescriptor, PooledFile};
+    use crate::fs::real::{Opening, open_by};
+    use crate::fs::system::{self, Borrowed};
     use crate::fs::{RandomAccessFile, past_end};
 
     /// No device of today has larger blocks.
@@ -133,22 +148,19 @@ mod linux {
     /// A thread keeps a buffer for ranges up to this.
     const MOST_KEPT_BYTES: usize = 64 << 10;
 
-    pub fn open(path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        Ok(Arc::new(DirectFile { inner: open_by(open_directly, path)? }))
+    pub fn open(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        Ok(Arc::new(DirectFile { inner: open_by(opening, path)? }))
     }
 
     pub fn open_pooled(
+        opening: Opening,
         path: &Path,
         pool: &Arc<DescriptorPool>,
     ) -> Result<Arc<dyn RandomAccessFile>> {
-        let inner = Arc::new(PooledFile::open(path, pool, open_directly)?);
+        let inner = Arc::new(PooledFile::open(path, pool, opening)?);
         // Of a table that was just written. A hint that may fail.
         let _ = inner.drop_page_cache();
         Ok(Arc::new(DirectFile { inner }))
-    }
-
-    fn open_directly(path: &Path) -> io::Result<(Descriptor, Metadata)> {
-        check_regular(with_descriptor(|| system::open_directly(path))?)
     }
 
     /// A file whose descriptors read whole blocks of the device.

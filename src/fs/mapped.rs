@@ -238,6 +238,10 @@ impl WritableFile for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        // The parent's file has grown since the fork.
+        if !self.plain.is_of_this_process() {
+            return;
+        }
         // If this fails, the zeros stay: they cost space and nothing else.
         let _ = self.plain.file().set_len(self.plain.written_bytes() + self.filled());
     }
@@ -254,7 +258,7 @@ mod tests {
     use super::*;
 
     fn create(path: &Path) -> Mapped {
-        let file = Mapped::new(RealWritableFile::create(path).unwrap()).unwrap();
+        let file = Mapped::new(RealWritableFile::create(None, path).unwrap()).unwrap();
         assert!(file.window.is_some(), "the file system allocates ahead");
         file
     }
@@ -352,7 +356,7 @@ mod tests {
             }
         };
         let path = |name: &str| Path::new(&dir).join(name);
-        let empty = RealWritableFile::create(&path("from the start")).unwrap();
+        let empty = RealWritableFile::create(None, &path("from the start")).unwrap();
         let mut begun = create(&path("from the second window"));
         // Below what the process has: no mapping is granted any more.
         let limit = getrlimit(Resource::As);

@@ -29,6 +29,8 @@
 //! makes `flush` cheap: [`Fs::create_log`]), asynchronous I/O (a call of [`OverlappedReader`]
 //! returns when all of its reads have ended).
 
+#[cfg(unix)]
+mod anchored;
 #[cfg(target_os = "linux")]
 mod block_buffer;
 mod descriptors;
@@ -190,6 +192,16 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`Error::Locked`] if somebody else holds the lock.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+
+    /// This file system with `dir` held open: the paths of `dir` and of the files in it lead there,
+    /// also when the directory gets another name or another directory gets its name. An open
+    /// database reaches its files so. `None`, and by default: names only, as before.
+    ///
+    /// # Errors
+    /// If `dir` is no directory, or cannot be read.
+    fn anchored(&self, _dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
+        Ok(None)
+    }
 }
 
 /// A file being written, front to back.

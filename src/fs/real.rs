@@ -9,19 +9,21 @@
 //! system call: the system would send SIGXFSZ.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+#[cfg(unix)]
+use super::anchored::AnchoredFs;
 use super::descriptors::{DescriptorPool, HeldDescriptor, PooledFile, with_descriptor};
 use super::limits::check_file_length;
 #[cfg(target_os = "linux")]
 use super::mapped::{Mapped, is_safe_to_map};
-use super::system::{self, Borrowed, Descriptor};
+use super::system::{self, Anchor, Borrowed, Descriptor, LockKey};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
-use crate::sync::lock;
+use crate::sync::{PerProcess, Process, lock};
 
 /// The operating system's file system.
 ///
@@ -45,20 +47,15 @@ impl Fs for RealFs {
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(RealWritableFile::create(path)?))
+        Ok(Box::new(RealWritableFile::create(None, path)?))
     }
 
-    #[cfg(target_os = "linux")]
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        let plain = RealWritableFile::create(path)?;
-        Ok(match is_safe_to_map(plain.file()) {
-            true => Box::new(Mapped::new(plain)?),
-            false => Box::new(plain),
-        })
+        create_log(None, path)
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        open_by(open_to_read, path)
+        open_by(&Opening::by_name(system::open_unnoted), path)
     }
 
     fn open_pooled(
@@ -66,7 +63,7 @@ impl Fs for RealFs {
         path: &Path,
         pool: &Arc<DescriptorPool>,
     ) -> Result<Arc<dyn RandomAccessFile>> {
-        Ok(Arc::new(PooledFile::open(path, pool, open_to_read)?))
+        Ok(Arc::new(PooledFile::open(path, pool, Opening::by_name(system::open_unnoted))?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -113,23 +110,23 @@ impl Fs for RealFs {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        Ok(Box::new(lock_file(path)?))
+        Ok(Box::new(lock_file(None, path)?))
+    }
+
+    #[cfg(unix)]
+    fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
+        AnchoredFs::open(dir, system::open_unnoted, false)
     }
 }
 
-/// Whether `path` names the open file. Windows keeps the name of a file that is open.
-#[cfg(unix)]
-fn is_still_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
-        _ => false,
+/// See [`Fs::create_log`].
+pub(super) fn create_log(anchor: Option<&Anchor>, path: &Path) -> Result<Box<dyn WritableFile>> {
+    let plain = RealWritableFile::create(anchor, path)?;
+    #[cfg(target_os = "linux")]
+    if is_safe_to_map(plain.file()) {
+        return Ok(Box::new(Mapped::new(plain)?));
     }
-}
-
-#[cfg(not(unix))]
-fn is_still_at(_: &File, _: &Path) -> bool {
-    true
+    Ok(Box::new(plain))
 }
 
 #[derive(Debug)]
@@ -139,24 +136,46 @@ pub(super) struct RealWritableFile {
     buffer: Vec<u8>,
     /// Bytes handed to the operating system.
     written_bytes: u64,
+    /// A forked child writes nothing: its parent goes on at the same place.
+    process: Process,
 }
 
-/// Opens a regular file for reading. Answers its descriptor and its metadata.
-pub(super) type OpenToRead = fn(&Path) -> io::Result<(Descriptor, Metadata)>;
+/// A way to open a file for reading: [`system::open_unnoted`], or past the system's cache.
+pub(super) type OpenToRead = fn(Option<&Anchor>, &Path) -> io::Result<File>;
 
-/// The usual way: through the system's cache.
-pub(super) fn open_to_read(path: &Path) -> io::Result<(Descriptor, Metadata)> {
-    check_regular(with_descriptor(|| system::open_unnoted(path))?)
+/// How regular files are opened for reading, now and again.
+#[derive(Clone)]
+pub(super) struct Opening {
+    open: OpenToRead,
+    /// The directory that they are in. `None`: they are found by name.
+    anchor: Option<Arc<Anchor>>,
+}
+
+impl Opening {
+    pub fn by_name(open: OpenToRead) -> Opening {
+        Opening { open, anchor: None }
+    }
+
+    #[cfg(unix)]
+    pub fn within(anchor: &Arc<Anchor>, open: OpenToRead) -> Opening {
+        Opening { open, anchor: Some(Arc::clone(anchor)) }
+    }
+
+    /// The descriptor and the metadata.
+    pub fn open(&self, path: &Path) -> io::Result<(Descriptor, Metadata)> {
+        check_regular(with_descriptor(|| (self.open)(self.anchor.as_deref(), path))?)
+    }
 }
 
 /// A file that keeps its descriptor.
-pub(super) fn open_by(open: OpenToRead, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-    let (descriptor, metadata) = open(path).map_err(|error| Error::io(path, "open", error))?;
+pub(super) fn open_by(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+    let (descriptor, metadata) =
+        opening.open(path).map_err(|error| Error::io(path, "open", error))?;
     let len = metadata.len();
     Ok(Arc::new(RealRandomAccessFile { path: path.to_owned(), descriptor, len }))
 }
 
-pub(super) fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
+fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
     let metadata = file.metadata()?;
     // Unix opens a directory for reading; only the reads would fail.
     if metadata.is_dir() {
@@ -169,14 +188,11 @@ pub(super) fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
 }
 
 /// Creates an empty file, instead of an older one of this name.
-fn create_new(path: &Path) -> Result<File> {
-    // For reading too: a mapping needs it.
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    let create_new = || with_descriptor(|| options.open(path));
+fn create_new(anchor: Option<&Anchor>, path: &Path) -> Result<File> {
+    let create_new = || with_descriptor(|| system::create_new(anchor, path));
     let file = match create_new() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            fs::remove_file(path).and_then(|()| create_new())
+            system::remove(anchor, path).and_then(|()| create_new())
         }
         result => result,
     };
@@ -185,14 +201,16 @@ fn create_new(path: &Path) -> Result<File> {
 
 impl RealWritableFile {
     /// Creates an empty file, instead of an older one of this name.
-    pub fn create(path: &Path) -> Result<RealWritableFile> {
-        let file = create_new(path)?;
+    pub fn create(anchor: Option<&Anchor>, path: &Path) -> Result<RealWritableFile> {
+        let file = create_new(anchor, path)?;
         let path = path.to_owned();
-        Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0 })
+        let process = Process::current();
+        Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0, process })
     }
 
     /// Hands `bytes` to the operating system, behind those handed on before.
     fn write(&self, bytes: &[u8]) -> Result<()> {
+        self.process.check()?;
         check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
         system::write_all_at(&self.file, bytes, self.written_bytes)
             .map_err(|error| Error::io(&self.path, "write", error))
@@ -204,6 +222,10 @@ impl RealWritableFile {
 impl RealWritableFile {
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
     }
 
     /// Bytes handed to the operating system.
@@ -255,10 +277,16 @@ impl WritableFile for RealWritableFile {
     }
 
     fn sync(&mut self) -> Result<()> {
+        self.process.check()?;
         self.flush()?;
         // fdatasync: it covers the length of the file, and leaves the time stamps out of the
         // journal.
-        self.file.sync_data().map_err(|error| Error::io(&self.path, "sync", error))
+        let synced = self.file.sync_data().and_then(|()| match system::has_name(&self.file)? {
+            true => Ok(()),
+            // It would end with this process: nothing can make it durable.
+            false => Err(io::Error::new(ErrorKind::NotFound, NO_NAME)),
+        });
+        synced.map_err(|error| Error::io(&self.path, "sync", error))
     }
 
     fn len(&self) -> u64 {
@@ -329,25 +357,25 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
         .map_err(|error| Error::io(path, "drop the cached pages", error))
 }
 
-/// The locks of this process, by canonical path. The operating system's lock excludes other
-/// processes. Whether it excludes a second opening in this process depends on the file system.
-static HELD_LOCKS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
-fn lock_file(path: &Path) -> Result<RealFileLock> {
+/// The locks of this process, by the file they are on. The operating system's lock excludes other
+/// processes. Whether it excludes a second opening in this process depends on the file system.
+/// A forked child holds none: its own opening of a lock file finds the lock of the parent.
+static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
+
+pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
     let io_error = |error| Error::io(path, "lock", error);
-    let name = path.file_name().ok_or_else(|| io_error(ErrorKind::InvalidInput.into()))?;
-    let key = fs::canonicalize(parent(path)).map_err(io_error)?.join(name);
     let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
 
     // Ask the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
     // closing any descriptor of the file gives up the lock that this process holds.
-    let mut held = lock(&HELD_LOCKS);
-    if held.contains(&key) {
+    let mut held = lock(HELD_LOCKS.get());
+    let key = || system::lock_key(anchor, path).map_err(io_error);
+    if key()?.is_some_and(|key| held.contains(&key)) {
         return Err(held_elsewhere());
     }
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    let file = with_descriptor(|| options.open(path)).map_err(io_error)?;
+    let file = with_descriptor(|| system::open_lock(anchor, path)).map_err(io_error)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
@@ -355,28 +383,33 @@ fn lock_file(path: &Path) -> Result<RealFileLock> {
     }
     // Whoever removes a database removes its lock file last. This may be that file, opened just
     // before: its lock keeps nobody away from a new file of the name.
-    if !is_still_at(&file, path) {
+    let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
-    }
-    held.insert(key.clone());
-    Ok(RealFileLock { key, file })
+    };
+    held.insert(LockKey::clone(&key));
+    Ok(RealFileLock { key, file, process: Process::current() })
 }
 
 #[derive(Debug)]
-struct RealFileLock {
-    /// The canonical path, as in the registry.
-    key: PathBuf,
+pub(super) struct RealFileLock {
+    /// As in the registry.
+    key: LockKey,
     file: File,
+    process: Process,
 }
 
 impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
+        // A forked child shares what is open with its parent, the lock too.
+        if !self.process.is_current() {
+            return;
+        }
         // Closing is not enough: a child that was forked and has not yet executed its program has
         // the descriptor too. Where this fails, the lock ends with the last of them.
         let _ = self.file.unlock();
-        lock(&HELD_LOCKS).remove(&self.key);
+        lock(HELD_LOCKS.get()).remove(&self.key);
     }
 }
 

@@ -16,14 +16,15 @@ use super::atomic::{AtomicBool, Ordering, fence};
 
 #[cfg(all(target_os = "linux", not(loom), not(miri)))]
 mod system {
-    use std::sync::OnceLock;
-
     use rustix::thread::{MembarrierCommand, membarrier};
+
+    use crate::sync::PerProcess;
 
     /// Asked once, so that all threads agree.
     pub fn available() -> bool {
-        static REGISTERED: OnceLock<bool> = OnceLock::new();
-        *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
+        static REGISTERED: PerProcess<bool> =
+            PerProcess::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
+        *REGISTERED.get()
     }
 
     pub fn barrier() -> bool {

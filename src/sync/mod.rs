@@ -4,6 +4,7 @@
 //! - [`reclaim`]: one [`pin`] for each lookup keeps alive all that the lookup reaches.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced whole.
 //! - [`combining`]: a mutex whose holder also does the work of those who wait for it.
+//! - [`process`]: which process this is; what a forked child makes anew.
 //! - [`lock`]: locks every mutex of the crate.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them: it treats them
@@ -16,10 +17,12 @@ use std::sync::TryLockError;
 pub(crate) mod arc_cell;
 mod barrier;
 pub(crate) mod combining;
+pub(crate) mod process;
 pub(crate) mod reclaim;
 
 pub(crate) use arc_cell::{ArcCell, Held};
 pub(crate) use combining::{CombiningLock, Leading, Waiting};
+pub(crate) use process::{OpenIn, PerProcess, Process};
 pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
 
 #[cfg(loom)]

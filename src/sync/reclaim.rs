@@ -62,16 +62,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
+#[cfg(not(loom))]
+use super::PerProcess;
 use super::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use super::{Mutex, Padded, barrier, lock};
 
 /// An object whose drop waits for readers.
 type Garbage = Arc<dyn Send + Sync>;
 
-/// The state of the whole process: one set of readers, one heap of garbage.
-struct Domain {
-    /// Starts at 1: a record that has announced nothing shows 0.
-    epoch: Padded<AtomicU64>,
+/// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
+/// own: of the parent's threads it has one, and any of them may have held a lock.
+struct Collector {
     registry: Mutex<Registry>,
     garbage: Mutex<Bags>,
 }
@@ -119,7 +120,7 @@ impl Record {
     fn announce(&self) {
         // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
         // sealed. Release: the accesses under this thread's previous guard come before this store.
-        self.announced.store(DOMAIN.epoch.0.load(Ordering::Acquire) << 1 | HELD, Ordering::Release);
+        self.announced.store(EPOCH.0.load(Ordering::Acquire) << 1 | HELD, Ordering::Release);
         if barrier::light(&self.marked) {
             self.count_marked_pin();
         }
@@ -164,23 +165,36 @@ struct Bag {
     items: Vec<Garbage>,
 }
 
-macro_rules! new_domain {
-    () => {
-        Domain {
-            epoch: Padded(AtomicU64::new(1)),
+impl Collector {
+    fn new() -> Collector {
+        Collector {
             registry: Mutex::new(Registry { records: Vec::new(), free: Vec::new() }),
             garbage: Mutex::new(Bags { open: Vec::new(), open_bytes: 0, sealed: VecDeque::new() }),
         }
-    };
+    }
 }
 
+/// Starts at 1: a record that has announced nothing shows 0. A child goes on from its parent's.
 #[cfg(not(loom))]
-static DOMAIN: Domain = new_domain!();
+static EPOCH: Padded<AtomicU64> = Padded(AtomicU64::new(1));
+#[cfg(not(loom))]
+static COLLECTOR: PerProcess<Collector> = PerProcess::new(Collector::new);
 
 #[cfg(loom)]
 loom::lazy_static! {
     // One for each execution of a model.
-    static ref DOMAIN: Domain = new_domain!();
+    static ref EPOCH: Padded<AtomicU64> = Padded(AtomicU64::new(1));
+    static ref COLLECTOR: Collector = Collector::new();
+}
+
+#[cfg(not(loom))]
+fn collector() -> &'static Collector {
+    COLLECTOR.get()
+}
+
+#[cfg(loom)]
+fn collector() -> &'static Collector {
+    &COLLECTOR
 }
 
 /// Keeps alive all that its thread reaches through [`ArcCell`](super::ArcCell) and the cache's
@@ -230,7 +244,7 @@ impl Drop for Guard {
 /// could take.
 pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
     let full = {
-        let mut bags = lock(&DOMAIN.garbage);
+        let mut bags = lock(&collector().garbage);
         bags.open.push(object);
         bags.open_bytes = bags.open_bytes.saturating_add(heap_bytes);
         bags.open_bytes > limit_bytes
@@ -250,10 +264,10 @@ pub(crate) fn collect() -> usize {
 /// threads may have announced a later epoch.
 fn collect_bags(patience: u64) -> usize {
     let (first, last) = {
-        let mut bags = lock(&DOMAIN.garbage);
+        let mut bags = lock(&collector().garbage);
         if !bags.open.is_empty() {
             // AcqRel: the unlinking of everything in the bag is published by the increment.
-            let stamp = DOMAIN.epoch.0.fetch_add(1, Ordering::AcqRel);
+            let stamp = EPOCH.0.fetch_add(1, Ordering::AcqRel);
             let items = std::mem::take(&mut bags.open);
             bags.open_bytes = 0;
             bags.sealed.push_back(Bag { stamp, items });
@@ -266,7 +280,7 @@ fn collect_bags(patience: u64) -> usize {
     let in_the_way = oldest_in_the_way(first, last, last - patience);
     let mut unreachable = Vec::new();
     let waiting = {
-        let mut bags = lock(&DOMAIN.garbage);
+        let mut bags = lock(&collector().garbage);
         while bags.sealed.front().is_some_and(|bag| bag.stamp < in_the_way) {
             unreachable.extend(bags.sealed.pop_front());
         }
@@ -280,7 +294,7 @@ fn collect_bags(patience: u64) -> usize {
 /// `last + 1`: bags that are sealed from here on wait for another collection. If a bag with a stamp
 /// up to `urgent` would stay for want of a barrier, executes one.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> u64 {
-    let registry = lock(&DOMAIN.registry);
+    let registry = lock(&collector().registry);
     let oldest = |in_the_way: fn(&Record, Shown) -> bool| {
         let shown = registry.records.iter().map(|record| (record, record.shown()));
         let in_the_way = shown.filter(|&(record, shown)| in_the_way(record, shown));
@@ -323,9 +337,9 @@ pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();
     collect();
     // The open bag is sealed now. Later bags have stamps of at least `bound`.
-    let bound = DOMAIN.epoch.0.load(Ordering::Acquire);
+    let bound = EPOCH.0.load(Ordering::Acquire);
     loop {
-        let front = lock(&DOMAIN.garbage).sealed.front().map(|bag| bag.stamp);
+        let front = lock(&collector().garbage).sealed.front().map(|bag| bag.stamp);
         if front.is_none_or(|stamp| stamp >= bound) {
             return true;
         }
@@ -369,7 +383,7 @@ fn this_thread() -> &'static Record {
 #[cold]
 fn enter_thread() -> &'static Record {
     let record = {
-        let mut registry = lock(&DOMAIN.registry);
+        let mut registry = lock(&collector().registry);
         match registry.free.pop() {
             Some(index) => registry.records[index],
             None => {
@@ -399,8 +413,16 @@ fn enter_thread() -> &'static Record {
 fn leave_thread() {
     let Some(record) = RECORD.with(Cell::take) else { return };
     if record.depth.load(Ordering::Relaxed) == 0 {
-        lock(&DOMAIN.registry).free.push(record.index);
+        lock(&collector().registry).free.push(record.index);
     }
+}
+
+/// In a forked child: its thread gets a record of the child's when it next pins. The old one shows a
+/// collector that is leaked. Guards from before the fork keep it.
+#[cfg(not(loom))]
+#[cfg_attr(not(unix), allow(dead_code))]
+pub(super) fn forget_thread() {
+    RECORD.set(None);
 }
 
 #[cfg(not(loom))]

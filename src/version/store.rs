@@ -243,7 +243,7 @@ impl NewTable<'_> {
 
 impl Drop for NewTable<'_> {
     fn drop(&mut self) {
-        if self.builder.is_some() {
+        if self.builder.is_some() && self.store.obsolete.is_of_this_process() {
             self.discard();
         }
     }

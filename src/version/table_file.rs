@@ -13,7 +13,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack, user_key};
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::stats::FileCounts;
-use crate::sync::{lock, pin};
+use crate::sync::{Process, lock, pin};
 use crate::table::Table;
 
 /// The account of obsolete tables. All tables of a database share it.
@@ -23,12 +23,18 @@ pub(crate) struct ObsoleteTables {
     counts: Mutex<[FileCounts; LEVELS]>,
     /// The database is closed: its directory may belong to somebody else now.
     closed: AtomicBool,
+    /// A forked child deletes nothing.
+    process: Process,
 }
 
 impl ObsoleteTables {
     /// Deletes no file from now on: an iterator may outlive the database.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
     }
 
     pub fn counts(&self) -> [FileCounts; LEVELS] {
@@ -119,6 +125,9 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
+        if !self.obsolete.is_of_this_process() {
+            return;
+        }
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
             self.obsolete.add(level, self.table.file_counters().sums());
             if !self.obsolete.closed.load(Ordering::Acquire) {

@@ -40,6 +40,9 @@ mod faults;
 // Loop devices.
 #[cfg(target_os = "linux")]
 mod file_systems;
+// Windows has no fork.
+#[cfg(unix)]
+mod fork;
 mod hidden;
 mod history;
 mod ingest;
@@ -49,6 +52,9 @@ mod kill;
 mod limits;
 mod living;
 mod model;
+// Windows renames no directory with open files.
+#[cfg(unix)]
+mod moved;
 mod moving;
 mod paths;
 mod prefix;

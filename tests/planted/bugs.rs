@@ -817,4 +817,37 @@ pub const BUGS: &[Bug] = &[
         program: "bin",
         test: "compare::keys::file::tests::a_text_has_an_end_or_is_refused",
     },
+    // Who owns the files.
+    Bug {
+        name: "a forked child's drop unlocks",
+        file: "src/fs/real.rs",
+        old: "lock too.\n        if !self.process.is_current() {",
+        new: "lock too.\n        if false {",
+        program: "db",
+        test: "fork::a_forked_child_can_neither_use_nor_harm_what_it_inherits",
+    },
+    Bug {
+        name: "a table is removed by its path and not through the directory",
+        file: "src/fs/anchored.rs",
+        old: "let removed = system::remove(Some(&self.anchor), path);",
+        new: "let removed = system::remove(None, path);",
+        program: "db",
+        test: "moved::a_replaced_database_never_touches_its_successor",
+    },
+    Bug {
+        name: "a sync does not look at the link count",
+        file: "src/fs/real.rs",
+        old: "match system::has_name(&self.file)? {",
+        new: "match true {",
+        program: "db",
+        test: "moved::a_removed_directory_is_an_error_of_the_next_sync",
+    },
+    Bug {
+        name: "the lock registry goes by path",
+        file: "src/fs/system/unix.rs",
+        old: "    file_at(anchor, path)\n}",
+        new: "    file_at(anchor, path).map(|at| at.map(|_| (0, path.as_os_str().len() as u64)))\n}",
+        program: "db",
+        test: "moved::a_lock_is_on_a_directory_and_not_on_its_name",
+    },
 ];

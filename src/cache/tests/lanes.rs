@@ -64,7 +64,7 @@ fn values_that_lost_their_room_while_they_waited_leave_their_slots() {
         disk.load(&slots, i, 1000);
         assert_eq!(cache.usage(), CAPACITY);
     }
-    assert_eq!(resident(&slots), []);
+    assert_eq!(resident(&slots), [0; 0]);
     drop(all);
     disk.load(&slots, 7, 1000);
     assert_eq!(resident(&slots), [7]);

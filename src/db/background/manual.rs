@@ -62,6 +62,7 @@ impl Manual {
 impl Inner {
     /// Waits until nothing runs and nothing is due.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
+        self.check_open()?;
         self.ensure_taken_over(&mut self.writer.lock())?;
         // Meanwhile a smaller dead share is worth a merge.
         self.lock_state().settlers += 1;

@@ -18,7 +18,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::sync::lock;
+use crate::sync::{PerProcess, lock};
 
 /// How long a thread waits for its next job: longer than the time between two flushes of a database
 /// under steady writes.
@@ -32,11 +32,18 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Pool {
     thread_name: &'static str,
     patience: Duration,
+    /// A forked child has none of the threads, and none of their jobs.
+    shared: PerProcess<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
     state: Mutex<PoolState>,
     /// Signalled for each job that an idle thread is to take.
     work: Condvar,
 }
 
+#[derive(Default)]
 struct PoolState {
     jobs: VecDeque<Job>,
     threads: usize,
@@ -46,8 +53,7 @@ struct PoolState {
 
 impl Pool {
     const fn new(thread_name: &'static str, patience: Duration) -> Pool {
-        let state = PoolState { jobs: VecDeque::new(), threads: 0, idle: 0 };
-        Pool { thread_name, patience, state: Mutex::new(state), work: Condvar::new() }
+        Pool { thread_name, patience, shared: PerProcess::new(Shared::default) }
     }
 
     /// Runs `job` on a thread of its own, soon.
@@ -57,10 +63,11 @@ impl Pool {
     /// The pool has no thread and the system refuses one: the job is dropped. Where the pool has
     /// threads, the job waits for one of them instead.
     pub fn run(&'static self, job: Job) -> io::Result<()> {
-        let mut state = lock(&self.state);
+        let shared = self.shared.get();
+        let mut state = lock(&shared.state);
         state.jobs.push_back(job);
         if state.jobs.len() <= state.idle {
-            self.work.notify_one();
+            shared.work.notify_one();
             return Ok(());
         }
         let thread = thread::Builder::new().name(self.thread_name.into());
@@ -75,17 +82,18 @@ impl Pool {
         Ok(())
     }
 
-    fn work(&self) {
-        let mut state = lock(&self.state);
+    fn work(&'static self) {
+        let shared = self.shared.get();
+        let mut state = lock(&shared.state);
         loop {
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
                 // The job itself reports its panic. The thread goes on.
                 let _ = catch_unwind(AssertUnwindSafe(job));
-                state = lock(&self.state);
+                state = lock(&shared.state);
             }
             state.idle += 1;
-            let waited = self.work.wait_timeout(state, self.patience);
+            let waited = shared.work.wait_timeout(state, self.patience);
             let (woken, timeout) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
@@ -115,15 +123,15 @@ mod tests {
     }
 
     /// Waits for what another thread is about to do.
-    fn eventually(pool: &Pool, holds: impl Fn(&PoolState) -> bool) {
+    fn eventually(pool: &'static Pool, holds: impl Fn(&PoolState) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
-        while !holds(&lock(&pool.state)) {
+        while !holds(&lock(&pool.shared.get().state)) {
             assert!(Instant::now() < end, "waited in vain");
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    fn ends_with_one_idle_thread(pool: &Pool) {
+    fn ends_with_one_idle_thread(pool: &'static Pool) {
         eventually(pool, |state| state.idle == 1);
     }
 
@@ -155,6 +163,6 @@ mod tests {
             assert_eq!(next.recv().ok(), (!panics).then_some(id));
         }
         ends_with_one_idle_thread(&POOL);
-        assert_eq!(lock(&POOL.state).threads, 1);
+        assert_eq!(lock(&POOL.shared.get().state).threads, 1);
     }
 }

@@ -21,19 +21,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::db::Inner;
-use crate::sync::lock;
+use crate::sync::{PerProcess, lock};
 
-static TIMER: Timer = Timer {
-    state: Mutex::new(TimerState { turns: Vec::new(), has_thread: false }),
-    changed: Condvar::new(),
-};
+/// A forked child has not the thread, and none of the databases.
+static TIMER: PerProcess<Timer> = PerProcess::new(Timer::default);
 
+#[derive(Default)]
 struct Timer {
     state: Mutex<TimerState>,
     /// Signalled when `turns` changes.
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct TimerState {
     turns: Vec<Turn>,
     has_thread: bool,
@@ -52,7 +52,8 @@ struct Turn {
 /// Has `work` done after `delay`, and again as it says. Hold no lock of the database: the thread
 /// locks its state after the turns.
 pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
-    let mut state = lock(&TIMER.state);
+    let timer = TIMER.get();
+    let mut state = lock(&timer.state);
     let at = Instant::now() + delay;
     state.turns.push(Turn { at, inner: Arc::downgrade(inner), work });
     if !state.has_thread {
@@ -60,23 +61,25 @@ pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
         let thread = thread::Builder::new().name("maypole-timer".into());
         state.has_thread = thread.spawn(work_by_turns).is_ok();
     }
-    TIMER.changed.notify_one();
+    timer.changed.notify_one();
 }
 
 /// The database is closing: its turns are cancelled. Hold no lock of the database.
 pub(crate) fn cancel(inner: &Inner) {
-    let mut state = lock(&TIMER.state);
+    let timer = TIMER.get();
+    let mut state = lock(&timer.state);
     state.turns.retain(|turn| !std::ptr::eq(turn.inner.as_ptr(), inner));
-    TIMER.changed.notify_one();
+    timer.changed.notify_one();
 }
 
 fn work_by_turns() {
-    let mut state = lock(&TIMER.state);
+    let timer = TIMER.get();
+    let mut state = lock(&timer.state);
     while let Some(i) = (0..state.turns.len()).min_by_key(|&i| state.turns[i].at) {
         let now = Instant::now();
         if state.turns[i].at > now {
             let left = state.turns[i].at - now;
-            let waited = TIMER.changed.wait_timeout(state, left);
+            let waited = timer.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }
@@ -87,7 +90,7 @@ fn work_by_turns() {
         drop(state);
         // A file system of the caller may panic. The thread is not this database's alone.
         let next = catch_unwind(AssertUnwindSafe(|| work(working.inner())));
-        state = lock(&TIMER.state);
+        state = lock(&timer.state);
         // While the work counts as a job of the database, its closing cannot have cancelled this.
         if let Ok(Some(wait)) = next
             && working.inner().check_open().is_ok()
@@ -97,7 +100,7 @@ fn work_by_turns() {
         // Not under the lock: the last job of a closed database ends its closing.
         drop(state);
         drop(working);
-        state = lock(&TIMER.state);
+        state = lock(&timer.state);
     }
     state.has_thread = false;
 }

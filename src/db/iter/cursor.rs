@@ -113,9 +113,14 @@ impl DbCursor {
     }
 
     pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbCursor {
-        let aggregator = RangeDelAggregator::new(&point.state, point.sequence);
+        // In a forked child it has nothing to stand on: to look for sources may read a filter.
+        let of_this_process = point.is_of_this_process();
+        let aggregator = of_this_process
+            .then(|| RangeDelAggregator::new(&point.state, point.sequence))
+            .flatten();
+        let sources = if of_this_process { sources(&point, &bounds) } else { Vec::new() };
         DbCursor {
-            merged: MergingCursor::new(sources(&point, &bounds)),
+            merged: MergingCursor::new(sources),
             checks_keys: bounds.upper().is_some() || aggregator.is_some(),
             aggregator,
             point,
@@ -269,6 +274,15 @@ impl DbCursor {
         }
     }
 
+    /// In a forked child the cursor stands on no entry from its first call on.
+    fn check_process(&mut self) -> Result<()> {
+        if self.point.is_of_this_process() {
+            return Ok(());
+        }
+        self.position = Position::NoEntry;
+        Err(Error::Forked)
+    }
+
     fn start_seek(&mut self) -> Result<()> {
         self.position = Position::NoEntry;
         self.point.check_open()?;
@@ -316,7 +330,7 @@ impl DbCursor {
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         self.steps_forward += 1;
-        if self.position != Position::Forward {
+        if self.position != Position::Forward || !self.point.is_of_this_process() {
             return self.turn_forward();
         }
         let Some(step) = self.merged.step() else { return self.next_by_copy() };
@@ -346,6 +360,7 @@ impl DbCursor {
     /// key shown, so it first returns to that key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
+        self.check_process()?;
         if !self.valid() {
             self.steps_forward -= 1;
             return Err(cannot_step());
@@ -362,6 +377,7 @@ impl DbCursor {
     ///
     /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor stands on no entry.
     pub fn prev(&mut self) -> Result<()> {
+        self.check_process()?;
         match self.position {
             Position::Forward => {
                 self.steps_backward += 1;
@@ -379,7 +395,12 @@ impl DbCursor {
 
 impl Drop for DbCursor {
     fn drop(&mut self) {
-        self.count_steps();
+        if self.point.is_of_this_process() {
+            return self.count_steps();
+        }
+        // Blocks and tables take locks when they are dropped.
+        std::mem::forget(std::mem::replace(&mut self.merged, MergingCursor::new(Vec::new())));
+        std::mem::forget(self.aggregator.take());
     }
 }
 

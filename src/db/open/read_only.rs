@@ -48,6 +48,10 @@ struct Obstacle {
 }
 
 pub(crate) fn open(options: Builder) -> Result<Inner> {
+    if !options.fs.exists(&options.path)? {
+        return Err(no_database(&options.path));
+    }
+    let options = options.anchored()?;
     let mut kept = Kept::default();
     let mut last: Option<Obstacle> = None;
     let mut met = 0;
@@ -96,9 +100,6 @@ fn attempt(
     kept: &mut Kept,
     manifest: &mut Option<(u64, u64)>,
 ) -> Result<Attempt> {
-    if !options.fs.exists(&options.path)? {
-        return Err(no_database(&options.path));
-    }
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&*options.fs, &options.path)?;
     let Some(recovered) = &directory.recovered else { return Err(no_database(&options.path)) };

@@ -39,7 +39,7 @@ use crate::filter_policy::FilterPolicy;
 use crate::fs;
 use crate::fs::{FileLock, Fs, OverlappedReader};
 use crate::memtable::Memtable;
-use crate::sync::{ArcCell, CombiningLock, lock};
+use crate::sync::{ArcCell, CombiningLock, OpenIn, Process, lock};
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
@@ -65,9 +65,10 @@ struct TakenOver {
 }
 
 pub(crate) fn open(options: Builder) -> Result<Inner> {
-    let fs = Arc::clone(&options.fs);
     let dir = options.path.clone();
-    prepare_directory(&*fs, &dir, options.create_if_missing)?;
+    prepare_directory(&*options.fs, &dir, options.create_if_missing)?;
+    let options = options.anchored()?;
+    let fs = Arc::clone(&options.fs);
     let file_lock = fs.lock(&names::lock_path(&dir))?;
     let directory = Directory::read(&*fs, &dir)?;
     directory.refuse_lost_current(&*fs, &dir)?;
@@ -149,6 +150,7 @@ fn assemble(
     };
     let marks = Arc::new(Marks::new());
     let read_state = Arc::new(state.read_state(&store.context.counters, &marks));
+    let process = Process::current();
     Inner {
         this: OnceLock::new(),
         holds: Arc::default(),
@@ -187,6 +189,8 @@ fn assemble(
         changed: Condvar::new(),
         latched,
         closing: AtomicBool::new(false),
+        process,
+        open: OpenIn::new(process),
         lock: Mutex::new(lock),
         store,
     }

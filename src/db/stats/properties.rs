@@ -12,6 +12,7 @@ use crate::version::LEVELS;
 
 impl Inner {
     pub(in crate::db) fn property(&self, name: &str) -> Option<String> {
+        self.process.check().ok()?;
         let name = name.strip_prefix("rocksdb.")?;
         let read_state = || self.read_state.load_arc(&pin());
         if let Some(level) = name.strip_prefix("num-files-at-level") {

@@ -27,6 +27,7 @@ use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names}
 
 impl Inner {
     pub(in crate::db) fn checkpoint(&self, dir: &Path) -> Result<()> {
+        self.check_open()?;
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
         if fs.exists(&absolute)? {
@@ -47,6 +48,7 @@ impl Inner {
     /// As a checkpoint, with the filters that `policy` gives to each table where it stands. `dir` may
     /// be there, if it is empty.
     pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
+        self.check_open()?;
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
         if fs.exists(&absolute)? && !fs.list(&absolute)?.is_empty() {

@@ -42,6 +42,7 @@ const FREE_SHARE: u64 = 16;
 
 impl Inner {
     pub(in crate::db) fn warm_up(&self) -> Result<WarmUpReport> {
+        self.check_open()?;
         let read_state = self.read_state.load_arc(&pin());
         let cache = &self.store.context.cache;
         let capacity_bytes = cache.capacity() as u64;

@@ -11,7 +11,7 @@ use super::word::Pinned;
 use crate::error::{Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::fs::limits::open_files_limit;
-use crate::fs::real::{OpenToRead, drop_page_cache, read_exact_at};
+use crate::fs::real::{Opening, drop_page_cache, read_exact_at};
 use crate::fs::system::Identity;
 use crate::sync::lock;
 
@@ -21,7 +21,7 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// A file for reading that has a descriptor while it needs one.
 pub(in crate::fs) struct PooledFile {
     path: PathBuf,
-    open: OpenToRead,
+    opening: Opening,
     identity: Identity,
     slot: Arc<Slot>,
     pool: Arc<DescriptorPool>,
@@ -30,18 +30,18 @@ pub(in crate::fs) struct PooledFile {
 }
 
 impl PooledFile {
-    /// `open`: how it is opened, now and again.
-    pub fn open(path: &Path, pool: &Arc<DescriptorPool>, open: OpenToRead) -> Result<PooledFile> {
+    /// `opening`: how it is opened, now and again.
+    pub fn open(path: &Path, pool: &Arc<DescriptorPool>, opening: Opening) -> Result<PooledFile> {
         let slot = Arc::new(Slot::closed());
         let (_pinned, identity) = pool.open_into(&slot, || {
             let (descriptor, metadata) =
-                open(path).map_err(|error| Error::io(path, "open", error))?;
+                opening.open(path).map_err(|error| Error::io(path, "open", error))?;
             Ok((descriptor, Identity::from(&metadata)))
         })?;
         let kept = Mutex::new(false);
         Ok(PooledFile {
             path: path.to_owned(),
-            open,
+            opening,
             identity,
             pool: Arc::clone(pool),
             kept,
@@ -63,6 +63,7 @@ impl PooledFile {
 
     #[cold]
     fn open_again(&self) -> Result<Pinned<'_>> {
+        self.pool.process.check()?;
         let _one_at_a_time = lock(&self.kept);
         self.pin_alone()
     }
@@ -73,7 +74,9 @@ impl PooledFile {
             return Ok(pinned);
         }
         let (pinned, ()) = self.pool.open_into(&self.slot, || {
-            let (descriptor, metadata) = (self.open)(&self.path)
+            let (descriptor, metadata) = self
+                .opening
+                .open(&self.path)
                 .map_err(|error| Error::io(&self.path, "open again", error))?;
             let found = Identity::from(&metadata);
             if found != self.identity {
@@ -113,6 +116,7 @@ impl RandomAccessFile for PooledFile {
     }
 
     fn keep_open(&self) -> Result<bool> {
+        self.pool.process.check()?;
         let mut kept = lock(&self.kept);
         if *kept {
             return Ok(true);
@@ -139,6 +143,9 @@ fn keep_one() -> bool {
 
 impl Drop for PooledFile {
     fn drop(&mut self) {
+        if !self.pool.process.is_current() {
+            return;
+        }
         if *lock(&self.kept) {
             KEPT.fetch_sub(1, Ordering::Relaxed);
         }

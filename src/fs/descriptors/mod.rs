@@ -53,7 +53,7 @@ const ATTEMPTS: usize = 64;
 /// that nobody is reading are closed.
 pub(super) fn with_descriptor<T>(open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     retry_after_closing(open, || {
-        let pools: Vec<_> = lock(&POOLS).iter().filter_map(Weak::upgrade).collect();
+        let pools: Vec<_> = lock(POOLS.get()).iter().filter_map(Weak::upgrade).collect();
         pools.iter().map(|pool| pool.close_idle(CLOSED_AT_ONCE)).sum::<usize>() > 0
     })
 }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::urings::Urings;
 use super::word::{Descriptor, Pinned};
 use crate::error::Result;
 use crate::fs::limits::open_files_limit;
 use crate::fs::system;
-use crate::sync::lock;
+use crate::sync::{PerProcess, Process, lock};
 
 /// A larger bound would be of no use, and tables of the system grow with it.
 pub(super) const MOST_FILES: u64 = 1 << 20;
@@ -34,6 +34,8 @@ pub(super) const MOST_FILES: u64 = 1 << 20;
 /// ```
 pub struct DescriptorPool {
     capacity: AtomicUsize,
+    /// A forked child opens nothing through it: another thread may have held its lock.
+    pub(super) process: Process,
     pub(super) ring: Mutex<Ring>,
     /// Whether the last opening found no room. A hint: see [`DescriptorPool::has_room`].
     crowded: AtomicBool,
@@ -59,8 +61,9 @@ pub(super) struct Slot {
 }
 
 /// Every pool of the process: see [`with_descriptor`](super::with_descriptor).
-pub(super) static POOLS: Mutex<Vec<Weak<DescriptorPool>>> = Mutex::new(Vec::new());
-static SHARED: OnceLock<Arc<DescriptorPool>> = OnceLock::new();
+pub(super) static POOLS: PerProcess<Mutex<Vec<Weak<DescriptorPool>>>> =
+    PerProcess::new(Mutex::default);
+static SHARED: PerProcess<Arc<DescriptorPool>> = PerProcess::new(|| DescriptorPool::new(1));
 
 impl Slot {
     /// A slot that is in no ring.
@@ -78,11 +81,12 @@ impl DescriptorPool {
     pub fn new(capacity: usize) -> Arc<DescriptorPool> {
         let pool = Arc::new(DescriptorPool {
             capacity: AtomicUsize::new(capacity),
+            process: Process::current(),
             ring: Mutex::default(),
             crowded: AtomicBool::new(false),
             reopened: AtomicU64::new(0),
         });
-        let mut pools = lock(&POOLS);
+        let mut pools = lock(POOLS.get());
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(Arc::downgrade(&pool));
         pool
@@ -92,7 +96,7 @@ impl DescriptorPool {
     /// of the descriptors that the process may have at that moment.
     pub fn shared() -> Arc<DescriptorPool> {
         let capacity = (open_files_limit().soft.min(2 * MOST_FILES) / 2).max(1) as usize;
-        let shared = SHARED.get_or_init(|| DescriptorPool::new(capacity));
+        let shared = SHARED.get();
         shared.capacity.store(capacity, Ordering::Relaxed);
         Arc::clone(shared)
     }
@@ -103,8 +107,12 @@ impl DescriptorPool {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// How many descriptors its files have, without those that are kept for good.
+    /// How many descriptors its files have, without those that are kept for good. 0 in a forked
+    /// child.
     pub fn open_files(&self) -> usize {
+        if !self.process.is_current() {
+            return 0;
+        }
         lock(&self.ring).slots.len()
     }
 
@@ -119,6 +127,7 @@ impl DescriptorPool {
         slot: &'s Arc<Slot>,
         open: impl FnOnce() -> Result<(system::Descriptor, T)>,
     ) -> Result<(Pinned<'s>, T)> {
+        self.process.check()?;
         let room = Room::new(self);
         let (descriptor, value) = open()?;
         // Pinned before it is in the ring, so that the hand does not take it before its first use.
@@ -160,6 +169,17 @@ impl DescriptorPool {
         closed.extend(std::iter::from_fn(|| ring.take_idle()).take(count - urings.len()));
         drop(ring);
         urings.len() + closed.len()
+    }
+}
+
+impl Drop for DescriptorPool {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // The memory of a ring of the kernel is the parent's alone: a child has not even the
+            // addresses.
+            let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::take(ring));
+        }
     }
 }
 

@@ -54,10 +54,15 @@ pub(in crate::fs) struct LentUring<'a> {
 impl DescriptorPool {
     /// One more reader, which may ask for rings.
     pub(in crate::fs) fn add_reader(&self) {
-        lock(&self.ring).urings.readers += 1;
+        if self.process.is_current() {
+            lock(&self.ring).urings.readers += 1;
+        }
     }
 
     pub(in crate::fs) fn remove_reader(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         let mut ring = lock(&self.ring);
         ring.urings.readers -= 1;
         let idle = match ring.urings.readers {

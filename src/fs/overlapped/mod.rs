@@ -122,12 +122,17 @@ impl OverlappedReader {
     /// the others as if nothing had happened. Other reads go on while `done` works. If it panics,
     /// the panic goes on when no read is in flight any more; the other answers are lost.
     ///
+    /// In a forked child every request gets [`Error::Forked`](crate::Error::Forked).
+    ///
     /// Any number of threads may call at one time. One request is read as by `read_exact_at`.
     pub fn read_many<'r>(
         &self,
         requests: &mut dyn Iterator<Item = ReadRequest<'r>>,
         done: &mut dyn FnMut(usize, Result<ReadBuffer>),
     ) {
+        if let Err(forked) = self.threads.check_process() {
+            return requests.enumerate().for_each(|(number, _)| done(number, Err(forked.clone())));
+        }
         let parts = requests.enumerate();
         let mut parts = parts.map(|(number, request)| Part { number, request }).peekable();
         while let Some(part) = parts.next_if(|part| !part.request.file.waits_for_device()) {

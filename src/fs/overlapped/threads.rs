@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::{Done, Part, ReadBuffer, ReadRequest};
 use crate::error::Result;
 use crate::fs::RandomAccessFile;
-use crate::sync::lock;
+use crate::sync::{Process, lock};
 
 /// Threads of one reader, at most.
 const MOST_THREADS: usize = 16;
@@ -36,6 +36,8 @@ pub(super) struct Threads(pub(super) Arc<Shared>);
 
 #[derive(Default)]
 pub(super) struct Shared {
+    /// A forked child has none of the threads.
+    process: Process,
     state: Mutex<State>,
     /// Signalled for each batch that a thread is to take, and at the end.
     work: Condvar,
@@ -102,6 +104,10 @@ impl Threads {
                 (_, Err(panic)) => resume_unwind(panic),
             }
         }
+    }
+
+    pub fn check_process(&self) -> Result<()> {
+        self.0.process.check()
     }
 
     #[cfg(all(test, not(loom)))]
@@ -194,6 +200,10 @@ impl Shared {
 
 impl Drop for Threads {
     fn drop(&mut self) {
+        if !self.0.process.is_current() {
+            // Not one of the handles, either: they would be detached.
+            return std::mem::forget(Arc::clone(&self.0));
+        }
         let mut state = lock(&self.0.state);
         state.is_closed = true;
         let handles = std::mem::take(&mut state.handles);

@@ -10,12 +10,12 @@ use super::*;
 fn a_lock_is_given_back_although_a_child_still_has_its_descriptor() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
-    let held = lock_file(&path).unwrap();
+    let held = lock_file(None, &path).unwrap();
     // The same open file, as a child has it.
     let of_the_child = held.file.try_clone().unwrap();
-    assert!(matches!(lock_file(&path), Err(Error::Locked { .. })));
+    assert!(matches!(lock_file(None, &path), Err(Error::Locked { .. })));
     drop(held);
-    lock_file(&path).unwrap();
+    lock_file(None, &path).unwrap();
     drop(of_the_child);
 }
 
@@ -27,7 +27,7 @@ fn reading_a_table_is_not_noted_as_access() {
     // So long ago that the usual mount option, `relatime`, would note the next read.
     let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 30);
     let times = fs::FileTimes::new().set_accessed(long_ago);
-    OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
     let mut buffer = [0; 100];
     RealFs.open(&path).unwrap().read_exact_at(0, &mut buffer).unwrap();
     assert_eq!(buffer, [7; 100]);
@@ -39,7 +39,7 @@ fn reading_a_table_is_not_noted_as_access() {
 fn what_is_handed_on_ends_at_multiples_of_the_buffer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
-    let mut file = RealWritableFile::create(&path).unwrap();
+    let mut file = RealWritableFile::create(None, &path).unwrap();
     let mut all = Vec::new();
     for (i, bytes) in [1000, 300_000, 7, 0, 262_144, 1 << 20, 600_000].into_iter().enumerate() {
         if i == 3 {

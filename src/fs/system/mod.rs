@@ -6,6 +6,7 @@
 //! sync of a directory fsync            F_FULLFSYNC      fsync         FlushFileBuffers, where taken
 //! read at an offset   pread            pread            pread         ReadFile with an offset
 //! which file it is    device, inode    device, inode    as there      times of creation and change
+//! files of a database openat           openat           openat         by name
 //! lock                flock            flock            flock         LockFileEx
 //! many reads at once  io_uring         threads          threads       threads
 //! log by a mapping    yes (mapped.rs)  no               no            no

@@ -5,10 +5,10 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// An open file, closed when it is dropped.
@@ -74,12 +74,128 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
+/// A directory that is held open, and the path that it was opened by. With an anchor, a path whose
+/// parent is that path means a file of the open directory, whatever has the name now, and that path
+/// itself means the open directory. Every other path is as it would be without.
+#[derive(Debug)]
+pub struct Anchor {
+    dir: PathBuf,
+    file: File,
+}
+
+impl Anchor {
+    pub fn open(dir: &Path) -> io::Result<Anchor> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(OFlags::DIRECTORY.bits() as i32).open(dir)?;
+        Ok(Anchor { dir: dir.to_owned(), file })
+    }
+
+    /// Makes the names in the directory durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// The names in the directory.
+    pub fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.file)? {
+            let name = entry?.file_name().to_owned().into_string();
+            names.extend(name.ok().filter(|name| name != "." && name != ".."));
+        }
+        Ok(names)
+    }
+
+    pub fn is(&self, path: &Path) -> bool {
+        path == self.dir
+    }
+}
+
+/// What to hand to `openat` and its like.
+fn locate<'a>(anchor: Option<&'a Anchor>, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
+    let Some(anchor) = anchor else { return (CWD, path) };
+    match path.file_name() {
+        _ if anchor.is(path) => (anchor.file.as_fd(), Path::new(".")),
+        Some(name) if path.parent() == Some(&anchor.dir) => (anchor.file.as_fd(), name.as_ref()),
+        _ => (CWD, path),
+    }
+}
+
+fn open_at(anchor: Option<&Anchor>, path: &Path, flags: OFlags) -> io::Result<File> {
+    let (dir, name) = locate(anchor, path);
+    let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
+    Ok(File::from(retry_on_intr(|| rustix::fs::openat(dir, name, flags, mode))?))
+}
+
+/// Creates a file for writing, and for reading: a mapping needs that.
+pub fn create_new(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
+    open_at(anchor, path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+}
+
+/// Opens a lock file, and creates it if it is missing.
+pub fn open_lock(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
+    open_at(anchor, path, OFlags::RDWR | OFlags::CREATE)
+}
+
+pub fn remove(anchor: Option<&Anchor>, path: &Path) -> io::Result<()> {
+    let (dir, name) = locate(anchor, path);
+    Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
+}
+
+pub fn rename(anchor: Option<&Anchor>, from: &Path, to: &Path) -> io::Result<()> {
+    let ((old, from), (new, to)) = (locate(anchor, from), locate(anchor, to));
+    Ok(rustix::fs::renameat(old, from, new, to)?)
+}
+
+pub fn hard_link(anchor: Option<&Anchor>, existing: &Path, new: &Path) -> io::Result<()> {
+    let ((from, existing), (to, new)) = (locate(anchor, existing), locate(anchor, new));
+    Ok(rustix::fs::linkat(from, existing, to, new, AtFlags::empty())?)
+}
+
+pub fn exists(anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
+    let (dir, name) = locate(anchor, path);
+    match rustix::fs::statat(dir, name, AtFlags::empty()) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Which file a lock is on: device and inode, as a directory may have several names.
+pub type LockKey = (u64, u64);
+
+/// Of the lock file that has the name; `None` if no file has it.
+pub fn lock_key(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
+    file_at(anchor, path)
+}
+
+/// Whether the path names the open file.
+pub fn is_at(file: &File, anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    Ok(file_at(anchor, path)? == Some((metadata.dev(), metadata.ino())))
+}
+
+/// Device and inode of what has the name.
+fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)>> {
+    let (dir, name) = locate(anchor, path);
+    match rustix::fs::statat(dir, name, AtFlags::empty()) {
+        // Their types differ from system to system.
+        #[allow(clippy::unnecessary_cast)]
+        Ok(stat) => Ok(Some((stat.st_dev as u64, stat.st_ino as u64))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether any directory still has the file. A file without a name ends with its last descriptor.
+pub fn has_name(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() > 0)
+}
+
 /// Opens a file for reading, on Linux without noting the time of last access if the process owns
 /// the file: noting it takes a tenth of each read of 4 KiB. Does not wait for a pipe of this name.
 /// A directory is opened too.
-pub fn open_unnoted(path: &Path) -> io::Result<File> {
-    let open =
-        |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
+pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
+    let open = |flags: OFlags| open_at(anchor, path, OFlags::RDONLY | flags);
     #[cfg(target_os = "linux")]
     match open(OFlags::NOATIME | OFlags::NONBLOCK) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
@@ -91,8 +207,8 @@ pub fn open_unnoted(path: &Path) -> io::Result<File> {
 /// As [`open_unnoted`], for reads past the system's cache: from and to places that are multiples of
 /// the device's block size. Through the cache where the file system has nothing else.
 #[cfg(target_os = "linux")]
-pub fn open_directly(path: &Path) -> io::Result<File> {
-    let file = open_unnoted(path)?;
+pub fn open_directly(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
+    let file = open_unnoted(anchor, path)?;
     let flags = rustix::fs::fcntl_getfl(&file)?;
     // A file system that has no such reads refuses the flag.
     let _ = rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT);

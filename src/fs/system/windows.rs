@@ -12,14 +12,14 @@
 //! * **Logs** are not mapped: a mapped file can be neither truncated nor replaced.
 
 use std::fmt;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::mem::ManuallyDrop;
 use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::windows::io::{
     AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, IntoRawHandle, OwnedHandle, RawHandle,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An open file, closed when it is dropped.
 pub type Descriptor = OwnedHandle;
@@ -107,8 +107,47 @@ pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
+/// There is none: files are reached by their names.
+#[derive(Debug)]
+pub enum Anchor {}
+
+/// Creates a file for writing, and for reading.
+pub fn create_new(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// Opens a lock file, and creates it if it is missing.
+pub fn open_lock(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+pub fn remove(_: Option<&Anchor>, path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+/// Which file a lock is on: its canonical path. An open file keeps its name.
+pub type LockKey = PathBuf;
+
+pub fn lock_key(_: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    Ok(Some(fs::canonicalize(dir)?.join(name)))
+}
+
+/// An open file keeps its name.
+pub fn is_at(_: &File, _: Option<&Anchor>, _: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// An open file keeps its name.
+pub fn has_name(_: &File) -> io::Result<bool> {
+    Ok(true)
+}
+
 /// Opens a file for reading. Whether that is noted as an access is a setting of the system.
-pub fn open_unnoted(path: &Path) -> io::Result<File> {
+pub fn open_unnoted(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     File::open(path).map_err(|error| match error.kind() {
         // Windows opens no directory, and does not say that it is one.
         ErrorKind::PermissionDenied if path.is_dir() => ErrorKind::IsADirectory.into(),

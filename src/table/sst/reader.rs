@@ -15,7 +15,7 @@ use crate::fs::{Fs, RealFs};
 use crate::known_files;
 use crate::memory::LineBuf;
 use crate::stats::Counters;
-use crate::sync::pin;
+use crate::sync::{Process, pin};
 
 use crate::table::cursor::TableCursor;
 use crate::table::cursor::read_ahead::ScanOptions;
@@ -53,6 +53,7 @@ use crate::table::verify::TableCheck;
 /// ```
 pub struct SstReader {
     table: Arc<Table>,
+    process: Process,
 }
 
 /// Bytes that a reader keeps of the file it looks into.
@@ -91,7 +92,7 @@ impl SstReader {
             }
             error => known_files::or_foreign_file(fs, path, error),
         })?;
-        Ok(SstReader { table })
+        Ok(SstReader { table, process: Process::current() })
     }
 
     /// Bytes of the file.
@@ -117,7 +118,8 @@ impl SstReader {
     /// All point entries in order, as they are stored.
     pub fn entries(&self) -> SstEntries {
         let options = ScanOptions::for_runs(1, false, (None, None));
-        SstEntries { cursor: TableCursor::new(Arc::clone(&self.table), options), started: false }
+        let cursor = TableCursor::new(Arc::clone(&self.table), options);
+        SstEntries { cursor, started: false, process: self.process }
     }
 
     /// The stored filter: several readers if it is partitioned, none if there is no filter or one of
@@ -135,6 +137,7 @@ impl SstReader {
     }
 
     fn read_filter(&self) -> Result<Option<TableFilter>> {
+        self.process.check()?;
         let file = self.table.block_file();
         let form = self.table.index_form();
         StoredFilter::find(self.table.metaindex())
@@ -190,6 +193,7 @@ impl SstReader {
     ///
     /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
+        self.process.check()?;
         let guard = pin();
         let filter = self.table.filter(&guard)?;
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
@@ -238,6 +242,7 @@ impl SstReader {
     /// When the file cannot be read, or a block that the lookup needs is damaged. A damaged filter is
     /// no error: the trace says that it could not be trusted.
     pub fn explain(&self, user_key: &[u8]) -> Result<TableTrace> {
+        self.process.check()?;
         let guard = pin();
         let counters = self.table.block_file().counters();
         let tickers = counters.on_thread(&guard);
@@ -255,7 +260,7 @@ impl SstReader {
     /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.
     /// `false` only where the filter holds prefixes and all such keys share one.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        self.table.range_may_match(lower, upper)
+        !self.process.is_current() || self.table.range_may_match(lower, upper)
     }
 
     /// Reads the whole file. Checks every checksum, the number of the keys, that they ascend, and
@@ -265,6 +270,7 @@ impl SstReader {
     ///
     /// The first damage found, or what kept the file from being read.
     pub fn verify(&self) -> Result<TableCheck> {
+        self.process.check()?;
         self.table.verify()
     }
 
@@ -322,6 +328,7 @@ pub struct RangeDeletion {
 pub struct SstEntries {
     cursor: TableCursor,
     started: bool,
+    process: Process,
 }
 
 impl SstEntries {
@@ -331,6 +338,7 @@ impl SstEntries {
     ///
     /// When the file cannot be read or is damaged. No entry follows.
     pub fn next_entry(&mut self) -> Result<Option<SstEntry<'_>>> {
+        self.process.check()?;
         if self.started {
             if self.cursor.valid() {
                 self.cursor.next()?;

@@ -10,6 +10,7 @@ use crate::encoding::key::EntryKind;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RealFs};
 use crate::range_tombstones::{RangeTombstone, reversed_range};
+use crate::sync::Process;
 use crate::table::builder::TableBuilder;
 use crate::table::format::identity::Creator;
 use crate::table::options::{Dialect, TableOptions, TableSummary};
@@ -19,7 +20,8 @@ use crate::table::options::{Dialect, TableOptions, TableSummary};
 ///
 /// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
 /// name beside it that ends in `.tmp`. A writer that fails or is dropped removes the temporary
-/// file; an older file of the name stays as it was.
+/// file; an older file of the name stays as it was. In a forked child every call fails with
+/// [`Error::Forked`], and a drop does nothing.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -45,13 +47,14 @@ pub struct SstWriter {
 struct Unfinished {
     fs: Arc<dyn Fs>,
     named: bool,
+    process: Process,
     /// Only this name is removed. The file's own name may belong to another writer's whole file.
     temporary: PathBuf,
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        if !self.named {
+        if !self.named && self.process.is_current() {
             // There is nobody to report to, and the name says that the file is worth nothing.
             let _ = self.fs.remove(&self.temporary);
         }
@@ -88,7 +91,7 @@ impl SstWriter {
         temporary.push(format!(".{}-{number}.tmp", std::process::id()));
         let temporary = PathBuf::from(temporary);
         let file = fs.create(&temporary)?;
-        let unfinished = Unfinished { fs, named: false, temporary };
+        let unfinished = Unfinished { fs, named: false, process: Process::current(), temporary };
         let builder = TableBuilder::new(file, options, Dialect::External)?
             .created_by(&Creator::of_lone_table());
         Ok(SstWriter { builder, unfinished, path, internal_key: Vec::new(), ranges: Vec::new() })
@@ -121,6 +124,7 @@ impl SstWriter {
     ///
     /// [`Error::InvalidArgument`] when `end` is before `start`.
     pub fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Result<()> {
+        self.unfinished.process.check()?;
         if start > end {
             return Err(reversed_range(start, end));
         }
@@ -131,6 +135,7 @@ impl SstWriter {
     }
 
     fn add(&mut self, user_key: &[u8], kind: EntryKind, value: &[u8]) -> Result<()> {
+        self.unfinished.process.check()?;
         if self.builder.last_user_key() == Some(user_key) {
             return Err(Error::InvalidArgument(format!(
                 "the key \"{}\" is there already",
@@ -160,6 +165,7 @@ impl SstWriter {
     /// when the file cannot be written, named or synced. Nothing is left of a file that has no name
     /// yet.
     pub fn finish(mut self) -> Result<TableSummary> {
+        self.unfinished.process.check()?;
         if self.entries() == 0 {
             let path = self.path.display();
             return Err(Error::InvalidArgument(format!("{path}: a table needs an entry")));

@@ -1,0 +1,184 @@
+//! Which process this is. A forked child has a copy of the memory, and none of the other threads.
+//!
+//! ```text
+//!   parent   Process 1 ── opens ──► a database of Process 1
+//!              └─ fork ─► child   Process 2: the copy is of Process 1, so it is not used
+//!                                 its own databases are of Process 2
+//! ```
+//!
+//! In a child, a mutex that another thread held at the fork stays locked for ever, and open files
+//! and their locks are the parent's too. So everything that has either knows its [`Process`], and
+//! asks [`Process::is_current`] before it takes a lock or touches a file. State of the whole process
+//! is in a [`PerProcess`], which makes another value in a child. The child leaks the parent's value.
+//!
+//! The C library calls [`child`] in the child before `fork` returns there (`pthread_atfork`), when
+//! the child has one thread. So a comparison with one word of memory decides. Process ids come
+//! again, and asking for them costs a system call.
+//!
+//! Not noticed: a child of the bare system call (`clone`), or of `_Fork`. `vfork` and `posix_spawn`
+//! execute another program at once, which has nothing of the memory.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// The number of this process; 0 before anybody has asked for it. A child has a higher one than its
+/// parent. Relaxed everywhere: it changes only while there is one thread.
+static CURRENT: AtomicU64 = AtomicU64::new(0);
+
+/// The process in which a value was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process(u64);
+
+impl Process {
+    pub fn current() -> Process {
+        match CURRENT.load(Ordering::Relaxed) {
+            0 => Process::first(),
+            number => Process(number),
+        }
+    }
+
+    #[inline(always)]
+    pub fn is_current(self) -> bool {
+        self.0 == CURRENT.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// [`Error::Forked`] in any other process.
+    #[inline(always)]
+    pub fn check(self) -> Result<()> {
+        if self.is_current() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    #[cold]
+    fn first() -> Process {
+        // Two threads may both get here. Then a child has a number that is higher by two.
+        watch_forks();
+        let _ = CURRENT.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+        Process(CURRENT.load(Ordering::Relaxed))
+    }
+}
+
+impl Default for Process {
+    fn default() -> Process {
+        Process::current()
+    }
+}
+
+/// Whether something may be used: until it is closed, and in its own process. One comparison.
+pub(crate) struct OpenIn(AtomicU64);
+
+impl OpenIn {
+    pub fn new(process: Process) -> OpenIn {
+        OpenIn(AtomicU64::new(process.0))
+    }
+
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.0.load(Ordering::Acquire) == CURRENT.load(Ordering::Relaxed)
+    }
+
+    pub fn close(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// State of the whole process. It is made when it is first asked for, and in a child once more.
+pub(crate) struct PerProcess<T: 'static> {
+    /// Null, or what is never freed.
+    made: AtomicPtr<Made<T>>,
+    make: fn() -> T,
+}
+
+struct Made<T> {
+    process: Process,
+    value: T,
+}
+
+impl<T: Send + Sync + 'static> PerProcess<T> {
+    pub const fn new(make: fn() -> T) -> PerProcess<T> {
+        PerProcess { made: AtomicPtr::new(ptr::null_mut()), make }
+    }
+
+    #[inline]
+    pub fn get(&'static self) -> &'static T {
+        let process = Process::current();
+        let found = self.made.load(Ordering::Acquire);
+        // SAFETY: null, or a value that `make` has published, and that is never freed.
+        match unsafe { found.as_ref() } {
+            Some(made) if made.process == process => &made.value,
+            _ => self.make(process, found),
+        }
+    }
+
+    /// Without a lock: another thread may be here at a fork.
+    #[cold]
+    fn make(&'static self, process: Process, found: *mut Made<T>) -> &'static T {
+        let made = Box::new(Made { process, value: (self.make)() });
+        let made = Box::into_raw(made);
+        let published =
+            self.made.compare_exchange(found, made, Ordering::AcqRel, Ordering::Relaxed);
+        if published.is_err() {
+            // SAFETY: it came from a box a moment ago, and was not published.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        self.get()
+    }
+}
+
+#[cfg(all(unix, not(any(miri, loom))))]
+fn watch_forks() {
+    use std::ffi::c_int;
+
+    type Handler = Option<extern "C" fn()>;
+
+    // SAFETY: the declaration of POSIX.
+    unsafe extern "C" {
+        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+    }
+
+    // SAFETY: the handler is a function of this program. It calls nothing that may not be called
+    // between a fork and an exec: it neither allocates nor locks.
+    let refused = unsafe { pthread_atfork(None, None, Some(child)) };
+    if refused != 0 {
+        // For want of memory, as POSIX says.
+        std::alloc::handle_alloc_error(std::alloc::Layout::new::<[usize; 4]>());
+    }
+}
+
+#[cfg(not(all(unix, not(any(miri, loom)))))]
+fn watch_forks() {}
+
+/// In a child, before `fork` returns.
+#[cfg(all(unix, not(any(miri, loom))))]
+extern "C" fn child() {
+    CURRENT.fetch_add(1, Ordering::Relaxed);
+    super::reclaim::forget_thread();
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_process_has_is_made_once() {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        static STATE: PerProcess<u64> =
+            PerProcess::new(|| MADE.fetch_add(1, Ordering::Relaxed) / 1_000);
+        let addresses: Vec<usize> = std::thread::scope(|scope| {
+            let ask = || ptr::from_ref(STATE.get()).addr();
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(addresses.iter().all(|&address| address == addresses[0]));
+    }
+
+    #[test]
+    fn what_is_closed_is_open_in_no_process() {
+        let open = OpenIn::new(Process::current());
+        assert!(open.is_open() && Process::current().is_current());
+        open.close();
+        assert!(!open.is_open());
+    }
+}
