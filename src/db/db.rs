@@ -743,7 +743,9 @@ impl Db {
         self.inner.ingest(&files)
     }
 
-    /// Makes a copy of the database in the new directory `dir`. It is a database by itself. Tables
+    /// Makes a copy of the database in the directory `dir`, which is new or empty. It is a database by
+    /// itself. A copy that fails leaves an empty directory at most, and can be tried again. What a
+    /// killed process leaves is replaced. Tables
     /// are hard-linked where the file system can: then the copy takes no space, until compaction
     /// replaces the tables here.
     ///
@@ -759,8 +761,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir`
-    /// exists.
+    /// Those of [`Db`], [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir` has
+    /// something in it or lies in the database's own directory, and
+    /// [`Error::Locked`](crate::Error::Locked) while another copy is being made there.
     #[doc(alias = "backup")]
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.inner.checkpoint(dir.as_ref())

@@ -363,6 +363,16 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
 }
 
+/// `path` with the symbolic links of the part of it that exists resolved. A path of a file system that
+/// is not the operating system's stays as it is.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|ancestor| {
+        let real = std::fs::canonicalize(ancestor).ok()?;
+        Some(real.join(path.strip_prefix(ancestor).ok()?))
+    });
+    existing.unwrap_or_else(|| path.to_owned())
+}
+
 /// The directory of `path`; `.` for a bare file name.
 fn parent(path: &Path) -> &Path {
     match path.parent() {

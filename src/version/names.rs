@@ -67,6 +67,13 @@ pub(crate) fn current_path(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
 }
 
+/// In a directory to which a database is being copied, or was when the process was killed.
+pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED_COPY";
+
+pub(crate) fn unfinished_copy_path(dir: &Path) -> PathBuf {
+    dir.join(UNFINISHED_COPY)
+}
+
 pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }

@@ -27,6 +27,7 @@ mod calls;
 mod cold;
 mod compaction;
 mod concurrent;
+mod copies;
 mod copy_filters;
 mod crash;
 mod dead_data;

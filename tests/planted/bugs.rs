@@ -817,6 +817,15 @@ pub const BUGS: &[Bug] = &[
         program: "bin",
         test: "compare::keys::file::tests::a_text_has_an_end_or_is_refused",
     },
+    // What failed calls leave behind.
+    Bug {
+        name: "a failed checkpoint leaves its files",
+        file: "src/db/whole/checkpoint.rs",
+        old: "let _ = remove_rest(fs, dir);",
+        new: "",
+        program: "db",
+        test: "copies::a_copy_that_fails_leaves_nothing_and_can_be_made_again",
+    },
     // Who owns the files.
     Bug {
         name: "a forked child's drop unlocks",

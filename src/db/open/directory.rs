@@ -32,13 +32,20 @@ pub(crate) struct Directory {
     pub recovered: Option<Recovered>,
     /// Files whose numbers this database can have given, by number. Others are left alone.
     pub files: Vec<(u64, names::FileKind)>,
+    /// A copy of a database was being made here.
+    pub is_unfinished_copy: bool,
 }
 
 impl Directory {
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
-        let mut directory = Directory { recovered: read_current(fs, dir)?, files: Vec::new() };
+        let mut directory = Directory {
+            recovered: read_current(fs, dir)?,
+            files: Vec::new(),
+            is_unfinished_copy: false,
+        };
         let most = directory.most_file_number();
         for name in fs.list(dir)? {
+            directory.is_unfinished_copy |= name == names::UNFINISHED_COPY;
             if let Some(kind) = names::parse(&name)
                 && let Some(number) = kind.number()
                 && number <= most
@@ -64,6 +71,14 @@ impl Directory {
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());
+        }
+        if self.is_unfinished_copy {
+            return Err(Error::Corruption {
+                file: names::current_path(dir),
+                offset: 0,
+                expected: "the name of a MANIFEST, as the directory holds tables".into(),
+                found: "a copy that was cut short; make it again, or remove the directory".into(),
+            });
         }
         for &(number, kind) in &self.files {
             let what = match kind {

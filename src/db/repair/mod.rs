@@ -208,6 +208,7 @@ impl<'a> Repair<'a> {
                 db_identity,
                 ..Recovered::default()
             }),
+            is_unfinished_copy: false,
             files,
         };
         let whole = table_store(options, &directory, false);

@@ -8,6 +8,11 @@
 //!
 //! The copy has no WAL: the flush has put every write into a table. `CURRENT` comes last, so a copy
 //! that was cut short is no database.
+//!
+//! A copy that fails removes its files; the directory stays, empty. While a copy is being made its
+//! directory has the file `UNFINISHED_COPY`. So what a killed process leaves is recognised: the next
+//! copy to the directory removes it first. Building under another name and renaming the directory
+//! would need more of [`Fs`]: it renames and removes files only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +25,10 @@ use crate::db::{Inner, Progress};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
-use crate::fs;
+use crate::fs::{self, Fs};
 use crate::sync::{lock, pin};
 use crate::table::TableSummary;
+use crate::version::names::FileKind;
 use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
 
 impl Inner {
@@ -30,12 +36,6 @@ impl Inner {
         self.check_open()?;
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
-        if fs.exists(&absolute)? {
-            return Err(Error::InvalidArgument(format!(
-                "{}: exists already; a checkpoint makes a new directory",
-                dir.display()
-            )));
-        }
         self.copy_tree(&absolute, |_, _, file, target| {
             if fs.hard_link(file.path(), target).is_err() {
                 // Another file system, or one without links.
@@ -45,18 +45,11 @@ impl Inner {
         })
     }
 
-    /// As a checkpoint, with the filters that `policy` gives to each table where it stands. `dir` may
-    /// be there, if it is empty.
+    /// As a checkpoint, with the filters that `policy` gives to each table where it stands.
     pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
         self.check_open()?;
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
-        if fs.exists(&absolute)? && !fs.list(&absolute)?.is_empty() {
-            return Err(Error::InvalidArgument(format!(
-                "{}: exists already and is not empty; a copy wants a directory of its own",
-                dir.display()
-            )));
-        }
         self.copy_tree(&absolute, |version, level, file, target| {
             // A table of level 0 is a run of its own. Those of a deeper level are one run, which is
             // whole already.
@@ -78,13 +71,45 @@ impl Inner {
     fn copy_tree(
         &self,
         dir: &Path,
+        copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
+    ) -> Result<()> {
+        let fs = &*self.store.fs;
+        if fs::resolved(dir).starts_with(fs::resolved(&self.store.dir)) {
+            return Err(Error::InvalidArgument(format!(
+                "{}: is in the directory of the database that is to be copied",
+                dir.display()
+            )));
+        }
+        refuse_used(fs, dir)?;
+        if !fs.exists(dir)? {
+            fs::create_dir_durably(fs, dir)?;
+        }
+        // Two copies to one directory: the second one fails.
+        let lock_path = names::lock_path(dir);
+        let lock = fs.lock(&lock_path)?;
+        let made = refuse_used(fs, dir).and_then(|()| {
+            self.fill(dir, copy).inspect_err(|_| {
+                // What cannot be removed now is removed by the next copy to this directory.
+                let _ = remove_rest(fs, dir);
+            })
+        });
+        let _ = fs.remove(&lock_path);
+        drop(lock);
+        made
+    }
+
+    /// Makes the files of the copy.
+    fn fill(
+        &self,
+        dir: &Path,
         mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
         let fs = &self.store.fs;
+        remove_rest(&**fs, dir)?;
+        let mark = names::unfinished_copy_path(dir);
+        fs.create(&mark)?.sync()?;
+        fs.sync_dir(dir)?;
         let (read_state, flushed_sequence) = self.flushed_tree()?;
-        if !fs.exists(dir)? {
-            fs::create_dir_durably(&**fs, dir)?;
-        }
         let mut added = Vec::new();
         for (level, file) in read_state.version.files() {
             let target = names::table_path(dir, file.meta.number);
@@ -94,7 +119,11 @@ impl Inner {
         let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
         let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
         let tree = VersionEdit { added, ..tree };
-        Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes).map(drop)
+        Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes)?;
+        fs.remove(&mark)?;
+        // The copy is whole, also if a power loss brings the mark back.
+        let _ = fs.sync_dir(dir);
+        Ok(())
     }
 
     /// The tree after a flush, and the sequence number up to which it holds every write, and none
@@ -116,4 +145,45 @@ impl Inner {
         };
         Ok(tree)
     }
+}
+
+/// Refuses a directory that has anything in it but the rest of a copy that was cut short.
+fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    if !fs.exists(dir)? || is_rest(&fs.list(dir)?) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "{}: exists already and is not empty; a copy of a database takes a new directory",
+        dir.display()
+    )))
+}
+
+/// Whether the names are those of a copy that was not finished, or none. A database that was opened
+/// since has a WAL.
+fn is_rest(names: &[String]) -> bool {
+    let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
+    let is_of_copy = |name: &String| {
+        let kind = names::parse(name);
+        let is_made = !matches!(kind, None | Some(FileKind::Wal(_)));
+        is_made || ["CURRENT", "LOCK", names::UNFINISHED_COPY].contains(&name.as_str())
+    };
+    let has_files = names.iter().any(|name| name != "LOCK");
+    !has_files || is_marked && names.iter().all(is_of_copy)
+}
+
+/// Removes what a copy has made that was cut short, the mark last. `CURRENT` first: what is left then
+/// is no database.
+fn remove_rest(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    let names = fs.list(dir)?;
+    if !names.iter().any(|name| name == names::UNFINISHED_COPY) {
+        return Ok(());
+    }
+    if names.iter().any(|name| name == "CURRENT") {
+        fs.remove(&names::current_path(dir))?;
+    }
+    for name in names.iter().filter(|name| names::parse(name).is_some()) {
+        fs.remove(&dir.join(name))?;
+    }
+    fs.sync_dir(dir)?;
+    fs.remove(&names::unfinished_copy_path(dir))
 }

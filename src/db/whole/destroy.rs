@@ -43,7 +43,7 @@ fn step(name: &str, most: u64) -> Option<u8> {
     match (kind, name) {
         (Some(FileKind::Table(_)), _) => Some(0),
         (Some(FileKind::Wal(_)), _) => Some(1),
-        (Some(FileKind::Temporary), _) | (None, "STATS") => Some(2),
+        (Some(FileKind::Temporary), _) | (None, "STATS" | names::UNFINISHED_COPY) => Some(2),
         (None, "CURRENT") => Some(3),
         (Some(FileKind::Manifest(_)), _) => Some(4),
         (None, "LOCK") => Some(5),
@@ -55,13 +55,19 @@ pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     let (fs, dir) = (&options.fs, &options.path);
     // Before the lock, which would leave a file in a foreign directory.
     let most = Recovered::default().most_file_number();
-    let is_ours = |name: &String| name == "CURRENT" || matches!(step(name, most), Some(0 | 1 | 4));
+    let is_ours = |name: &String| {
+        name == "CURRENT"
+            || name == names::UNFINISHED_COPY
+            || matches!(step(name, most), Some(0 | 1 | 4))
+    };
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));
     }
     // RocksDB's files have the same names. Only a MANIFEST that can be read tells them apart.
     let owned = |directory: Directory| {
-        directory.refuse_lost_current(&**fs, dir)?;
+        if !directory.is_unfinished_copy {
+            directory.refuse_lost_current(&**fs, dir)?;
+        }
         Ok(directory.most_file_number())
     };
     Directory::read(&**fs, dir).and_then(owned)?;

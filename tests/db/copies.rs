@@ -1,0 +1,180 @@
+//! Copies of a database that fail, are cut short, or are sent to a bad place.
+
+use std::fs;
+use std::sync::Arc;
+use std::thread;
+
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target};
+use maypole::{Db, Error, FilterPolicy};
+
+fn open(fs: &Arc<dyn Fs>, path: &str) -> Db {
+    Db::builder(path).fs(Arc::clone(fs)).open().unwrap()
+}
+
+/// A database of two tables.
+fn filled(fs: &Arc<dyn Fs>) -> Db {
+    let db = open(fs, "db");
+    for table in 0..2 {
+        for n in 0..50 {
+            db.put(format!("key {n}"), format!("{table} {n}")).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db
+}
+
+type Copy = fn(&Db, &str) -> maypole::Result<()>;
+
+const COPIES: [Copy; 2] = [
+    |db, dir| db.checkpoint(dir),
+    |db, dir| db.copy_with_filters(dir, &"ribbon(8)".parse::<FilterPolicy>().unwrap()),
+];
+
+#[track_caller]
+fn check_whole(fs: &Arc<dyn Fs>, dir: &str, story: &str) {
+    let copied = open(fs, dir);
+    assert_eq!(copied.iter().count(), 50, "{story}");
+    assert_eq!(copied.get("key 7").unwrap().unwrap(), b"1 7", "{story}");
+    copied.verify().unwrap();
+    copied.close().unwrap();
+}
+
+/// A checkpoint to a full disk left eight files, which kept it full. The next try said "exists
+/// already", `destroy` that the directory was damaged. Now a copy that fails removes its files, and
+/// the next one succeeds: whichever call fails, once or from then on.
+#[test]
+fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
+    for copy in COPIES {
+        for lasts in [false, true] {
+            let mut failed = 0;
+            for nth in 0.. {
+                let story = format!("call {nth}, lasts: {lasts}");
+                let faults = FaultFs::new(Arc::new(MemFs::new()));
+                let shared: Arc<dyn Fs> = Arc::new(faults.clone());
+                let db = filled(&shared);
+                match lasts {
+                    false => faults.fail_once(Target::Any, nth, Fault::NoSpace),
+                    true => faults.fail_from(Target::Any, nth, Fault::NoSpace),
+                }
+                let made = copy(&db, "copy");
+                let is_over = nth > 500 || (made.is_ok() && !lasts && nth > 60);
+                if !lasts && let Err(error) = &made {
+                    assert!(matches!(error, Error::Io { .. }), "{story}: {error}");
+                    let names = match shared.exists(std::path::Path::new("copy")).unwrap() {
+                        true => shared.list(std::path::Path::new("copy")).unwrap(),
+                        false => Vec::new(),
+                    };
+                    assert!(names.is_empty(), "{story}: left {names:?}");
+                }
+                faults.heal();
+                if made.is_err() {
+                    failed += 1;
+                    copy(&db, "copy").unwrap_or_else(|error| panic!("{story}: {error}"));
+                }
+                db.close().unwrap();
+                check_whole(&shared, "copy", &story);
+                if is_over || (made.is_ok() && lasts) {
+                    break;
+                }
+            }
+            assert!(failed > 20, "{failed} calls were made to fail");
+        }
+    }
+}
+
+/// What a killed process leaves is recognised: the next copy replaces it, `open` names it, `destroy`
+/// removes it.
+#[test]
+fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
+    for nth in 0..40 {
+        let mem = MemFs::new();
+        let faults = FaultFs::new(Arc::new(mem.clone()));
+        let shared: Arc<dyn Fs> = Arc::new(faults.clone());
+        let db = filled(&shared);
+        // Nothing can be removed any more, as if the process had ended there.
+        faults.fail_from(Target::Changes, nth, Fault::Io);
+        let made = db.checkpoint("copy");
+        faults.heal();
+        let left: Arc<dyn Fs> = Arc::new(mem.kill());
+        let copy = std::path::Path::new("copy");
+        let names = match left.exists(copy).unwrap() {
+            true => left.list(copy).unwrap(),
+            false => Vec::new(),
+        };
+        let story = format!("change {nth}: {made:?}, {names:?}");
+        if made.is_ok() || names.iter().any(|name| name == "CURRENT") {
+            check_whole(&left, "copy", &story);
+            continue;
+        }
+        if names.iter().any(|name| name.ends_with(".sst")) {
+            let error = Db::builder("copy").fs(Arc::clone(&left)).open().unwrap_err();
+            assert!(error.to_string().contains("copy that was cut short"), "{story}: {error}");
+            let removed = Arc::new(mem.kill());
+            Db::builder("copy").fs(removed.clone()).destroy().unwrap();
+            let rest = removed.list(copy).unwrap();
+            assert!(rest.is_empty(), "{story}: destroy left {rest:?}");
+        }
+        let db = open(&left, "db");
+        db.checkpoint("copy").unwrap_or_else(|error| panic!("{story}: {error}"));
+        db.close().unwrap();
+        check_whole(&left, "copy", &story);
+    }
+}
+
+/// Places that a careless caller gives.
+#[test]
+fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let db = Db::open(path("db")).unwrap();
+    db.put("key", "value").unwrap();
+    let refused = |to: &str, says: &str| {
+        let error = db.checkpoint(path(to)).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)), "{to}: {error}");
+        assert!(error.to_string().contains(says), "{to}: {error}");
+    };
+    refused("db", "is in the directory of the database");
+    refused("db/copy", "is in the directory of the database");
+    refused("db/deep/copy", "is in the directory of the database");
+    refused(".", "exists already and is not empty");
+    fs::create_dir(path("notes")).unwrap();
+    fs::write(path("notes/readme.txt"), "mine").unwrap();
+    refused("notes", "exists already and is not empty");
+    assert_eq!(fs::read(path("notes/readme.txt")).unwrap(), b"mine");
+    fs::write(path("file"), "mine").unwrap();
+    assert!(db.checkpoint(path("file")).is_err());
+    assert!(db.checkpoint(path("file/copy")).is_err());
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(path("db"), path("link")).unwrap();
+        refused("link", "is in the directory of the database");
+        refused("link/copy", "is in the directory of the database");
+        fs::create_dir(path("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(path("elsewhere"), path("good link")).unwrap();
+        db.checkpoint(path("good link")).unwrap();
+        assert!(path("elsewhere/CURRENT").exists());
+    }
+    assert!(!path("db/copy").exists() && !path("db/deep").exists());
+    fs::create_dir(path("empty")).unwrap();
+    db.checkpoint(path("empty")).unwrap();
+    assert_eq!(Db::open(path("empty")).unwrap().get("key").unwrap().unwrap(), b"value");
+    refused("empty", "exists already and is not empty");
+
+    // Four at one time to one directory: one of them makes it.
+    let made = thread::scope(|scope| {
+        let copies: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| db.checkpoint(path("shared")).is_ok())).collect();
+        copies
+            .into_iter()
+            .filter(|_| true)
+            .map(|copy| copy.join().unwrap())
+            .filter(|&ok| ok)
+            .count()
+    });
+    assert_eq!(made, 1);
+    assert_eq!(Db::open(path("shared")).unwrap().len().unwrap(), 1);
+    let same = db.clone();
+    same.close().unwrap();
+    assert!(matches!(db.checkpoint(path("late")), Err(Error::Closed)));
+    assert!(!path("late").exists());
+}
