@@ -45,12 +45,12 @@ const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 /// own is merged where it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
-/// What decides about dead data beside the tree.
+/// What decides about dead data, apart from the tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     /// Sequence numbers of the snapshots, ascending.
     pub snapshots: Vec<SequenceNumber>,
-    /// Nobody writes, or somebody waits for the tree to come to rest.
+    /// There are no writes at present, or a caller waits for the tree to come to rest.
     pub settled: bool,
     /// How many older entries a deletion is expected to free, 0 to 1: learned from earlier ones.
     pub hit_rate: f64,
@@ -402,9 +402,9 @@ pub(crate) struct DeletionHits {
 }
 
 impl DeletionHits {
-    /// So many deletions are taken to have met an entry each before anything is learned.
+    /// Deletions that are taken to have met an entry each before anything is learned.
     const PRIOR: f64 = 1000.0;
-    /// Older experience counts half after so many.
+    /// Expected hits after which older experience counts half.
     const MEMORY: f64 = 1e6;
 
     /// After a merge that was expected to have `expected` hits.
@@ -439,4 +439,148 @@ fn with_older_of_level_0<'a>(levels: &Levels<'a>, i: usize) -> Vec<&'a FileMeta>
         }
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{SHAPE, busy, file, levels};
+    use super::super::pick::pick;
+    use super::*;
+    use crate::range_tombstones::RangeTombstone;
+    use crate::table::garbage::Hidden;
+
+    /// A table of 100 entries of 10 bytes each, 2 of them key.
+    fn table(number: u64, smallest: u8, largest: u8) -> FileMeta {
+        let mut table = file(number, smallest, largest, 1000);
+        table.entries = 100;
+        table.contents.raw_key_bytes = 200;
+        table.contents.raw_value_bytes = 800;
+        (table.smallest_sequence, table.largest_sequence) = (1, 10);
+        table
+    }
+
+    /// A table of deletions only.
+    fn deletions(number: u64, smallest: u8, largest: u8, count: u64) -> FileMeta {
+        let mut table = file(number, smallest, largest, 2 * count);
+        (table.entries, table.deletions) = (count, count);
+        table.contents.raw_key_bytes = 2 * count;
+        (table.smallest_sequence, table.largest_sequence) = (20, 30);
+        table
+    }
+
+    fn with_range(mut table: FileMeta, start: u8, end: u8, sequence: u64) -> FileMeta {
+        let (start, end) = ([start], [end]);
+        let range = RangeTombstone { start: &start, end: &end, sequence };
+        table.contents.ranges = Some(Arc::new(RangeTombstones::new([range])));
+        table.deletions += 1;
+        table.largest_sequence = table.largest_sequence.max(sequence);
+        table
+    }
+
+    fn settled() -> Conditions {
+        Conditions { settled: true, ..Conditions::default() }
+    }
+
+    fn plan_of(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
+        pick_dead(&levels(files), &SHAPE, conditions, &busy(&[]))
+    }
+
+    fn outline(plan: Option<Plan>) -> Option<(usize, usize, Vec<u64>, PlanKind)> {
+        plan.map(|plan| (plan.level, plan.output_level, plan.inputs, plan.kind))
+    }
+
+    #[test]
+    fn deletions_go_down_when_they_free_a_third_and_in_a_settled_tree_a_tenth() {
+        let tree = |count| [(5, deletions(2, 0, 9, count)), (6, table(1, 0, 9))];
+        let merged = Some((5, 6, vec![2], PlanKind::Merge));
+        assert_eq!(outline(plan_of(&tree(40), &Conditions::default())), merged);
+        assert_eq!(plan_of(&tree(20), &Conditions::default()), None);
+        assert_eq!(outline(plan_of(&tree(20), &settled())), merged);
+        assert_eq!(plan_of(&tree(5), &settled()), None);
+        // Earlier deletions hit an entry in one case of ten.
+        let conditions = Conditions { hit_rate: 0.1, ..settled() };
+        assert_eq!(plan_of(&tree(60), &conditions), None);
+        // Old ones go whatever they free.
+        let mut old = tree(1);
+        old[0].1.contents.garbage.oldest_deletion = 100;
+        let at = |now| Conditions { now, max_deletion_age: 50, ..Conditions::default() };
+        assert_eq!(plan_of(&old, &at(149)), None);
+        assert_eq!(outline(plan_of(&old, &at(150))), merged);
+    }
+
+    #[test]
+    fn a_snapshot_that_sees_what_is_deleted_keeps_it() {
+        let tree = [(5, deletions(2, 0, 9, 90)), (6, table(1, 0, 9))];
+        let seen_by = |snapshot| Conditions { snapshots: vec![snapshot], ..settled() };
+        assert_eq!(plan_of(&tree, &seen_by(10)), None);
+        assert_eq!(plan_of(&tree, &seen_by(29)), None);
+        assert!(plan_of(&tree, &seen_by(30)).is_some(), "it sees the deletions");
+        assert_eq!(newest_needed_snapshot(&levels(&tree), &seen_by(10)), 10);
+        assert_eq!(newest_needed_snapshot(&levels(&tree), &seen_by(30)), 0);
+        assert_eq!(newest_needed_snapshot(&levels(&tree[1..]), &seen_by(10)), 0);
+    }
+
+    #[test]
+    fn a_table_with_nothing_older_is_rewritten_alone_when_its_hidden_versions_are_free() {
+        let mut hiding = table(1, 0, 9);
+        hiding.contents.garbage.hidden =
+            vec![Hidden { low: 3, high: 8, entries: 50, deletions: 0, bytes: 500 }];
+        let alone = Some((6, 6, vec![1], PlanKind::Merge));
+        let tree = [(6, hiding)];
+        assert_eq!(outline(plan_of(&tree, &Conditions::default())), alone);
+        let needed = Conditions { snapshots: vec![5], ..Conditions::default() };
+        assert_eq!(plan_of(&tree, &needed), None);
+        // Deletions with nothing below them.
+        let tree = [(6, deletions(1, 0, 9, 5))];
+        assert_eq!(outline(plan_of(&tree, &Conditions::default())), alone);
+        // What is not understood is left as it is.
+        let mut opaque = tree;
+        opaque[0].1.contents.garbage.is_opaque = true;
+        assert_eq!(plan_of(&opaque, &settled()), None);
+    }
+
+    #[test]
+    fn a_table_that_carries_garbage_is_merged_and_not_moved() {
+        let mut files: Vec<_> =
+            (0..4).map(|i| (0, deletions(9 - i, 10 * i as u8, 10 * i as u8 + 5, 9))).collect();
+        files.push((6, table(1, 100, 109)));
+        let plan = pick(&levels(&files), &SHAPE, &Conditions::default(), &busy(&[]));
+        assert_eq!(plan.unwrap().kind, PlanKind::Merge);
+    }
+
+    /// A range deletion is newer than the table, covers all of it, and no snapshot sees the table
+    /// without it.
+    #[test]
+    fn a_table_is_dropped_when_a_range_deletion_hides_all_of_it_from_everybody() {
+        let dropped = |range: FileMeta, snapshots: &[u64]| {
+            let tree = [(4, range), (6, table(1, 10, 19)), (6, table(2, 20, 29))];
+            let conditions = Conditions { snapshots: snapshots.to_vec(), ..Conditions::default() };
+            pick_covered(&levels(&tree), &conditions, &busy(&[])).map(|plan| plan.inputs)
+        };
+        let range = |start, end, sequence| {
+            let mut table = deletions(9, start, end, 0);
+            table.file_bytes = 10;
+            with_range(table, start, end, sequence)
+        };
+        assert_eq!(dropped(range(0, 50, 11), &[]), Some(vec![1, 2]));
+        assert_eq!(dropped(range(10, 20, 11), &[]), Some(vec![1]));
+        assert_eq!(dropped(range(11, 20, 11), &[]), None, "the first key stays");
+        assert_eq!(dropped(range(10, 19, 11), &[]), None, "the last key stays");
+        assert_eq!(dropped(range(0, 50, 10), &[]), None, "it may be older than an entry");
+        assert_eq!(dropped(range(0, 50, 11), &[5]), None, "a snapshot sees a part of the table");
+        assert_eq!(dropped(range(0, 50, 11), &[10]), None, "a snapshot sees the table");
+        assert_eq!(dropped(range(0, 50, 11), &[11]), Some(vec![1, 2]), "it sees the deletion too");
+        let tree = [(4, range(0, 50, 11)), (6, table(1, 10, 19))];
+        assert_eq!(pick_covered(&levels(&tree), &Conditions::default(), &busy(&[1])), None);
+    }
+
+    #[test]
+    fn deletions_of_absent_keys_teach_that_they_free_nothing() {
+        let mut hits = DeletionHits::default();
+        assert_eq!(hits.rate(), 1.0);
+        (0..100).for_each(|_| hits.learn(10_000.0, 0));
+        assert!(hits.rate() < 0.01, "{}", hits.rate());
+        (0..300).for_each(|_| hits.learn(10_000.0, 10_000));
+        assert!(hits.rate() > 0.8, "{}", hits.rate());
+    }
 }

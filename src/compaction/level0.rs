@@ -119,3 +119,78 @@ pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     }
     (0..files.len()).filter(|&i| is_alone[i]).map(|i| files[i]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{busy, file, levels};
+    use super::super::pick::pick;
+    use super::super::targets::LAST_LEVEL;
+    use super::*;
+
+    const SHAPE: TreeShape = TreeShape {
+        l0_trigger: 4,
+        level_base_bytes: 1000,
+        level_multiplier: 10,
+        table_bytes: 1600,
+        memtable_bytes: 250,
+    };
+
+    /// Files of level 0, newest first, all over the same keys, above a table of `below` bytes.
+    fn tree(sizes: &[u64], below: u64) -> Vec<(usize, FileMeta)> {
+        let mut files: Vec<_> =
+            (0..).zip(sizes).map(|(i, &bytes)| (0, file(90 - i, 0, 9, bytes))).collect();
+        files.push((LAST_LEVEL, file(1, 0, 9, below)));
+        files
+    }
+
+    fn picked(sizes: &[u64], below: u64) -> Option<(usize, Vec<u64>)> {
+        let plan = pick(&levels(&tree(sizes, below)), &SHAPE, &Conditions::default(), &busy(&[]));
+        plan.map(|plan| (plan.output_level, plan.inputs))
+    }
+
+    #[test]
+    fn small_files_over_a_large_level_become_one_file_of_level_0() {
+        assert_eq!(picked(&[5, 5, 5, 5], 900), Some((0, vec![90, 89, 88, 87])));
+        assert_eq!(picked(&[5, 5, 10, 50], 900), Some((0, vec![90, 89, 88])), "the last is larger");
+        assert_eq!(picked(&[5, 50, 60, 300], 9000), Some((0, vec![89, 88])));
+        assert_eq!(picked(&[5, 20, 80, 300], 9000), None, "none is of its size");
+        assert_eq!(picked(&[5, 5, 5], 900), None, "three");
+        // They go down where that costs little, and where there are many.
+        assert_eq!(picked(&[5, 5, 5, 5], 99), Some((6, vec![90, 89, 88, 87])));
+        assert_eq!(picked(&[30, 30, 30, 30], 900), Some((6, vec![90, 89, 88, 87])));
+        assert_eq!(
+            picked(&[5; 12], 9000).map(|(level, files)| (level, files.len())),
+            Some((6, 12))
+        );
+    }
+
+    /// An ingested file can be newer than a memtable, whose table will lie between the two.
+    #[test]
+    fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
+        let mut files = tree(&[5, 5, 5, 5], 900);
+        files[0].1.largest_sequence = 30;
+        let conditions = Conditions { flushed_before: 30, ..Conditions::default() };
+        let plan = plan_small(&levels(&files), &conditions, &busy(&[])).unwrap();
+        assert_eq!(plan.inputs, [89, 88, 87]);
+    }
+
+    #[test]
+    fn a_few_large_files_are_due_by_their_bytes() {
+        let files = tree(&[1000, 1000], 0);
+        assert!(l0_score(&levels(&files)[0], &SHAPE) >= 1.0);
+        let files = tree(&[250, 250, 250], 0);
+        assert!(l0_score(&levels(&files)[0], &SHAPE) < 1.0);
+    }
+
+    #[test]
+    fn lone_files_share_no_key_with_another() {
+        let files = [
+            (0, file(4, 0, 9, 1)),
+            (0, file(3, 20, 29, 1)),
+            (0, file(2, 5, 12, 1)),
+            (0, file(1, 40, 41, 1)),
+        ];
+        let lone = lone_files(&levels(&files)).iter().map(|file| file.number).collect::<Vec<_>>();
+        assert_eq!(lone, [3, 1]);
+    }
+}

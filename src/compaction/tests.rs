@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::run::{Job, Outcome, run};
-use super::{Plan, TreeShape, Unavailable, plan_files};
+use super::{Conditions, Plan, TreeShape, Unavailable, plan_files};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::encoding::key;
@@ -481,4 +481,66 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
         }
     }
     assert!(dropped > 5 && kept > 30, "{dropped} {kept}");
+}
+
+fn table_of(
+    store: &TableStore,
+    entries: &[(&str, u64, u8)],
+    range: Option<(&str, &str, u64)>,
+) -> Arc<TableFile> {
+    let mut table = store.create(FilterSpec::bloom(10.0).unwrap(), 0).unwrap();
+    for (key, sequence, kind) in entries {
+        table.add(&internal_key(key.as_bytes(), *sequence, *kind), b"").unwrap();
+    }
+    if let Some((start, end, sequence)) = range {
+        let (start, end) = (start.as_bytes(), end.as_bytes());
+        table.add_range(RangeTombstone { start, end, sequence }).unwrap();
+    }
+    table.finish().unwrap()
+}
+
+fn version_of(files: &[(usize, Arc<TableFile>)]) -> Version {
+    let added = files.iter().map(|(level, file)| (*level, file.meta.clone())).collect();
+    let opened = files.iter().map(|(_, file)| (file.meta.number, Arc::clone(file))).collect();
+    Version::default().apply(&VersionEdit { added, ..VersionEdit::default() }, &opened)
+}
+
+/// A merge of two files of level 0 drops a tombstone only if no older file of level 0 has the key.
+#[test]
+fn a_merge_within_level_0_counts_older_files_of_it_as_older() {
+    let store = store(Arc::new(MemFs::new()));
+    let value = table_of(&store, &[("ant", 1, 1), ("bee", 2, 1)], None);
+    let tombstones = table_of(&store, &[("ant", 3, 0), ("cow", 4, 0)], None);
+    let newest = table_of(&store, &[("bat", 5, 1)], None);
+    let numbers = [newest.meta.number, tombstones.meta.number];
+    let version = version_of(&[(0, value), (0, tombstones), (0, newest)]);
+    let metas = version.metas();
+    let plan = super::level0::plan_small(&metas, &Conditions::default(), &Default::default());
+    let plan = Plan { inputs: numbers.to_vec(), ..plan.unwrap() };
+    let cancelled = AtomicBool::new(false);
+    let outcome = run(&job_without_filter(&store, &version, &cancelled, 1), &plan).unwrap();
+    let keys: Vec<Vec<u8>> = entries(&outcome.outputs).into_iter().map(|(key, _)| key).collect();
+    let left = [internal_key(b"ant", 3, 0), internal_key(b"bat", 5, 1)];
+    assert_eq!(keys, left, "ant is in the oldest file, cow is in none");
+    assert_eq!(outcome.outputs.len(), 1);
+}
+
+/// A file ended with a range deletion, whose end was the first key of the next file. A flush looked
+/// for that key in the first file only, whose filter denied it, and dropped a tombstone: the key
+/// came back.
+#[test]
+fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
+    let store = store(Arc::new(MemFs::new()));
+    let first = table_of(&store, &[("ant", 1, 1)], Some(("bat", "cow", 2)));
+    let second = table_of(&store, &[("cow", 1, 1), ("dog", 1, 1)], None);
+    let version = version_of(&[(6, Arc::clone(&first)), (6, Arc::clone(&second))]);
+    // The filters are in memory.
+    for file in [&first, &second] {
+        file.table.filter(&crate::sync::pin()).unwrap();
+    }
+    let mut below = super::below::Below::memtable(&version);
+    let held = ["ant", "bee", "cow", "cub", "dog"].map(|key| below.may_hold(key.as_bytes()));
+    assert_eq!(held, [true, false, true, false, true]);
+    let unknown = &mut super::below::Below::unknown(&version);
+    assert!(unknown.may_hold(b"zebra") && unknown.meets(b"x", b"y"));
 }

@@ -7,7 +7,7 @@
 //!   table 3                                                                           zebra@6 …
 //! ```
 //!
-//! **What nobody can see is not written**: versions that a newer one hides from all snapshots, and
+//! **What no reader can see is not written**: versions that a newer one hides from all snapshots, and
 //! deletions of keys that no older table holds. The memtable is the oldest one, so only tables are
 //! older. Which of them may hold the key, their ranges and their filters say
 //! ([`crate::compaction::below`]).
@@ -34,13 +34,13 @@ use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_197
 
 /// A run of deletions that is this part of a memtable gets a table of its own.
 const LONG_RUN_FRACTION: usize = 16;
-/// And it has at least so many.
+/// It has at least this many deletions.
 const LEAST_LONG_RUN: usize = 64;
 
 /// A memtable becomes at most this many tables more, for each kind of cut.
 const MOST_CUTS: usize = 8;
 
-/// What a flush needs to know beside the memtable.
+/// What a flush needs to know, apart from the memtable.
 pub(crate) struct Flush<'a> {
     pub store: &'a TableStore,
     /// The tables that are older; `None` where any key may have an older entry.

@@ -1,4 +1,4 @@
-//! [`Garbage`]: what a table knows of its entries that some reader may need today and nobody later.
+//! [`Garbage`]: what a table knows of its entries that some reader may need today and none later.
 //!
 //! Flush and compaction drop what no reader can see. What they must keep for a snapshot becomes
 //! droppable when that snapshot goes, but nothing in the table's entries says so without reading

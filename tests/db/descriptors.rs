@@ -183,7 +183,7 @@ fn a_life_without_bound() {
             assert!(db.get(key(n % 500)).unwrap().is_some());
         }
     }
-    db.checkpoint(dir.join("copy")).unwrap();
+    db.checkpoint(dir.with_extension("copy")).unwrap();
     db.compact_range(..).unwrap();
     read_on(db.iter(), 0, tables);
     other.close().unwrap();

@@ -503,7 +503,6 @@ fn the_database_answers_like_a_map() {
 }
 
 #[test]
-#[ignore = "compaction does not remove all dead data yet"]
 fn a_map_that_is_emptied_leaves_no_table() {
     for (options, seed) in option_sets().into_iter().zip(1000..) {
         assert_eq!(run(options, seed, 2000), 0, "seed {seed} with {options:?}");

@@ -174,14 +174,17 @@ pub fn deletions() -> String {
     (0..6_000).for_each(|i| db.put(key(i), "value").unwrap());
     db.flush().unwrap();
     line("6,000 puts");
+    // What it sees stays.
+    let snapshot = db.snapshot();
     (0..2_000).for_each(|i| db.delete(key(i)).unwrap());
     db.flush().unwrap();
     line("2,000 deletions");
     db.delete_range(key(2_000), key(5_000)).unwrap();
     db.flush().unwrap();
     line("deletion of a range of 3,000");
-    db.compact_range(..).unwrap();
-    line("compaction of everything");
+    drop(snapshot);
+    db.wait_for_compaction().unwrap();
+    line("release of the snapshot");
     db.close().unwrap();
     out
 }

@@ -96,7 +96,7 @@ impl Inner {
             edit.added.push((0, file.meta.clone()));
             self.counters.add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
-        self.counters.add(Ticker::FlushCount, u64::from(!files.is_empty()));
+        self.counters.add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
         self.install_outputs(0, edit, files, |state| {
             state.frozen.pop_front();
         })?;

@@ -19,7 +19,7 @@ use super::timer;
 use crate::compaction::dead;
 use crate::db::{Inner, TreeState};
 
-/// How long nobody must write before the tree counts as idle, and up to twice that.
+/// After one to two times this without a write the tree counts as idle.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The longest wait for a deletion that is due later: clocks may be set.

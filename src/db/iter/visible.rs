@@ -232,14 +232,12 @@ impl DbCursor {
         // Entries met so far of the current key, which `key` holds; whether the newest visible one
         // of them is shown, which `value` holds then.
         let (mut versions, mut found) = (0, false);
-        // That version is not understood. A newer one may still hide it.
-        let mut unknown = None;
         let (mut passed, mut in_first, mut look_at) = (0, 0, LOOK_EVERY);
         while self.merged.valid() {
             let internal_key = self.merged.key();
             let key = user_key(internal_key);
             if versions == 0 || key != self.key {
-                if found || unknown.is_some() || self.bounds.is_before(key) {
+                if found || self.bounds.is_before(key) {
                     break;
                 }
                 if versions > 0 {
@@ -261,13 +259,10 @@ impl DbCursor {
             }
             versions += 1;
             if versions > SEEK_AFTER {
-                // It looks at all versions afresh.
-                unknown = None;
                 found = self.find_newest()?;
                 continue;
             }
             if key::sequence(internal_key) <= self.point.sequence {
-                unknown = None;
                 match kind(internal_key) {
                     Some(EntryKind::Deletion | EntryKind::SingleDeletion) => found = false,
                     _ if is_deleted(&mut self.aggregator, internal_key) => {
@@ -280,9 +275,10 @@ impl DbCursor {
                         found = true;
                         self.value = self.merged.value_slice();
                     }
+                    // A newer version may hide it. If not, it is an error.
                     None => {
-                        found = false;
-                        unknown = Some(unknown_entry(&self.merged));
+                        found = self.find_newest()?;
+                        continue;
                     }
                 }
             }
@@ -290,9 +286,6 @@ impl DbCursor {
                 in_first += u64::from(self.merged.current_source() == 0);
             }
             self.merged.prev()?;
-        }
-        if let Some(error) = unknown {
-            return Err(error);
         }
         if found {
             self.position = Position::Backward;

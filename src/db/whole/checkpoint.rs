@@ -81,6 +81,8 @@ impl Inner {
             )));
         }
         refuse_used(fs, dir)?;
+        // Before anything is made: a database that cannot be written makes no copy.
+        self.flush()?;
         if !fs.exists(dir)? {
             fs::create_dir_durably(fs, dir)?;
         }
