@@ -197,8 +197,9 @@ pub(crate) fn dead_of_all(levels: &Levels, conditions: &Conditions) -> Vec<Dead>
     places.map(|(level, i)| dead(levels, level, i, conditions)).collect()
 }
 
-/// Bytes that the file's deletions and hidden versions weigh when a level's size is judged: what
-/// they would free.
+/// Bytes that the file's deletions and hidden versions weigh when a file of a level is chosen: what
+/// they would free. The level's score does not count them: a level would be rewritten for a share of
+/// dead data that is not worth it yet.
 pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> u64 {
     match may_hold_dead(levels[level][i]) {
         true => dead(levels, level, i, conditions).bytes,
@@ -308,21 +309,47 @@ pub(super) fn pick_dead(
         false => SHARE_WHILE_WRITING,
     };
     let mut places: Vec<(f64, usize, usize, bool)> = Vec::new();
-    for level in 0..LEVELS {
-        for (i, file) in levels[level].iter().enumerate() {
+    for (level, files) in levels.iter().enumerate() {
+        let dead: Vec<Dead> =
+            (0..files.len()).map(|i| dead(levels, level, i, conditions)).collect();
+        for (i, file) in files.iter().enumerate() {
             if !may_hold_dead(file) || unavailable.busy.contains(&file.number) {
                 continue;
             }
-            let dead = dead(levels, level, i, conditions);
+            let all = &dead;
+            let dead = dead[i];
             let is_overdue = (dead.has_older || dead.frees_deletions)
                 && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
-            let share = if is_overdue { f64::INFINITY } else { dead.share() };
+            let share = match level {
+                _ if is_overdue => f64::INFINITY,
+                // While writes go on, more of them will come.
+                0 if conditions.settled => share_in_level_0(levels, all, i),
+                _ => dead.share(),
+            };
             if dead.bytes > 0 && share >= least || is_overdue {
                 places.push((share, level, i, dead.has_older));
             }
         }
     }
-    plan_places(levels, shape, places, unavailable)
+    // What comes from above joins what is below, and both are rewritten once.
+    if conditions.settled {
+        places.sort_by_key(|&(_, level, i, _)| (level, i));
+    } else {
+        places.sort_by(|a, b| b.0.total_cmp(&a.0));
+    }
+    plan_places(levels, shape, &places, unavailable)
+}
+
+/// The dead share of the place of file `i` of level 0, with what the older files free that it
+/// overlaps: they go down together.
+fn share_in_level_0(levels: &Levels, dead: &[Dead], i: usize) -> f64 {
+    let file = levels[0][i];
+    let (smallest, largest) = (user_key(&file.smallest), &file.largest[..]);
+    let overlaps = |&(older, _): &(&&FileMeta, &Dead)| meets(older, smallest, largest);
+    let older = levels[0][i + 1..].iter().zip(&dead[i + 1..]).filter(overlaps);
+    let bytes = dead[i].bytes + older.map(|(_, dead)| dead.bytes).sum::<u64>();
+    let place_bytes = dead[i].place_bytes.max(1);
+    bytes.min(place_bytes) as f64 / place_bytes as f64
 }
 
 /// The place that frees most among the tables that `is_wanted`, however small its share.
@@ -344,20 +371,20 @@ pub(crate) fn pick_wanted(
             }
         }
     }
-    plan_places(levels, shape, places, unavailable)
+    places.sort_by(|a: &(f64, usize, usize, bool), b| b.0.total_cmp(&a.0));
+    plan_places(levels, shape, &places, unavailable)
 }
 
-/// The first plan that can start, by descending share. A place is a share, a level, the index of a
+/// The first plan that can start. A place is a share, a level, the index of a
 /// file, and whether older tables lie in its range.
 fn plan_places(
     levels: &Levels,
     shape: &TreeShape,
-    mut places: Vec<(f64, usize, usize, bool)>,
+    places: &[(f64, usize, usize, bool)],
     unavailable: &Unavailable,
 ) -> Option<Plan> {
-    places.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (base, _) = level_targets(&level_bytes(levels), shape);
-    places.into_iter().find_map(|(_, level, i, has_older)| {
+    places.iter().find_map(|&(_, level, i, has_older)| {
         let file = levels[level][i];
         let next = next_level(levels, level, base);
         let plan = match (level, has_older) {
@@ -499,7 +526,7 @@ mod tests {
         assert_eq!(plan_of(&tree(5), &settled()), None);
         // Earlier deletions hit an entry in one case of ten.
         let conditions = Conditions { hit_rate: 0.1, ..settled() };
-        assert_eq!(plan_of(&tree(60), &conditions), None);
+        assert_eq!(plan_of(&tree(30), &conditions), None);
         // Old ones go whatever they free.
         let mut old = tree(1);
         old[0].1.contents.garbage.oldest_deletion = 100;

@@ -13,7 +13,7 @@ use super::plan::{Plan, PlanKind, Unavailable, overlapping, plan_files, plan_lev
 use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
 use super::tiny::tiny_series;
 use crate::encoding::key::user_key;
-use crate::version::{FileMeta, LEVELS};
+use crate::version::LEVELS;
 
 /// The most urgent compaction that can start now.
 pub(crate) fn pick(
@@ -45,13 +45,10 @@ fn pick_merge(
         vec![(l0_score(&damaged.free_in_level_0(&levels[0], 1), shape), 0)];
     for level in 1..LAST_LEVEL {
         let next = next_level(levels, level, base);
-        let idle = levels[level].iter().enumerate().filter(|(_, file)| {
+        let idle = levels[level].iter().filter(|file| {
             !unavailable.busy.contains(&file.number) && damaged.lets_pass(file, level, next)
         });
-        let weighed = |(i, file): (usize, &&FileMeta)| {
-            file.file_bytes.saturating_add(weight(levels, level, i, conditions))
-        };
-        let idle = idle.map(weighed).fold(0, u64::saturating_add);
+        let idle: u64 = idle.map(|file| file.file_bytes).sum();
         // A level above the base was left over when the tree shrank: empty it first.
         let score = match idle {
             0 => 0.0,
@@ -152,6 +149,7 @@ pub(crate) fn without_blocked<'a>(
 mod tests {
     use super::super::fixtures::{SHAPE, busy, file, levels};
     use super::*;
+    use crate::version::FileMeta;
 
     fn pick_from(files: &[(usize, FileMeta)], numbers: &[u64]) -> Option<Plan> {
         pick(&levels(files), &SHAPE, &Conditions::default(), &busy(numbers))
