@@ -1,7 +1,7 @@
 //! Work that a caller waits for: `wait_for_compaction` and `compact_range`.
 //!
 //! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic ones go
-//! on next to it: both respect what is [`Unavailable`](crate::compaction::Unavailable).
+//! on next to it: both respect what is [`Unavailable`].
 //!
 //! ```text
 //!   level 0   old files, and whatever is older than one of them      ─┐
