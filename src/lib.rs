@@ -52,6 +52,7 @@ pub mod fs;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(not(target_family = "wasm"))]
 mod known_files;
 mod memory;
 #[cfg(not(target_family = "wasm"))]
