@@ -209,17 +209,21 @@ pub(super) fn shows_value(
     found: &Found<'_>,
     deleted_at: SequenceNumber,
 ) -> Result<bool> {
+    if found.kind == EntryKind::Value as u8 {
+        return Ok(found.sequence >= deleted_at);
+    }
+    // By value: what a call takes by address lies in memory from the start, in every lookup.
     match EntryKind::of_point(found.kind) {
-        Some(EntryKind::Value) => Ok(found.sequence >= deleted_at),
-        Some(_) => Ok(false),
-        None if found.sequence < deleted_at => Ok(false),
-        None => Err(unknown_entry(table, key, found)),
+        None if found.sequence >= deleted_at => {
+            Err(unknown_entry(table, key.for_call().user_key, found.kind))
+        }
+        _ => Ok(false),
     }
 }
 
 #[cold]
-fn unknown_entry(table: &Table, key: &LookupKey<'_>, found: &Found<'_>) -> Error {
-    unsupported_entry(table.block_file().path(), key.user_key, found.kind)
+fn unknown_entry(table: &Table, user_key: &[u8], kind: u8) -> Error {
+    unsupported_entry(table.block_file().path(), user_key, kind)
 }
 
 pub(super) fn hit_ticker(level: usize) -> Ticker {
