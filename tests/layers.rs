@@ -1,6 +1,7 @@
 //! Layers import only downward. This test reads the `crate::` paths of every source file and fails
 //! on one that points up, so that a line of code knows its room. Within some rooms the files import
-//! only downward too: [`WITHOUT_CIRCLES`].
+//! only downward too: [`WITHOUT_CIRCLES`]. Two more rules for the source are checked here: each line
+//! of `unsafe` has its proof, and no static has a lock that a forked child may find locked for ever.
 //!
 //! ```text
 //! 4  db/
@@ -298,6 +299,54 @@ fn imports_are_found_in_every_form() {
         "use crate::a::b; use crate::{c, d::{e, f}, g}; // crate::no\n let x = crate::h::i();";
     let names: Vec<_> = imports(text).into_iter().collect();
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
+}
+
+/// What a thread may have locked at a fork: the child's copy of it is never unlocked.
+const LOCKS: &[&str] = &["Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock"];
+
+/// The statics of a source text that have such a lock: `name: type`. A `PerProcess` makes another one
+/// in a child.
+fn statics_with_locks(code: &str) -> Vec<String> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let declarations = code.split("static ").skip(1).filter_map(|rest| {
+        let declaration = rest.split(['=', ';']).next()?.trim();
+        let (name, kind) = declaration.split_once(':')?;
+        // Not `'static` and not a macro's `static ref`.
+        let is_name = !name.is_empty() && name.chars().all(is_word);
+        let has_lock = kind.split(|c| !is_word(c)).any(|word| LOCKS.contains(&word));
+        let is_made_anew = kind.trim_start().starts_with("PerProcess<");
+        (is_name && has_lock && !is_made_anew).then(|| declaration.to_string())
+    });
+    declarations.collect()
+}
+
+/// A child was forked while another thread of the parent asked for the processor's maker for the first
+/// time. That answer stood in a `LazyLock`: the child waited for ever for a thread that it does not
+/// have. Every state of the whole process is an atomic or a `PerProcess` now.
+#[test]
+fn no_static_of_the_library_blocks_a_forked_child() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    source_files(&source, &mut files);
+    let mut found = Vec::new();
+    for path in files {
+        let relative = path.strip_prefix(&source).unwrap();
+        let is_other = |part: &str| matches!(part, "bin" | "fuzzing" | "tests" | "tests.rs");
+        if relative.iter().any(|part| is_other(part.to_str().unwrap())) {
+            continue;
+        }
+        let statics = statics_with_locks(&code_of(&fs::read_to_string(&path).unwrap()));
+        found.extend(statics.into_iter().map(|of| format!("{}: {of}", relative.display())));
+    }
+    assert!(found.is_empty(), "a child may wait for these for ever:\n{}", found.join("\n"));
+}
+
+#[test]
+fn statics_with_locks_are_found_in_every_form() {
+    let code = "pub static A: LazyLock<bool> = x(); fn f(s: &'static Mutex<u8>) {}\nstatic B: AtomicU8 = y;\n\
+        static C: PerProcess<Mutex<u8>> = z; static D:\n    Padded<std::sync::OnceLock<u8>> =\n z;";
+    let found = statics_with_locks(code);
+    assert_eq!(found, ["A: LazyLock<bool>", "D:\n    Padded<std::sync::OnceLock<u8>>"]);
 }
 
 /// How often the word `unsafe` stands in a source text, comments left out.

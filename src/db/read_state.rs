@@ -110,6 +110,8 @@ impl Inner {
     ) -> (Held<'g, ReadState>, SequenceNumber) {
         loop {
             let state = self.read_state.load_held(guard);
+            #[cfg(test)]
+            tests::between_the_loads();
             // A snapshot is older than the state: every ingestion that it counts is in it.
             let Some(sequence) = snapshot else {
                 let sequence = self.visible.load(Ordering::Acquire);
@@ -119,6 +121,68 @@ impl Inner {
                 }
             };
             return (state, sequence);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::thread;
+
+    use crate::Db;
+    use crate::fs::{Fs, MemFs};
+    use crate::table::{SstWriter, TableOptions};
+
+    type Interruption = Box<dyn FnOnce()>;
+
+    thread_local! {
+        /// What happens the next time that this thread has loaded a read state.
+        static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn between_the_loads() {
+        let interruption = INTERRUPTION.with_borrow_mut(Option::take);
+        interruption.into_iter().for_each(|interrupt| interrupt());
+    }
+
+    /// A reader had loaded the read state when a file was ingested and a later write followed. It went
+    /// on with the sequence number of that write and the tables from before: it saw the later write,
+    /// which is in the memtable of both read states, and not the file before it. Now it looks again
+    /// whether its read state is the current one.
+    #[test]
+    fn a_reader_that_an_ingestion_interrupts_sees_the_file_before_the_later_write() {
+        type Read = fn(&Db) -> [bool; 2];
+        let by_cursor: Read = |db| {
+            let keys: Vec<_> = db.iter().map(|item| item.unwrap().0).collect();
+            ["file", "later"].map(|key| keys.iter().any(|found| found == key.as_bytes()))
+        };
+        let by_multi_get: Read = |db| {
+            let found = db.multi_get(&["file", "later"]).unwrap();
+            [found[0].is_some(), found[1].is_some()]
+        };
+        // A lookup of one key: it sees the file, as the write after it is visible.
+        let by_get: Read = |db| [db.get("file").unwrap().is_some(), true];
+        for read in [by_cursor, by_multi_get, by_get] {
+            let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+            let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
+            db.put("before", "").unwrap();
+            let mut writer =
+                SstWriter::create_in(Arc::clone(&fs), "/table", TableOptions::default()).unwrap();
+            writer.put(b"file", b"").unwrap();
+            writer.finish().unwrap();
+            let other = db.clone();
+            let interrupt = move || {
+                let write = || {
+                    other.ingest(&["/table"])?;
+                    other.put("later", "")
+                };
+                thread::scope(|scope| scope.spawn(write).join()).unwrap().unwrap();
+            };
+            INTERRUPTION.set(Some(Box::new(interrupt)));
+            assert_eq!(read(&db), [true, true]);
+            assert!(INTERRUPTION.take().is_none(), "nothing interrupted the read");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::read_state::ReadPoint;
@@ -206,9 +206,9 @@ impl SnapshotList {
         lock(&self.live).values().map(|live| live.count).sum()
     }
 
-    /// How long the oldest snapshot has lived.
-    pub fn oldest_age(&self) -> Option<Duration> {
-        lock(&self.live).values().map(|live| live.since.elapsed()).max()
+    /// When the oldest snapshot was made.
+    pub fn oldest(&self) -> Option<Instant> {
+        lock(&self.live).values().map(|live| live.since).min()
     }
 
     /// All registered sequence numbers, ascending.
@@ -233,6 +233,6 @@ mod tests {
         list.set_needed(5);
         assert!(!list.release(7), "nothing that 7 sees is needed by it alone");
         assert!(list.release(3));
-        assert!(list.sequences().is_empty() && list.oldest_age().is_none());
+        assert!(list.sequences().is_empty() && list.oldest().is_none());
     }
 }

@@ -266,7 +266,7 @@ impl Inner {
             memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
             compaction_debt_bytes: pressure.debt_bytes,
-            oldest_snapshot: self.snapshots.oldest_age(),
+            oldest_snapshot: self.snapshots.oldest().map(|made| made.elapsed()),
             held_by_snapshots_bytes: dead.iter().map(|dead| dead.held_bytes).sum(),
             write_stall: write_stall_for(pressure),
             damaged,

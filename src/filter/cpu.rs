@@ -21,9 +21,7 @@
 //! list, but every processor that has one family's part has the others' too.
 
 #[cfg(target_arch = "x86_64")]
-use std::sync::LazyLock;
-#[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Needs nothing of the processor.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +117,7 @@ impl Avx2 {
         (is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt"))
-        .then(|| Avx2 { slow_products: *IS_INTEL })
+        .then(|| Avx2 { slow_products: is_intel() })
     }
 
     /// Whether eight products of 32 bits take long: 10 cycles on Intel's processors, 3 on AMD's Zen
@@ -130,14 +128,32 @@ impl Avx2 {
     }
 }
 
-/// Asked once: a virtual machine's host answers, which takes microseconds.
+/// What the processor says of its maker: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. No lock guards it: a
+/// child that is forked while another thread asks would wait for that thread for ever. Two threads
+/// that ask at once get the same answer.
 #[cfg(target_arch = "x86_64")]
-static IS_INTEL: LazyLock<bool> = LazyLock::new(|| {
-    #[allow(unused_unsafe, reason = "safe in newer tool chains")]
-    // SAFETY: every x86-64 processor has the instruction; it touches no memory.
-    let answer = unsafe { std::arch::x86_64::__cpuid(0) };
-    [answer.ebx, answer.edx, answer.ecx].map(u32::to_le_bytes).as_flattened() == b"GenuineIntel"
-});
+static MAKER: AtomicU8 = AtomicU8::new(UNKNOWN);
+#[cfg(target_arch = "x86_64")]
+const UNKNOWN: u8 = 0;
+#[cfg(target_arch = "x86_64")]
+const INTEL: u8 = 1;
+#[cfg(target_arch = "x86_64")]
+const ANOTHER: u8 = 2;
+
+/// The answer is kept: a virtual machine's host gives it, which takes microseconds.
+#[cfg(target_arch = "x86_64")]
+fn is_intel() -> bool {
+    let mut maker = MAKER.load(Ordering::Relaxed);
+    if maker == UNKNOWN {
+        #[allow(unused_unsafe, reason = "safe in newer tool chains")]
+        // SAFETY: every x86-64 processor has the instruction; it touches no memory.
+        let answer = unsafe { std::arch::x86_64::__cpuid(0) };
+        let name = [answer.ebx, answer.edx, answer.ecx].map(u32::to_le_bytes);
+        maker = if name.as_flattened() == b"GenuineIntel" { INTEL } else { ANOTHER };
+        MAKER.store(maker, Ordering::Relaxed);
+    }
+    maker == INTEL
+}
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
@@ -189,6 +205,9 @@ mod tests {
     fn the_maker_is_the_one_that_the_system_names() {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let maker = info.lines().find_map(|line| line.strip_prefix("vendor_id\t: "));
-        assert_eq!(*IS_INTEL, maker == Some("GenuineIntel"));
+        // Asked, and remembered.
+        for _ in 0..2 {
+            assert_eq!(is_intel(), maker == Some("GenuineIntel"));
+        }
     }
 }

@@ -264,6 +264,7 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let (mut child, mut block) = watch(&path);
     let first = block();
     assert!(first.contains("first look") && first.contains("2,000"), "{first}");
+    assert!(first.contains("dead, about") && !first.contains("for snapshots"), "{first}");
     assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
     // A row that has counts from this look on.
     let rate = |block: &str| {
@@ -371,4 +372,88 @@ fn searches_that_no_filter_could_spare_are_counted() {
     assert_eq!(json["figures"]["hit_rate"], Value::Null);
     let text = maypole!("stats", &path).well();
     assert!(text.contains("1,001 searches in vain of tables without one"), "{text}");
+}
+
+/// A database whose space does not shrink: the counters that it publishes said neither how much of it
+/// is dead nor that a forgotten snapshot keeps it. Now they do, and the snapshot is news by itself.
+#[test]
+fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
+    let (_dir, path) = dir();
+    let db = Db::builder(&path).publish_stats(OFTEN).open().unwrap();
+    let put_all = |value: &str| {
+        (0..1000).for_each(|key| db.put(format!("{key:04}"), value.repeat(20)).unwrap());
+    };
+    put_all("old");
+    let snapshot = db.snapshot();
+    put_all("new");
+    db.flush().unwrap();
+    // Fewer than a compaction looks after.
+    (0..40).for_each(|key| db.delete(format!("{key:04}")).unwrap());
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+    let published = || Db::published_stats(&path).unwrap().unwrap();
+    let wait_for = |is_there: &dyn Fn(&maypole::PublishedStats) -> bool| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_there(&published()) {
+            assert!(Instant::now() < end, "not published: {:?}", published());
+            std::thread::sleep(OFTEN);
+        }
+    };
+    let stats = db.stats();
+    assert!(stats.held_by_snapshots_bytes > 60_000, "{stats}");
+    wait_for(&|published| published.held_by_snapshots_bytes == stats.held_by_snapshots_bytes);
+    let label = format!("{{database=\"{}\"", path.display());
+    let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
+    check_exposition(&prometheus);
+    let held =
+        format!("\nmaypole_held_by_snapshots_bytes{label}}} {}\n", stats.held_by_snapshots_bytes);
+    assert!(prometheus.contains(&held), "{held}: {prometheus}");
+    let made = format!("\nmaypole_oldest_snapshot_timestamp_seconds{label}}} ");
+    let (_, made) = prometheus.split_once(&made).unwrap();
+    let made: f64 = made.lines().next().unwrap().parse().unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!(made > now - 3600.0 && made < now + 60.0, "{made}, now it is {now}");
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("for snapshots") && text.contains("the oldest is"), "{text}");
+
+    // Nothing is counted from here on. What the release frees is compacted.
+    drop(snapshot);
+    wait_for(&|published| published.oldest_snapshot.is_none());
+    db.wait_for_compaction().unwrap();
+    (0..40).for_each(|key| db.delete(format!("{:04}", 100 + key)).unwrap());
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+    let stats = db.stats();
+    assert!(stats.levels.iter().any(|level| level.dead_entries >= 40), "{stats}");
+    db.close().unwrap();
+
+    let json = maypole!("stats", &path, "--format", "json").well();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["oldest_snapshot_ms"], Value::Null);
+    assert_eq!(json["held_by_snapshots_bytes"], 0);
+    let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
+    check_exposition(&prometheus);
+    assert!(!prometheus.contains("oldest_snapshot"), "{prometheus}");
+    let text = maypole!("stats", &path).well();
+    assert!(text.contains("dead, about") && !text.contains("for snapshots"), "{text}");
+    for (level, shown) in stats.levels.iter().zip(json["levels"].as_array().unwrap()) {
+        assert_eq!(shown["level"], level.level);
+        let dead = (level.dead_entries, level.dead_bytes);
+        assert_eq!(
+            (&shown["dead_entries"], &shown["dead_bytes"]),
+            (&dead.0.into(), &dead.1.into())
+        );
+        for (name, value) in [("entries", dead.0), ("bytes", dead.1)] {
+            let sample = format!("_dead_{name}{label},level=\"{}\"}} {value}\n", level.level);
+            assert!(prometheus.contains(&sample), "{sample}: {prometheus}");
+        }
+    }
+    // What the files say of themselves, without the program.
+    let json = maypole!("stats", &path, "--json").well();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let dead = |rows: &Value| -> u64 {
+        rows.as_array().unwrap().iter().map(|row| row["dead_entries"].as_u64().unwrap()).sum()
+    };
+    assert!(dead(&json["levels"]) >= 40);
+    assert_eq!(dead(&json["levels"]), dead(&json["files"]));
 }

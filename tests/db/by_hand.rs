@@ -1,13 +1,15 @@
 //! Manual compactions next to writers and automatic compactions.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use maypole::fs::{Fs, Operation};
-use maypole::{Builder, Db, Error, Ticker};
+use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
+use maypole::{Builder, Compression, Db, Error, Ticker};
 
+use super::env;
 use super::ingest::{Gate, faults, spawn};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -55,9 +57,7 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
             faults.before_changes({
                 let outputs = Arc::clone(&outputs);
                 move |_, operation, path| {
-                    let is_table = path.extension().is_some_and(|extension| extension == "sst");
-                    let by_hand = thread::current().name() == Some("by-hand");
-                    if by_hand && is_table && operation == Operation::Create {
+                    if is_output(operation, path) {
                         outputs.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -85,6 +85,84 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
         assert_eq!(entries as usize, db.iter().count(), "an old version or a deletion is left");
         db.verify().unwrap();
     }
+}
+
+/// Creations of tables by the thread of a manual compaction.
+fn is_output(operation: Operation, path: &Path) -> bool {
+    let is_table = path.extension().is_some_and(|extension| extension == "sst");
+    thread::current().name() == Some("by-hand") && is_table && operation == Operation::Create
+}
+
+/// The deepest level is rewritten in its place. A manual compaction that did not know its own new
+/// tables there rewrote them again, those that it had brought down itself once, and those of the
+/// level itself for ever. Each table is written once, in a first call and in a second one.
+#[test]
+fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
+    let (_, faults, fs) = faults();
+    // Two flushes: no automatic compaction begins.
+    let options = builder(&fs).memtable_bytes(1 << 20).compression(Compression::None);
+    // One thread: no step is split over others.
+    let options = options.compaction_threads(1);
+    let db = options.open().unwrap();
+    for from in [0, 100] {
+        (from..from + 100).for_each(|n| db.put(key(n), [7; 200]).unwrap());
+        db.flush().unwrap();
+    }
+    for call in ["from level 0 to the deepest", "in its place"] {
+        let outputs = Arc::new(AtomicU64::new(0));
+        faults.before_changes({
+            let outputs = Arc::clone(&outputs);
+            move |_, operation, path| {
+                if is_output(operation, path) {
+                    let outputs = outputs.fetch_add(1, Ordering::Relaxed);
+                    assert!(outputs < 200, "it rewrites without end");
+                }
+            }
+        });
+        let by_hand = spawn("by-hand", {
+            let db = db.clone();
+            move || db.compact_all()
+        });
+        by_hand.recv_timeout(PATIENCE).expect("it rewrites without end").unwrap();
+        let stats = db.stats();
+        assert!(stats.files.iter().all(|file| file.level == 6), "{stats}");
+        assert!(stats.files.len() > 5, "{stats}");
+        assert_eq!(outputs.load(Ordering::Relaxed), stats.files.len() as u64, "{call}");
+    }
+}
+
+/// A manual compaction ends by the sequence number at its call. One that took every table it found
+/// followed a writer that brings a new table for each one that is compacted, and never ended.
+#[test]
+fn a_manual_compaction_leaves_what_was_written_since_its_call() {
+    let (_, faults, fs) = faults();
+    let db = builder(&fs).memtable_bytes(1 << 20).open().unwrap();
+    (0..10).for_each(|n| db.put(key(n), [7; 20]).unwrap());
+    let outputs = Arc::new(AtomicU64::new(0));
+    faults.before_changes({
+        let (db, outputs) = (db.clone(), Arc::clone(&outputs));
+        move |_, operation, path| {
+            if is_output(operation, path) {
+                let outputs = outputs.fetch_add(1, Ordering::Relaxed);
+                assert!(outputs < 20, "it follows the writer");
+                // Over the same keys, so that it would have to go the same way.
+                db.put(key(0), [8; 20]).unwrap();
+                db.put(key(9), [8; 20]).unwrap();
+                db.flush().unwrap();
+            }
+        }
+    });
+    let by_hand = spawn("by-hand", {
+        let db = db.clone();
+        move || db.compact_all()
+    });
+    by_hand.recv_timeout(PATIENCE).expect("it follows the writer").unwrap();
+    faults.before_changes(|_, _, _| {});
+    assert_eq!(outputs.load(Ordering::Relaxed), 1);
+    let levels: Vec<usize> = db.stats().files.iter().map(|file| file.level).collect();
+    assert_eq!(levels, [0, 6], "{}", db.stats());
+    assert_eq!(db.get(key(0)).unwrap().unwrap(), [8; 20]);
+    assert_eq!(db.get(key(1)).unwrap().unwrap(), [7; 20]);
 }
 
 /// What was written before the call is in the deepest level afterwards, deletions are gone, and
@@ -160,4 +238,112 @@ fn manual_compactions_of_several_threads_and_automatic_ones_all_end() {
     calls.iter().for_each(|call| call.recv_timeout(PATIENCE).expect("they wait for each other"));
     assert_eq!(db.iter().count(), 9000);
     db.verify().unwrap();
+}
+
+/// Writes under which automatic compactions begin, with two manual ones next to them. Answers how many
+/// of the puts were acknowledged, in their order.
+fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
+    let mut acknowledged = 0;
+    let done = (|| {
+        let db = open.insert(builder(fs).memtable_bytes(4 << 10).compaction_threads(2).open()?);
+        for n in 0..FAULTY_PUTS {
+            db.put(key(n), format!("{n:060}"))?;
+            acknowledged = n + 1;
+            // Not waited for: the automatic ones that the writes before have started go on.
+            match n {
+                90 => db.compact_all()?,
+                150 => db.compact_range(..key(40))?,
+                _ => {}
+            }
+        }
+        db.wait_for_compaction()?;
+        db.compact_all()?;
+        open.take().expect("it is open").close()
+    })();
+    (acknowledged, done)
+}
+
+const FAULTY_PUTS: u64 = 240;
+
+/// Every call to the file system fails, once or from then on, while manual and automatic compactions
+/// run next to each other. Outputs that a failed step leaves are removed at the latest by the next
+/// opening, no call hangs, and no acknowledged write is lost, also where the disk was full.
+#[test]
+fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothing() {
+    let calls = |target| {
+        let faults = FaultFs::new(Arc::new(MemFs::new()));
+        let fs: Arc<dyn Fs> = Arc::new(faults.clone());
+        work(&fs, &mut None).1.unwrap();
+        faults.calls(target)
+    };
+    let (all, changes) = (calls(Target::Any), calls(Target::Changes));
+    assert!(changes > 300, "{changes} changes");
+    let step = env("MAYPOLE_FAULT_STEP", 5) as usize;
+    let (mut runs, mut noticed) = (0, 0);
+    for (kind, fault) in (0..).zip([Fault::Io, Fault::NoSpace]) {
+        let once = (kind % step..all as usize).step_by(step).map(|nth| (nth as u64, false));
+        let on = (kind % step..changes as usize).step_by(step).map(|nth| (nth as u64, true));
+        for (nth, lasts) in once.chain(on) {
+            let story = format!("{fault:?} at call {nth}, lasts: {lasts}");
+            let mem = MemFs::new();
+            let faults = FaultFs::new(Arc::new(mem.clone()));
+            match lasts {
+                false => faults.fail_once(Target::Any, nth, fault),
+                true => faults.fail_from(Target::Changes, nth, fault),
+            }
+            let fs: Arc<dyn Fs> = Arc::new(faults.clone());
+            let worked = spawn("worker", move || {
+                let mut open = None;
+                let (acknowledged, done) = work(&fs, &mut open);
+                (acknowledged, done, open)
+            });
+            let (acknowledged, done, open) =
+                worked.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{story}: it hangs"));
+            runs += 1;
+            noticed += u64::from(done.is_err());
+            faults.heal();
+            if let Some(db) = open {
+                check(&db, acknowledged, &story);
+                let fs: Arc<dyn Fs> = Arc::new(mem.kill());
+                check_opened(&fs, acknowledged, &format!("{story}, killed"));
+                // What waits for space has it now. Another failure leaves the database read-only.
+                match db.compact_all() {
+                    Ok(()) => check(&db, acknowledged, &format!("{story}, once more")),
+                    Err(error) => assert!(matches!(error, Error::ReadOnly(_)), "{story}: {error}"),
+                }
+                let _ = db.close();
+            }
+            let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+            check_opened(&fs, acknowledged, &story);
+        }
+    }
+    println!("{runs} runs of {all} calls, {changes} changes: {noticed} noticed");
+    assert!(noticed > runs / 3, "{noticed} of {runs}");
+}
+
+/// All acknowledged puts are there, in their last version, and at most one more.
+fn check(db: &Db, acknowledged: u64, story: &str) {
+    for n in 0..acknowledged {
+        let found = db.get(key(n)).unwrap_or_else(|error| panic!("{story}: {error}"));
+        assert_eq!(found.as_deref(), Some(format!("{n:060}").as_bytes()), "{story}: put {n}");
+    }
+    let count = db.iter().inspect(|item| assert!(item.is_ok(), "{story}: {item:?}")).count() as u64;
+    assert!(count == acknowledged || count == acknowledged + 1, "{story}: {count}, {acknowledged}");
+}
+
+/// An opening finds everything and removes what no MANIFEST lists.
+fn check_opened(fs: &Arc<dyn Fs>, acknowledged: u64, story: &str) {
+    if !fs.exists(Path::new("/db/CURRENT")).unwrap() {
+        return assert_eq!(acknowledged, 0, "{story}");
+    }
+    let db = builder(fs).open().unwrap_or_else(|error| panic!("{story}: {error}"));
+    check(&db, acknowledged, story);
+    db.compact_all().unwrap();
+    check(&db, acknowledged, story);
+    assert_eq!(db.verify().unwrap().strays, Vec::<String>::new(), "{story}");
+    let tables = db.stats().files.len();
+    db.close().unwrap();
+    let names = fs.list(Path::new("/db")).unwrap();
+    let found = names.iter().filter(|name| name.ends_with(".sst")).count();
+    assert_eq!(found, tables, "{story}: {names:?}");
 }

@@ -514,6 +514,107 @@ fn a_checkpoint_beside_ingestions_holds_a_prefix() {
     assert!(writer.recv_timeout(PATIENCE).unwrap() >= *lasts.last().unwrap());
 }
 
+/// A checkpoint flushes and then takes the tree. A file that was ingested between the two is in that
+/// tree, and a write before it, which came after the freezing of the memtable, is not. The copy held
+/// the file without the older write. Now the checkpoint flushes again while it keeps ingestions out.
+#[test]
+fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
+    let (_, faults, fs) = faults();
+    let db = builder(&fs).open().unwrap();
+    let step = Arc::new(AtomicU64::new(0));
+    faults.before_changes({
+        let (db, fs, step) = (db.clone(), Arc::clone(&fs), Arc::clone(&step));
+        move |_, operation, path| {
+            if operation != Operation::Create
+                || !path.starts_with("/db") && !path.starts_with("/copy")
+            {
+                return;
+            }
+            let is_table = path.extension().is_some_and(|extension| extension == "sst");
+            let step_is =
+                |n| step.compare_exchange(n, n + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+            if path.ends_with("UNFINISHED_COPY") && step_is(0) {
+                // So that the checkpoint's next flush has something to do.
+                db.put("k0001", "1").unwrap();
+            } else if is_table && thread::current().name() == Some("maypole-flush") && step_is(1) {
+                // The memtable with that is frozen: this goes to the next one.
+                let (db, fs) = (db.clone(), Arc::clone(&fs));
+                at_once(move || {
+                    numbered(&db, &fs, 2).unwrap();
+                    ingest(&db, &fs, &["in0003"], "3");
+                });
+                assert!(step_is(2));
+            }
+        }
+    });
+    db.checkpoint("/copy").unwrap();
+    faults.before_changes(|_, _, _| {});
+    assert_eq!(step.load(Ordering::SeqCst), 3, "the story did not happen");
+    let copied = Db::builder("/copy").fs(Arc::clone(&fs)).open().unwrap();
+    assert_eq!(last_of(&copied, "the copy"), 3);
+    assert_eq!(last_of(&db, "the database"), 3);
+}
+
+/// The directory under `tests/fixtures/maypole-ingested` was written by the last build whose MANIFEST
+/// did not name the numbers that no log holds. It flushed every memtable before an ingestion, and said
+/// that all writes up to the file's number are in tables. The process was killed after it:
+///
+/// ```text
+///   put a 1, put m 2 | ingest m n 3 | put b 4, delete n 5 | ingest x 6 | ingest y z 7 | put c 8, put m 9
+/// ```
+#[test]
+fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/maypole-ingested");
+    let mem = MemFs::new();
+    let fs: Arc<dyn Fs> = Arc::new(mem.clone());
+    fs.create_dir_all(Path::new("/db")).unwrap();
+    for entry in std::fs::read_dir(fixture).unwrap().map(Result::unwrap) {
+        let mut file = fs.create(&Path::new("/db").join(entry.file_name())).unwrap();
+        file.append(&std::fs::read(entry.path()).unwrap()).unwrap();
+        file.sync().unwrap();
+    }
+    fs.sync_dir(Path::new("/db")).unwrap();
+    let content = ["a 1", "b 4", "c 8", "m 9", "x 6", "y 7", "z 7"].map(str::to_string);
+    let found = |db: &Db| -> Vec<String> {
+        let text = |bytes: maypole::Slice| String::from_utf8(bytes.to_vec()).unwrap();
+        db.iter().map(Result::unwrap).map(|(k, v)| format!("{} {}", text(k), text(v))).collect()
+    };
+    let read_only = Db::builder("/db").fs(Arc::clone(&fs)).open_read_only().unwrap();
+    assert_eq!((found(&read_only), read_only.snapshot().sequence()), (content.to_vec(), 9));
+    drop(read_only);
+    // A repair, of a MANIFEST in force and of one that CURRENT does not name any more.
+    for removes_current in [false, true] {
+        let image: Arc<dyn Fs> = Arc::new(copied(&fs, "/db"));
+        if removes_current {
+            image.remove(Path::new("/db/CURRENT")).unwrap();
+        }
+        let report = Db::builder("/db").fs(Arc::clone(&image)).repair().unwrap();
+        assert!(report.losses.is_empty(), "{report}");
+        let db = Db::builder("/db").fs(image).open().unwrap();
+        assert_eq!((found(&db), db.snapshot().sequence()), (content.to_vec(), 9));
+    }
+    let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
+    assert_eq!((found(&db), db.snapshot().sequence()), (content.to_vec(), 9));
+    db.verify().unwrap();
+    // From here on this build names them: a file over a log that goes on.
+    db.put("d", "10").unwrap();
+    ingest(&db, &fs, &["y", "yy"], "11");
+    db.put("e", "12").unwrap();
+    assert_eq!(flushes(&db), 0);
+    db.persist().unwrap();
+    let content = ["a 1", "b 4", "c 8", "d 10", "e 12", "m 9", "x 6", "y 11", "yy 11", "z 7"];
+    for image in [mem.kill(), mem.crash(7)] {
+        let image: Arc<dyn Fs> = Arc::new(image);
+        let db = Db::builder("/db").fs(image).open().unwrap();
+        assert_eq!(
+            (found(&db), db.snapshot().sequence()),
+            (content.map(str::to_string).to_vec(), 12)
+        );
+        db.compact_all().unwrap();
+        assert_eq!(found(&db), content);
+    }
+}
+
 /// Power is lost before every change that ingestions between writes, flushes and openings make.
 #[test]
 fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {

@@ -6,8 +6,10 @@
 //! cache 67108864 data 81920 20 index 4096 1 filter 1280 1
 //! memtables 12345 100
 //! debt 0
+//! snapshots 65536 12000                  a line only while there are snapshots
 //! predicted 0.0086
 //! level 0 files 1 bytes 90000 …
+//! dead 0 4096 50                         a line for each level that has dead entries
 //! ticker bloom.filter.useful 991         a line for each that is not 0
 //! crc32c 1a2b3c4d                        of all bytes before this line
 //! ```
@@ -72,6 +74,9 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
     }
     writeln!(text, "\nmemtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
     writeln!(text, "debt {}", stats.compaction_debt_bytes)?;
+    if let Some(age) = stats.oldest_snapshot {
+        writeln!(text, "snapshots {} {}", stats.held_by_snapshots_bytes, age.as_millis())?;
+    }
     writeln!(text, "predicted {}", rate_text(stats.predicted_fpr))?;
     for level in &stats.levels {
         write!(text, "level {}", level.level)?;
@@ -82,6 +87,10 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         }
         level_fields!(level, print);
         writeln!(text, " predicted {}", rate_text(level.predicted_fpr))?;
+        // A line of its own: readers of this version take a level's line as it is, and skip this.
+        if (level.dead_bytes, level.dead_entries) != (0, 0) {
+            writeln!(text, "dead {} {} {}", level.level, level.dead_bytes, level.dead_entries)?;
+        }
     }
     for (ticker, count) in stats.tickers.iter().filter(|&(_, count)| count > 0) {
         writeln!(text, "ticker {} {count}", ticker.name())?;
@@ -151,6 +160,8 @@ fn empty() -> PublishedStats {
         memtable_bytes: 0,
         memtable_entries: 0,
         compaction_debt_bytes: 0,
+        oldest_snapshot: None,
+        held_by_snapshots_bytes: 0,
     }
 }
 
@@ -212,11 +223,24 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
         "debt" => {
             stats.compaction_debt_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;
         }
+        "snapshots" => {
+            const WRONG: Wrong = Wrong("bytes, and milliseconds");
+            stats.held_by_snapshots_bytes = number(&mut words).ok_or(WRONG)?;
+            let millis = number(&mut words).ok_or(WRONG)?;
+            stats.oldest_snapshot = Some(Duration::from_millis(millis));
+        }
         "predicted" => {
             stats.predicted_fpr =
                 rate(words.next()).ok_or(Wrong("a rate between 0 and 1, or -"))?;
         }
         "level" => stats.levels.push(level(&mut words, &stats.levels)?),
+        "dead" => {
+            const WRONG: Wrong = Wrong("a level that was listed, bytes and entries");
+            let n: usize = number(&mut words).ok_or(WRONG)?;
+            let level = stats.levels.iter_mut().find(|level| level.level == n).ok_or(WRONG)?;
+            level.dead_bytes = number(&mut words).ok_or(WRONG)?;
+            level.dead_entries = number(&mut words).ok_or(WRONG)?;
+        }
         "ticker" => {
             const WRONG: Wrong = Wrong("the name of a ticker and its count");
             let name = words.next().ok_or(WRONG)?;
@@ -287,8 +311,11 @@ mod tests {
         stats.interval = Duration::from_secs(1);
         stats.cache = KINDS.map(|(kind, _)| (kind, KindUsage { bytes: 4096, entries: 1 })).into();
         stats.predicted_fpr = Some(0.1 + 0.2);
+        stats.oldest_snapshot = Some(Duration::from_millis(12_345));
+        stats.held_by_snapshots_bytes = 65_536;
         stats.tickers.set(Ticker::BloomUseful, 991);
         let mut level = LevelStats { level: 3, files: 2, entries: 9, ..LevelStats::default() };
+        (level.dead_entries, level.dead_bytes) = (4, 400);
         level.counts.filter.useful = 991;
         level.counts.unfiltered = 5;
         stats.levels = vec![level.clone(), LevelStats { level: 6, ..level }];
@@ -312,6 +339,25 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
+        // What an earlier version writes, and what an earlier version reads of this: the lines that
+        // it knows have what they had.
+        let is_new = |line: &&str| line.starts_with("dead ") || line.starts_with("snapshots ");
+        let lines: Vec<String> =
+            body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
+        let mut stats = sample();
+        (stats.oldest_snapshot, stats.held_by_snapshots_bytes) = (None, 0);
+        for level in &mut stats.levels {
+            (level.dead_entries, level.dead_bytes) = (0, 0);
+        }
+        assert_eq!(reread(&lines.concat()).unwrap(), stats);
+        assert_eq!(body().lines().filter(is_new).count(), 3);
+        assert_eq!(lines.len() + 3, body().lines().count());
+        assert!(
+            lines
+                .iter()
+                .filter(|line| line.starts_with("level "))
+                .all(|line| { line.split(' ').count() == 28 && line.contains(" predicted -") })
+        );
         // What no prediction is, is none.
         let mut stats = sample();
         stats.predicted_fpr = Some(f64::NAN);
@@ -329,6 +375,10 @@ mod tests {
             ("open 4711", "ajar 4711"),
             ("debt 0", "debt 0x"),
             ("debt 0", "debt 1152921504606846976"),
+            ("snapshots 65536", "snapshots"),
+            ("snapshots 65536 12345", "snapshots 65536 -1"),
+            ("dead 6", "dead 5"),
+            ("dead 6 400 4", "dead 6 400"),
             ("cache 0", "cache"),
             ("data 4096", "date 4096"),
             ("level 6", "level 7"),
@@ -371,6 +421,7 @@ mod tests {
     fn sums_of_the_largest_numbers_are_numbers() {
         let mut level = sample().levels.remove(0);
         level.filter_bytes = MOST - 1;
+        level.dead_bytes = MOST - 1;
         level.counts.filter.useful = MOST - 1;
         level.counts.filter.full_positive = MOST - 1;
         let mut stats = sample();

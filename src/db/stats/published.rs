@@ -18,7 +18,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{LevelStats, Stats, format};
 use crate::cache::{BlockKind, KindUsage};
@@ -59,7 +59,8 @@ pub struct PublishedStats {
     pub process_id: u32,
     /// When the owner opened the database: all counters count from there.
     pub opened: SystemTime,
-    /// When this was written, by the owner's clock. Where nothing is counted, nothing is written.
+    /// When this was written, by the owner's clock. Nothing is written while nothing is counted and
+    /// the oldest snapshot stays the same.
     pub written: SystemTime,
     /// How often the owner looks whether there is something to write.
     pub interval: Duration,
@@ -79,6 +80,10 @@ pub struct PublishedStats {
     pub memtable_entries: u64,
     /// As [`Stats::compaction_debt_bytes`].
     pub compaction_debt_bytes: u64,
+    /// As [`Stats::oldest_snapshot`], when this was written.
+    pub oldest_snapshot: Option<Duration>,
+    /// As [`Stats::held_by_snapshots_bytes`].
+    pub held_by_snapshots_bytes: u64,
 }
 
 impl PublishedStats {
@@ -107,6 +112,10 @@ impl PublishedStats {
             memtable_bytes: stats.memtable_bytes as u64,
             memtable_entries: stats.memtable_entries as u64,
             compaction_debt_bytes: stats.compaction_debt_bytes,
+            oldest_snapshot: stats
+                .oldest_snapshot
+                .map(|age| Duration::from_millis(age.as_millis() as u64)),
+            held_by_snapshots_bytes: stats.held_by_snapshots_bytes,
         }
     }
 }
@@ -121,8 +130,9 @@ fn now() -> SystemTime {
 pub(crate) struct Publishing {
     interval: Duration,
     opened: SystemTime,
-    /// The counters of the last write; `None`: none succeeded yet.
-    written: Mutex<Option<Tickers>>,
+    /// The counters at the last write, and when its oldest snapshot was made; `None`: no write
+    /// succeeded yet.
+    written: Mutex<Option<(Tickers, Option<Instant>)>>,
 }
 
 impl Publishing {
@@ -132,20 +142,21 @@ impl Publishing {
 }
 
 impl Inner {
-    /// Writes `STATS`, where something was counted since the last write or the database closes.
+    /// Writes `STATS` when something was counted since the last write, when the oldest snapshot is
+    /// another one, and when the database closes.
     /// Failures are nobody's business: the next attempt may succeed, and nothing depends on it.
     pub(crate) fn publish_stats(&self, is_open: bool) {
         let Some(publishing) = &self.publishing else { return };
         // Held while the file is written: one write at a time.
         let mut written = lock(&publishing.written);
-        let tickers = self.counters.sums();
-        if is_open && written.as_ref() == Some(&tickers) {
+        let news = (self.counters.sums(), self.snapshots.oldest());
+        if is_open && written.as_ref() == Some(&news) {
             return;
         }
         let stats = PublishedStats::new(self.stats(), publishing, is_open);
         let bytes = format::write(&stats);
         if replace(&*self.store.fs, &self.store.dir, bytes.as_bytes()).is_ok() {
-            *written = Some(tickers);
+            *written = Some(news);
         }
     }
 

@@ -148,6 +148,8 @@ fn level(level: &LevelStats) -> String {
         ("files", &level.files),
         ("file_bytes", &level.file_bytes),
         ("entries", &level.entries),
+        ("dead_entries", &level.dead_entries),
+        ("dead_bytes", &level.dead_bytes),
         ("filter_bytes", &level.filter_bytes),
         ("predicted_fpr", &json!(level.predicted_fpr)),
     ])
@@ -159,6 +161,8 @@ fn file(file: &FileStats) -> String {
         ("number", &file.number),
         ("file_bytes", &file.file_bytes),
         ("entries", &file.entries),
+        ("dead_entries", &file.dead_entries),
+        ("dead_bytes", &file.dead_bytes),
         ("filter", &file.filter.as_ref().map_or("null".into(), filter)),
     ])
 }

@@ -29,6 +29,7 @@ pub fn print(
         .collect();
     let cache: Vec<(&str, &dyn std::fmt::Display)> =
         cache.iter().map(|(kind, usage)| (kind.as_str(), usage as _)).collect();
+    let snapshot_age = stats.oldest_snapshot;
     let tickers: Vec<_> = stats.tickers.iter().collect();
     let tickers: Vec<(&str, &dyn std::fmt::Display)> =
         tickers.iter().map(|(ticker, count)| (ticker.name(), count as _)).collect();
@@ -48,6 +49,8 @@ pub fn print(
         ("block_cache_capacity_bytes", &stats.cache_capacity_bytes),
         ("block_cache", &json_object(&cache)),
         ("compaction_debt_bytes", &stats.compaction_debt_bytes),
+        ("oldest_snapshot_ms", &Value::from(snapshot_age.map(|age| age.as_millis() as u64))),
+        ("held_by_snapshots_bytes", &stats.held_by_snapshots_bytes),
         ("tickers", &json_object(&tickers)),
     ]);
     writeln!(out, "{object}")?;
@@ -61,6 +64,8 @@ fn level(level: &LevelStats) -> String {
         ("files", &level.files),
         ("file_bytes", &level.file_bytes),
         ("entries", &level.entries),
+        ("dead_entries", &level.dead_entries),
+        ("dead_bytes", &level.dead_bytes),
         ("filter_bytes", &level.filter_bytes),
         ("useful", &filter.useful),
         ("full_positive", &filter.full_positive),

@@ -37,10 +37,16 @@ struct Metrics {
 /// The counts of a level: name, meaning, value.
 type LevelCount = (&'static str, &'static str, fn(&LevelStats) -> u64);
 
-const LEVEL_GAUGES: [LevelCount; 4] = [
+const LEVEL_GAUGES: [LevelCount; 6] = [
     ("files", "Tables of a level.", |level| level.files as u64),
     ("file_bytes", "Bytes of the tables of a level.", |level| level.file_bytes),
     ("entries", "Entries in the tables of a level.", |level| level.entries),
+    ("dead_entries", "Entries that a compaction of a level would remove, about.", |level| {
+        level.dead_entries
+    }),
+    ("dead_bytes", "Bytes that a compaction of a level would free, about.", |level| {
+        level.dead_bytes
+    }),
     ("filter_bytes", "Stored bytes of the filters of a level.", |level| level.filter_bytes),
 ];
 
@@ -115,6 +121,11 @@ impl Metrics {
         self.gauge("block_cache_capacity_bytes", help, bytes(stats.cache_capacity_bytes));
         let help = "Bytes that compaction must still rewrite.";
         self.gauge("compaction_debt_bytes", help, bytes(stats.compaction_debt_bytes));
+        let help = "When the oldest snapshot was made.";
+        let made = stats.oldest_snapshot.and_then(|age| stats.written.checked_sub(age));
+        self.gauge("oldest_snapshot_timestamp_seconds", help, made.and_then(seconds));
+        let help = "Bytes in tables that would be dead without snapshots, about.";
+        self.gauge("held_by_snapshots_bytes", help, bytes(stats.held_by_snapshots_bytes));
         self.head("block_cache_bytes", "gauge", "Resident bytes of each kind of block.");
         for (kind, usage) in &stats.cache {
             let kind = format!(",kind=\"{}\"", format!("{kind:?}").to_lowercase());

@@ -5,7 +5,7 @@ use std::io::Write;
 use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats, Stats};
 
 use super::figures::{Figures, warnings};
-use super::{HOW, Source};
+use super::{HOW, Source, span};
 use crate::failure::Result;
 use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::{count, counted, percent, size};
@@ -27,7 +27,11 @@ pub fn published(
     warn(stats, &screen, out)?;
     heading("\nTree", &screen, out)?;
     writeln!(out, "{}\n", tree(&stats.levels, true).to_text(&screen))?;
-    heading("Memory", &screen, out)?;
+    heading("Dead data", &screen, out)?;
+    for (name, figure) in dead_data(stats) {
+        writeln!(out, "{}", screen.wrap(&format!("  {name:<13} {figure}")))?;
+    }
+    heading("\nMemory", &screen, out)?;
     let memory = Memory {
         memtable_bytes: stats.memtable_bytes,
         memtable_entries: stats.memtable_entries,
@@ -60,6 +64,8 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     };
     memory.print(out)?;
     writeln!(out, "  to compact    {:>10}", size(stats.compaction_debt_bytes))?;
+    let (dead, entries) = dead_of(&stats.levels);
+    writeln!(out, "  dead, about   {:>10}   {}", size(dead), counted(entries, "entry"))?;
     heading("\nCounters", &screen, out)?;
     writeln!(out, "{}", screen.wrap(&format!("none are published. {HOW}.")))?;
     Ok(())
@@ -68,6 +74,25 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
 fn heading(text: &str, screen: &Screen, out: &mut dyn Write) -> Result {
     writeln!(out, "{}", screen.bold(text))?;
     Ok(())
+}
+
+/// Bytes and entries.
+fn dead_of(levels: &[LevelStats]) -> (u64, u64) {
+    levels.iter().fold((0, 0), |(bytes, entries), level| {
+        (bytes + level.dead_bytes, entries + level.dead_entries)
+    })
+}
+
+/// What compaction would free, and what it cannot free because of snapshots, which are named only
+/// where there are any.
+pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
+    let (dead, entries) = dead_of(&stats.levels);
+    let mut lines = vec![("dead, about", format!("{}, {}", size(dead), counted(entries, "entry")))];
+    if let Some(age) = stats.oldest_snapshot {
+        let held = size(stats.held_by_snapshots_bytes);
+        lines.push(("for snapshots", format!("{held}, the oldest is {} old", span(age))));
+    }
+    lines
 }
 
 /// The warnings, if there are any.

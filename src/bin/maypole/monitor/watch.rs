@@ -101,7 +101,7 @@ fn draw(
         let recent = recent.as_ref().and_then(|(figures, _)| of(figures));
         vec![name.to_string(), text(recent), text(of(&whole))]
     };
-    let rows = [
+    let mut rows = vec![
         number("lookups", |figures| figures.lookups),
         number("filters asked", |figures| figures.asked),
         number("useful", |figures| figures.useful),
@@ -119,6 +119,8 @@ fn draw(
             whole.memory_share.map_or("-".to_string(), percent),
         ],
     ];
+    let dead = report::dead_data(stats).into_iter();
+    rows.extend(dead.map(|(name, figure)| vec![name.to_string(), String::new(), figure]));
     writeln!(out, "{}", screen.drawn(&table(&["", &header, "since the opening"], rows)))?;
     report::warn(stats, screen, out)
 }
