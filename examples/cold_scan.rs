@@ -1,5 +1,5 @@
-//! Measures scans of tables that no cache holds: the figures of "A cold scan" in
-//! `docs/performance.md`.
+//! Measures scans of tables that no cache holds: the figures of
+//! `docs/measurements/2026-11-24-cold-scan.md`.
 //!
 //! ```text
 //! cargo run --release --example cold_scan -- [--entries N] [--rounds N] [--cache-mb N] [--dir DIR]

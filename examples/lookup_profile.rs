@@ -1,5 +1,5 @@
-//! Measures what a point lookup costs, and what the memory under it costs: the figures of "Where a
-//! lookup's time goes" in `docs/performance.md`.
+//! Measures what a point lookup costs, and what the memory under it costs: the figures of
+//! `docs/measurements/2026-11-22-lookup-time.md`.
 //!
 //! ```text
 //! cargo run --release --example lookup_profile -- [--entries N] [--operations N] [--rounds N]

@@ -62,7 +62,7 @@ const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 /// under its guard keeps all garbage alive: it must neither let the heap grow nor empty the cache.
 /// With more threads than processors the system stops one under its guard every few milliseconds.
 /// The more garbage gathers until it goes on, the more memory is allocated meanwhile and freed
-/// after (`docs/performance.md`, "A cache a tenth of the data").
+/// after (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     // Small caches: some blocks.
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)

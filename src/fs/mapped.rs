@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
-//! they survive a killed process, and `fdatasync` makes them durable. On the machine of
-//! `docs/performance.md` a `write` of 150 bytes takes about 1,000 ns, most of it the way into the
-//! kernel and back. The copy takes 150 ns, with allocating, mapping and touching the pages.
+//! they survive a killed process, and `fdatasync` makes them durable. A `write` of 150 bytes was
+//! measured at about 1,000 ns, most of it for entering and leaving the kernel. The copy takes 150 ns,
+//! with allocating, mapping and touching the pages (`docs/measurements/2026-11-24-writes.md`).
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
 //!   pages are made writable, before it is used. So a full disk is an error of `append`, not a

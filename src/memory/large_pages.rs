@@ -3,7 +3,7 @@
 //! A processor keeps the addresses of a few thousand pages at hand. For any other page it walks
 //! through the kernel's tables in memory. With pages of 4 KiB these addresses cover some 12 MiB.
 //! Beyond that nearly every access takes two trips to memory. With pages of 2 MiB it takes one:
-//! `docs/performance.md`, "What paid".
+//! `docs/measurements/2026-11-22-lookup-time.md`.
 //!
 //! ```text
 //! addresses    | page | page | page | · · · · · · · · · |     start at a multiple of 2 MiB

@@ -57,6 +57,11 @@ impl Document {
         self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
     }
 
+    /// Whether it is kept as it was written on its date.
+    pub fn is_dated(&self) -> bool {
+        self.path.starts_with(root().join("docs/measurements"))
+    }
+
     /// The lines outside of fenced blocks.
     pub fn prose(&self) -> Vec<&str> {
         let mut fenced = false;

@@ -10,6 +10,8 @@ const WORDS: std::ops::RangeInclusive<usize> = 600..=1500;
 /// Columns of a line of prose at most, as in the comments of the source.
 const WIDTH: usize = 100;
 
+/// The documents that are to be true today, and those that are history: `CHANGELOG.md` and the dated
+/// measurements.
 pub fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"), ".md");
     paths.extend(["README.md", "CHANGELOG.md"].map(|name| root().join(name)));

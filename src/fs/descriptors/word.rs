@@ -23,8 +23,8 @@
 //!
 //! A pin costs two additions to a line that few threads write, and no lock. With one word for all,
 //! each thread fetched its line from the processor that had read the same file last
-//! (`docs/performance.md`, "A cache a tenth of the data"). A pin does not use a guard of
-//! [`crate::sync`]: nothing else must wait while a pinned descriptor waits for its device.
+//! (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a guard of [`crate::sync`]:
+//! nothing else must wait while a pinned descriptor waits for its device.
 
 use crate::fs::system::{self, Borrowed};
 use crate::sync::atomic::{AtomicU64, Ordering};

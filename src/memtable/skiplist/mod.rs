@@ -35,8 +35,8 @@
 //! ```
 //!
 //! Since then the arena of a large memtable takes huge pages for its largest chunks
-//! ([`super::arena`]); inserts gained from that too (`docs/performance.md`). `benches/memtable.rs`
-//! measures this version.
+//! ([`super::arena`]); inserts gained from that too (`docs/measurements/2026-11-24-writes.md`).
+//! `benches/memtable.rs` measures this version.
 
 mod cursor;
 mod node;

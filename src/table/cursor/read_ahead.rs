@@ -18,7 +18,7 @@
 //! Absent on purpose: asking the system to fetch what follows while this is decoded. Linux does so
 //! by itself where reads follow each other, in requests as large as the reads are. Asking for it
 //! (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took half again as much processor time for a scan
-//! (docs/performance.md, "A cold scan").
+//! (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;
 use std::sync::Arc;
