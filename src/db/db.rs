@@ -308,7 +308,7 @@ impl Db {
     /// Those of [`Db`].
     #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
+        self.inner.contains_key(key.as_ref(), None)
     }
 
     /// Looks `key` up as [`Db::get`] does, and tells how: what each memtable, range check, filter,
