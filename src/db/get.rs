@@ -174,7 +174,7 @@ impl ValueRef<'_> {
             ValueRef::Block(found, guard) => (found.value(), guard),
             ValueRef::Read(found) => return read(found.value()),
         };
-        // SAFETY: the lookup uses nothing after `visit` (see `lookup`). Memtables are freed with the
+        // SAFETY: a lookup takes one guard and is called under none. It uses nothing after `visit`. Memtables are freed with the
         // last read state or flush: the read state of this lookup is retired, and finds its
         // memtable. Blocks are freed after an eviction, which retires them, or with their slots, at
         // once; both find the block.
@@ -220,7 +220,7 @@ pub(super) fn find_in_memtables<'g>(
 }
 
 /// Where a lookup goes on that has met something that is not in memory.
-struct Miss {
+pub(super) struct Miss {
     version: Arc<Version>,
     /// Index of the run.
     run: usize,
@@ -254,15 +254,14 @@ fn visit_once_read<R>(
     observer: impl TreeObserver,
     visit: impl FnOnce(ValueRef<'_>) -> R,
 ) -> Result<Option<R>> {
-    let found = find_and_read(miss, key, tickers, observer)?;
+    let found = observer.call_find_and_read(miss, key, tickers)?;
     Ok(found.map(|found| visit(ValueRef::Read(&found))))
 }
 
 /// Goes on with a lookup, from a miss on: the newest entry of the key, if it is a value. Holds no
-/// guard while it reads.
+/// guard while it reads. Lookups call it through [`TreeObserver::call_find_and_read`].
 #[cold]
-#[inline(never)]
-fn find_and_read(
+pub(super) fn find_and_read(
     miss: Miss,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,

@@ -70,8 +70,8 @@ use super::PerProcess;
 use super::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use super::{Mutex, Padded, barrier, lock};
 
-pub(crate) use lending::{HeldByReaders, Part, Retired, drop_at_once, held_by_readers};
 use lending::{Kept, Loan};
+pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
 
 /// An object whose drop waits for readers.
 type Garbage = Arc<dyn Retired>;

@@ -17,7 +17,7 @@ use observer::TreeObserver;
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 
 use super::Inner;
-use super::get::find_in_memtables;
+use super::get::{Miss, find_and_read, find_in_memtables};
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
@@ -90,6 +90,17 @@ impl<'w> TreeObserver for &'w Watch<'_> {
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Option<&'g [u8]>>> {
         find_in_memtables(read_state, key, guard, tickers, self)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_find_and_read(
+        self,
+        miss: Miss,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'static>>> {
+        find_and_read(miss, key, tickers, self)
     }
 
     fn started(self, key: &LookupKey<'_>, read_state: &ReadState) {

@@ -77,6 +77,8 @@ pub struct PublishedStats {
     pub memtable_bytes: u64,
     /// As [`Stats::memtable_entries`].
     pub memtable_entries: u64,
+    /// As [`Stats::held_by_readers_bytes`]. 0 if the owner did not say.
+    pub held_by_readers_bytes: u64,
     /// As [`Stats::compaction_debt_bytes`].
     pub compaction_debt_bytes: u64,
 }
@@ -106,6 +108,7 @@ impl PublishedStats {
             cache_capacity_bytes: stats.cache_capacity_bytes as u64,
             memtable_bytes: stats.memtable_bytes as u64,
             memtable_entries: stats.memtable_entries as u64,
+            held_by_readers_bytes: stats.held_by_readers_bytes as u64,
             compaction_debt_bytes: stats.compaction_debt_bytes,
         }
     }

@@ -66,15 +66,6 @@ impl Loan {
     }
 }
 
-/// What user code still reads after all others have given it up: see [`held_by_readers`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct HeldByReaders {
-    /// Blocks and memtables.
-    pub parts: usize,
-    /// Heap bytes of them.
-    pub bytes: usize,
-}
-
 impl Record {
     fn lent(&self) -> usize {
         // Acquire: what the thread has read before it stored this comes before a drop.
@@ -87,8 +78,8 @@ impl Guard {
     ///
     /// # Safety
     ///
-    /// What was reached under the guard, except `bytes`, is not used any more from here on. Whoever
-    /// frees the memory of `bytes` does it through [`super::retire`] or [`drop_at_once`], and
+    /// The guard is the only one of its thread. What was reached under it, except `bytes`, is not
+    /// used any more from here on. Whoever frees the memory of `bytes` does it through [`super::retire`] or [`drop_at_once`], and
     /// [`Retired::part_at`] finds it there.
     #[inline(always)]
     pub unsafe fn lend<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
@@ -101,7 +92,6 @@ impl Guard {
             _ => Some(copy_of(bytes)),
         };
         let _suspended = Suspended::begin(self.record, outer);
-        super::assert_no_guard();
         read(copy.as_deref().unwrap_or(bytes))
     }
 }
@@ -122,11 +112,9 @@ struct Suspended {
 impl Suspended {
     #[inline(always)]
     fn begin(record: &'static Record, outer: usize) -> Suspended {
-        let depth = record.depth.load(Ordering::Relaxed) - 1;
-        record.depth.store(depth, Ordering::Relaxed);
-        if depth == 0 {
-            record.withdraw();
-        }
+        debug_assert_eq!(record.depth.load(Ordering::Relaxed), 1, "the guard is not the only one");
+        record.depth.store(0, Ordering::Relaxed);
+        record.withdraw();
         Suspended { record, outer }
     }
 }
@@ -136,7 +124,7 @@ impl Drop for Suspended {
     #[inline(always)]
     fn drop(&mut self) {
         self.record.lent.store(self.outer, Ordering::Release);
-        self.record.depth.store(self.record.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.record.depth.store(1, Ordering::Relaxed);
     }
 }
 
@@ -159,6 +147,9 @@ pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn R
 
 /// Takes out what nobody reads any more, to be dropped under no lock.
 pub(super) fn take_ended(kept: &mut Vec<Kept>) -> Vec<Kept> {
+    if kept.is_empty() {
+        return Vec::new();
+    }
     kept.extract_if(.., |kept| !kept.loan.is_on()).collect()
 }
 
@@ -171,21 +162,18 @@ pub(crate) fn drop_at_once(object: impl Retired) {
     }
 }
 
-/// What user code reads of the process, though nothing but this code needs it any more. Drops what
-/// is not read any longer. Hold no lock that a destructor could take.
-pub(crate) fn held_by_readers() -> HeldByReaders {
+/// Heap bytes that user code of the process reads, though nothing but this code needs them any more.
+/// Drops what is not read any longer. Hold no lock that a destructor could take.
+pub(crate) fn held_by_readers() -> usize {
     let mut bags = lock(&collector().garbage);
     let ended = take_ended(&mut bags.kept);
-    let mut held = HeldByReaders::default();
-    for (i, kept) in bags.kept.iter().enumerate() {
-        let owner = |kept: &Kept| Arc::as_ptr(&kept.part.owner).addr();
-        // Several threads may read one block.
-        if bags.kept[..i].iter().all(|other| owner(other) != owner(kept)) {
-            held.parts += 1;
-            held.bytes += kept.part.heap_bytes;
-        }
-    }
+    let owner = |kept: &Kept| Arc::as_ptr(&kept.part.owner).addr();
+    // Several threads may read one block.
+    let is_first =
+        |i: usize| bags.kept[..i].iter().all(|other| owner(other) != owner(&bags.kept[i]));
+    let firsts = (0..bags.kept.len()).filter(|&i| is_first(i));
+    let bytes = firsts.map(|i| bags.kept[i].part.heap_bytes).sum();
     drop(bags);
     drop(ended);
-    held
+    bytes
 }
