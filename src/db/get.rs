@@ -39,7 +39,7 @@ use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
-use crate::sync::{Guard, pin};
+use crate::sync::{Guard, Held, pin};
 use crate::table::{
     Absent, Found, LookupKey, Missing, Stop, Table, TableObserver, unsupported_entry,
 };
@@ -87,8 +87,8 @@ impl Inner {
     ) -> Result<Option<R>> {
         self.check_open()?;
         let guard = pin();
-        let (read_state, sequence) = self.load_read_point(snapshot, &guard);
-        let read_state = read_state.get();
+        let (held, sequence) = self.load_read_point(snapshot, &guard);
+        let read_state = held.get();
         let tickers = self.counters.on_thread(&guard);
         let key = LookupKey::new(key, sequence);
         observer.started(&key, read_state);
@@ -144,7 +144,7 @@ impl Inner {
                 None => Some(Absent::Filter),
             };
             if let Some(absent) = absent {
-                let miss = Miss::new(&read_state.version, run, file, absent, &guard);
+                let miss = Miss::new(&held, run, file, absent, &guard);
                 drop(guard);
                 return visit_once_read(miss, &key.for_call(), tickers, observer, visit);
             }
@@ -228,16 +228,18 @@ pub(super) struct Miss {
 }
 
 impl Miss {
-    /// `run` is one of the version's, and `file` one of the run's.
+    /// `run` is one of the version's, and `file` one of the run's. The read state comes by address:
+    /// it lies in memory, and the loop keeps its registers.
     #[cold]
     #[inline(never)]
     fn new(
-        version: &Arc<Version>,
+        held: &Held<'_, ReadState>,
         run: &Run<Arc<TableFile>>,
         file: &TableFile,
         absent: Absent,
         guard: &Guard,
     ) -> Miss {
+        let version = &held.get().version;
         let number = version.runs().iter().position(|other| std::ptr::eq(other, run));
         let run = number.expect("a run of the version");
         Miss { version: Arc::clone(version), run, missing: absent.keep(&file.table, guard) }

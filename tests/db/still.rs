@@ -96,6 +96,34 @@ fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
     eventually(|| held(&own) == 0);
 }
 
+/// The cache drops the blocks of a table that goes at once, and not with the garbage: the block that
+/// a callback reads stays.
+#[test]
+fn a_callback_outlives_the_table_of_its_block() {
+    let _alone = alone();
+    // Nothing is evicted.
+    let db = open(&memory(), "/db", &BlockCache::new(8 << 20));
+    db.put("key", vec![1; 1000]).unwrap();
+    db.flush().unwrap();
+    db.get("key").unwrap();
+    let read = db.get_with("key", |bytes| {
+        db.put("key", vec![2; 1000]).unwrap();
+        db.flush().unwrap();
+        db.compact_all().unwrap();
+        eventually(|| {
+            // An ended flush drops the read states that nobody uses.
+            db.put("other", "").unwrap();
+            db.flush().unwrap();
+            held(&db) > 0
+        });
+        assert!(held(&db) < 8 << 10, "{} bytes are held", held(&db));
+        bytes.to_vec()
+    });
+    assert_eq!(read.unwrap().unwrap(), [1; 1000]);
+    assert_eq!(db.get("key").unwrap().unwrap(), [2; 1000]);
+    eventually(|| held(&db) == 0);
+}
+
 /// User code looks up in user code: each value is read to its end, though the first one's memory is
 /// given up meanwhile.
 #[test]
