@@ -53,7 +53,7 @@ impl Inner {
         key: &[u8],
         snapshot: Option<SequenceNumber>,
     ) -> Result<Option<Slice>> {
-        self.lookup(key, snapshot, (), |value| value.to_slice())
+        self.lookup(key, snapshot, (), ToSlice)
     }
 
     #[inline]
@@ -63,7 +63,7 @@ impl Inner {
         snapshot: Option<SequenceNumber>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.lookup(key, snapshot, (), |value| value.lend(read))
+        self.lookup(key, snapshot, (), Lend(read))
     }
 
     #[inline]
@@ -72,19 +72,19 @@ impl Inner {
         key: &[u8],
         snapshot: Option<SequenceNumber>,
     ) -> Result<bool> {
-        Ok(self.lookup(key, snapshot, (), |_| ())?.is_some())
+        Ok(self.lookup(key, snapshot, (), Ignore)?.is_some())
     }
 
     /// The one lookup. `observer` hears of every step: `()` of nothing, [`explain`](super::explain)
     /// of all. `visit` is the last that uses the guard. It is none of a user's code.
     #[inline]
-    pub(super) fn lookup<R>(
+    pub(super) fn lookup<V: Visit>(
         &self,
         key: &[u8],
         snapshot: Option<SequenceNumber>,
         observer: impl TreeObserver,
-        visit: impl FnOnce(ValueRef<'_>) -> R,
-    ) -> Result<Option<R>> {
+        visit: V,
+    ) -> Result<Option<V::Out>> {
         self.check_open()?;
         let guard = pin();
         let (held, sequence) = self.load_read_point(snapshot, &guard);
@@ -98,7 +98,7 @@ impl Inner {
                 observer.call_find_in_memtables(read_state, &key.for_call(), &guard, tickers)?
         {
             tickers.add(Ticker::NumberKeysRead, 1);
-            return Ok(entry.map(|value| visit(ValueRef::Memtable(value, &guard))));
+            return Ok(entry.map(|value| visit.visit(ValueRef::Memtable(value, &guard))));
         }
         tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
         let version = &*read_state.version;
@@ -132,7 +132,7 @@ impl Inner {
                             observer.file_left(run, file, Some(&found));
                             tickers.add(hit_ticker(run.level), 1);
                             return Ok(match shows_value(&file.table, &key, &found, deleted_at)? {
-                                true => Some(visit(ValueRef::Block(&found, &guard))),
+                                true => Some(visit.visit(ValueRef::Block(&found, &guard))),
                                 false => None,
                             });
                         }
@@ -165,29 +165,59 @@ pub(super) enum ValueRef<'a> {
     Read(&'a Found<'static>),
 }
 
-impl ValueRef<'_> {
-    /// Calls user code with the value, under no guard.
-    #[inline(always)]
-    fn lend<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
-        let (value, guard) = match self {
-            ValueRef::Memtable(value, guard) => (value, guard),
-            ValueRef::Block(found, guard) => (found.value(), guard),
-            ValueRef::Read(found) => return read(found.value()),
-        };
-        // SAFETY: a lookup takes one guard and is called under none. It uses nothing after `visit`. Memtables are freed with the
-        // last read state or flush: the read state of this lookup is retired, and finds its
-        // memtable. Blocks are freed after an eviction, which retires them, or with their slots, at
-        // once; both find the block.
-        unsafe { guard.lend(value, read) }
-    }
+/// What a lookup does with the value. A trait and no closure, so that it is inlined however long it
+/// is: a value that is passed on by address lies in memory from the start.
+pub(super) trait Visit {
+    type Out;
 
-    /// Shares the block. Copies out of a memtable: a shared one would live as long as the value.
-    pub(super) fn to_slice(&self) -> Slice {
-        match self {
+    fn visit(self, value: ValueRef<'_>) -> Self::Out;
+}
+
+/// For a key that only has to be there.
+struct Ignore;
+
+impl Visit for Ignore {
+    type Out = ();
+
+    #[inline(always)]
+    fn visit(self, _value: ValueRef<'_>) {}
+}
+
+/// Shares the block. Copies out of a memtable: a shared one would live as long as the value.
+pub(super) struct ToSlice;
+
+impl Visit for ToSlice {
+    type Out = Slice;
+
+    #[inline(always)]
+    fn visit(self, value: ValueRef<'_>) -> Slice {
+        match value {
             ValueRef::Memtable(value, _) => Slice::copy_from(value),
             ValueRef::Block(found, _) => found.value_slice(),
             ValueRef::Read(found) => found.value_slice(),
         }
+    }
+}
+
+/// Calls user code with the value, under no guard.
+struct Lend<F>(F);
+
+impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
+    type Out = R;
+
+    #[inline(always)]
+    fn visit(self, value: ValueRef<'_>) -> R {
+        let Lend(read) = self;
+        let (value, guard) = match value {
+            ValueRef::Memtable(value, guard) => (value, guard),
+            ValueRef::Block(found, guard) => (found.value(), guard),
+            ValueRef::Read(found) => return read(found.value()),
+        };
+        // SAFETY: a lookup takes one guard and is called under none. It uses nothing after `visit`.
+        // Memtables are freed with the last read state or flush: the read state of this lookup is
+        // retired, and finds its memtable. Blocks are freed after an eviction, which retires them,
+        // or with their slots, at once; both find the block.
+        unsafe { guard.lend(value, read) }
     }
 }
 
@@ -249,15 +279,15 @@ impl Miss {
 /// Out of line, so that what lookups in memory do stays small.
 #[cold]
 #[inline(never)]
-fn visit_once_read<R>(
+fn visit_once_read<V: Visit>(
     miss: Miss,
     key: &LookupKey<'_>,
     tickers: ThreadTickers<'_>,
     observer: impl TreeObserver,
-    visit: impl FnOnce(ValueRef<'_>) -> R,
-) -> Result<Option<R>> {
+    visit: V,
+) -> Result<Option<V::Out>> {
     let found = observer.call_find_and_read(miss, key, tickers)?;
-    Ok(found.map(|found| visit(ValueRef::Read(&found))))
+    Ok(found.map(|found| visit.visit(ValueRef::Read(&found))))
 }
 
 /// Goes on with a lookup, from a miss on: the newest entry of the key, if it is a value. Holds no

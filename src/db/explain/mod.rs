@@ -17,7 +17,7 @@ use observer::TreeObserver;
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 
 use super::Inner;
-use super::get::{Miss, find_and_read, find_in_memtables};
+use super::get::{Miss, ToSlice, find_and_read, find_in_memtables};
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
@@ -39,7 +39,7 @@ impl Inner {
             trace: RefCell::new(LookupTrace::new(key)),
             range_check_nanos: Cell::new(0),
         };
-        let value = self.lookup(key, snapshot, &watch, |value| value.to_slice())?;
+        let value = self.lookup(key, snapshot, &watch, ToSlice)?;
         let mut trace = watch.trace.into_inner();
         trace.levels_spared -= trace.levels.len();
         trace.outcome = match value {

@@ -83,23 +83,23 @@ impl Guard {
     /// [`Retired::part_at`] finds it there.
     #[inline(always)]
     pub unsafe fn lend<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
-        let outer = self.record.lent.load(Ordering::Relaxed);
-        let copy = match outer {
-            0 => {
-                self.record.lent.store(bytes.as_ptr().addr(), Ordering::Release);
-                None
-            }
-            _ => Some(copy_of(bytes)),
-        };
-        let _suspended = Suspended::begin(self.record, outer);
-        read(copy.as_deref().unwrap_or(bytes))
+        let lent = &self.record.lent;
+        if lent.load(Ordering::Relaxed) != 0 {
+            return self.lend_copy(bytes, read);
+        }
+        lent.store(bytes.as_ptr().addr(), Ordering::Release);
+        let _suspended = Suspended::begin(self.record, 0);
+        read(bytes)
     }
-}
 
-#[cold]
-#[inline(never)]
-fn copy_of(bytes: &[u8]) -> Box<[u8]> {
-    bytes.into()
+    /// For user code in user code.
+    #[cold]
+    #[inline(never)]
+    fn lend_copy<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
+        let copy = bytes.to_vec();
+        let _suspended = Suspended::begin(self.record, self.record.lent.load(Ordering::Relaxed));
+        read(&copy)
+    }
 }
 
 /// While it lives, its thread's guard is suspended.
