@@ -272,7 +272,9 @@ impl Db {
     }
 
     /// Calls `read` with the value of `key`. Faster than [`Db::get`]: nothing is copied, and no
-    /// reference is counted.
+    /// reference is counted. While `read` runs it holds the block or memtable of the value, and
+    /// nothing else ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). A call
+    /// of this within `read` is given a copy.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
