@@ -20,7 +20,7 @@
 //!
 //! Nothing here reads a file: a device may take as long as it likes, and the guard would keep all
 //! that the process retires. A search that wants what is not in memory stops, and says what it
-//! wants ([`Stop::Absent`]). It has counted what it did, so it is not begun again: [`reading`]
+//! wants ([`stop`]). It has counted what it did, so it is not begun again: [`reading`]
 //! reads without a guard and goes on from there.
 
 mod found;
@@ -30,45 +30,24 @@ pub(crate) mod observer;
 pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
+pub(crate) mod stop;
 pub(crate) mod together;
 pub(crate) mod trace;
 
 use crate::cache::Lease;
 use crate::encoding::bytes::rarely;
-use crate::error::Error;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
 pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
+use self::stop::{Absent, Stop};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::FilterAnswer;
 use crate::table::index::{GROUP, Group};
 use crate::table::table::{Table, TableIndex};
-
-/// Why a search under a guard has ended without a result.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    Failed(Error),
-    Absent(Absent),
-}
-
-/// What a search wants and what is not in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    Filter,
-    Index,
-    /// The data block with this number.
-    Block(usize),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Failed(error)
-    }
-}
 
 impl Table {
     /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not

@@ -15,9 +15,9 @@ use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;
 use crate::sync::Guard;
 
-use super::Stop;
 use super::found::Found;
 use super::key::LookupKey;
+use super::stop::Stop;
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::{Table, TableIndex};

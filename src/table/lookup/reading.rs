@@ -18,11 +18,12 @@ use crate::table::block::Block;
 use crate::table::filter::block::FilterAnswer;
 use crate::table::table::{Table, TableIndex};
 
+use super::BlockPosition;
 use super::found::Found;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::stop::{Absent, Stop};
 use super::together::AbsentBlock;
-use super::{Absent, BlockPosition, Stop};
 
 /// What is to be read before a lookup goes on in a table.
 pub(crate) enum Missing {

@@ -12,10 +12,10 @@ use crate::filter::{FilterReader, QueryTrace};
 use crate::stats::{Counters, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
-use super::Stop;
 use super::found::Found;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::stop::Stop;
 use super::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
 };

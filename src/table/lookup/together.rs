@@ -27,8 +27,9 @@ use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::BlockHandle;
 use crate::table::table::{Table, TableIndex};
 
+use super::BlockPosition;
 use super::key::LookupKey;
-use super::{Absent, BlockPosition};
+use super::stop::Absent;
 
 /// Neighbours are joined up to this many bytes. Then a longer read costs more than another one.
 const MOST_JOINED_BYTES: u64 = 128 << 10;
