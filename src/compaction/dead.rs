@@ -236,13 +236,15 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
 
 /// The largest sequence number of a snapshot that keeps something from being freed; 0: none does.
 /// The release of a younger snapshot frees nothing.
-pub(crate) fn newest_needed_snapshot(levels: &Levels, conditions: &Conditions) -> SequenceNumber {
-    let files = levels.iter().flatten().filter(|file| may_hold_dead(file));
-    let newest_below = |file: &&FileMeta| {
-        let after = conditions.snapshots.partition_point(|&s| s < file.largest_sequence);
-        after.checked_sub(1).map(|newest| conditions.snapshots[newest])
+pub(crate) fn newest_needed_snapshot<'a>(
+    files: impl Iterator<Item = &'a FileMeta>,
+    snapshots: &[SequenceNumber],
+) -> SequenceNumber {
+    let newest_below = |file: &FileMeta| {
+        let after = snapshots.partition_point(|&s| s < file.largest_sequence);
+        after.checked_sub(1).map(|newest| snapshots[newest])
     };
-    files.filter_map(newest_below).max().unwrap_or(0)
+    files.filter(|file| may_hold_dead(file)).filter_map(newest_below).max().unwrap_or(0)
 }
 
 /// The tables of one level that range deletions cover whole, to be dropped.
@@ -608,6 +610,12 @@ mod tests {
         pick_dead(&levels(files), &SHAPE, conditions, &busy(&[]))
     }
 
+    /// Of a tree whose level 0 goes to the last level.
+    fn plan_into_last(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
+        let shape = crate::compaction::TreeShape { level_base_bytes: 10_000, ..SHAPE };
+        pick_dead(&levels(files), &shape, conditions, &busy(&[]))
+    }
+
     fn outline(plan: Option<Plan>) -> Option<(usize, usize, Vec<u64>, PlanKind)> {
         plan.map(|plan| (plan.level, plan.output_level, plan.inputs, plan.kind))
     }
@@ -631,6 +639,65 @@ mod tests {
         assert_eq!(outline(plan_of(&old, &at(150))), merged);
     }
 
+    /// A retention deleted keys in order. Each flush emptied one table to its end and a third of the
+    /// next one, which was rewritten at once, only to be dropped after the next flush. Fresh deletions
+    /// wait for more, and those of two flushes go down together.
+    #[test]
+    fn fresh_deletions_wait_for_the_next_ones_and_go_down_with_them() {
+        let newer = |mut table: FileMeta, from: u64| {
+            (table.smallest_sequence, table.largest_sequence) = (from, from + 99);
+            table
+        };
+        let first = newer(deletions(8, 0, 3, 40), 100);
+        let next = newer(deletions(9, 4, 9, 60), 200);
+        let at = |flushed_before| Conditions { flushed_before, ..Conditions::default() };
+        let below = table(1, 0, 9);
+        for level in [0, 5] {
+            let tree = [(level, first.clone()), (6, below.clone())];
+            assert_eq!(plan_into_last(&tree, &at(200)), None, "nothing was written since");
+            assert!(plan_into_last(&tree, &at(300)).is_some(), "another memtable was flushed");
+            let settled = Conditions { settled: true, ..at(200) };
+            assert!(plan_into_last(&tree, &settled).is_some(), "no more are expected");
+
+            let tree = [(level, next.clone()), (level, first.clone()), (6, below.clone())];
+            let mut tree = tree.to_vec();
+            tree.sort_by_key(|(_, file)| {
+                std::cmp::Reverse(if level == 0 { file.number } else { 0 })
+            });
+            if level > 0 {
+                tree.swap(0, 1);
+            }
+            let plan = plan_into_last(&tree, &at(300)).unwrap();
+            let mut inputs = plan.inputs.clone();
+            inputs.sort_unstable();
+            assert_eq!((inputs, plan.output_inputs), (vec![8, 9], vec![1]), "level {level}");
+        }
+        // Over other tables they do not go together, and fresh ones wait by themselves.
+        let below = [(6, table(2, 0, 3)), (6, table(1, 4, 9))];
+        let tree = [[(0, next), (0, first)], below].concat();
+        let plan = plan_into_last(&tree, &at(300)).unwrap();
+        assert_eq!((plan.inputs, plan.output_inputs), (vec![8], vec![2]));
+    }
+
+    /// What is merged with deletions may not pass older files of level 0.
+    #[test]
+    fn a_companion_in_level_0_brings_the_older_files_that_it_overlaps() {
+        let tree = |reaching| {
+            [
+                (0, deletions(9, 0, 4, 40)),
+                (0, deletions(8, 6, 8, 40)),
+                (0, file(7, 7, reaching, 10)),
+                (6, table(1, 0, 9)),
+            ]
+        };
+        assert_eq!(plan_into_last(&tree(9), &settled()).unwrap().inputs, [9, 8, 7]);
+        assert_eq!(
+            plan_into_last(&tree(20), &settled()).unwrap().inputs,
+            [9],
+            "it reaches too far"
+        );
+    }
+
     #[test]
     fn a_snapshot_that_sees_what_is_deleted_keeps_it() {
         let tree = [(5, deletions(2, 0, 9, 90)), (6, table(1, 0, 9))];
@@ -638,9 +705,12 @@ mod tests {
         assert_eq!(plan_of(&tree, &seen_by(10)), None);
         assert_eq!(plan_of(&tree, &seen_by(29)), None);
         assert!(plan_of(&tree, &seen_by(30)).is_some(), "it sees the deletions");
-        assert_eq!(newest_needed_snapshot(&levels(&tree), &seen_by(10)), 10);
-        assert_eq!(newest_needed_snapshot(&levels(&tree), &seen_by(30)), 0);
-        assert_eq!(newest_needed_snapshot(&levels(&tree[1..]), &seen_by(10)), 0);
+        let needed = |tree: &[(usize, FileMeta)], snapshot| {
+            newest_needed_snapshot(tree.iter().map(|(_, file)| file), &[snapshot])
+        };
+        assert_eq!(needed(&tree, 10), 10);
+        assert_eq!(needed(&tree, 30), 0);
+        assert_eq!(needed(&tree[1..], 10), 0);
     }
 
     #[test]
@@ -695,6 +765,42 @@ mod tests {
         assert_eq!(dropped(range(0, 50, 11), &[11]), Some(vec![1, 2]), "it sees the deletion too");
         let tree = [(4, range(0, 50, 11)), (6, table(1, 10, 19))];
         assert_eq!(pick_covered(&levels(&tree), &Conditions::default(), &busy(&[1])), None);
+    }
+
+    /// Prints what a pick costs in a tree of 5,000 tables of which nothing is due.
+    #[test]
+    #[ignore = "measures"]
+    fn the_time_of_a_pick_in_a_large_tree() {
+        use std::time::Instant;
+
+        for share_of_deleting in [0, 10, 100] {
+            let mut files: Vec<(usize, FileMeta)> = Vec::new();
+            for (level, count) in [(4, 40u32), (5, 440), (6, 4500)] {
+                for i in 0..count {
+                    let mut file = table(u64::from(4500 * level as u32 + i), 0, 0);
+                    let at = |n: u32| (n * (9000 / count)).to_be_bytes();
+                    file.smallest = key::internal_key(&at(i), 1, 1);
+                    file.largest =
+                        key::internal_key(&(u32::from_be_bytes(at(i + 1)) - 1).to_be_bytes(), 1, 1);
+                    if level < 6 && i % 100 < share_of_deleting {
+                        file.deletions = 1;
+                    }
+                    files.push((level, file));
+                }
+            }
+            let levels = levels(&files);
+            let shape = crate::compaction::TreeShape {
+                level_base_bytes: 40_000,
+                table_bytes: 1000,
+                ..SHAPE
+            };
+            let start = Instant::now();
+            for _ in 0..100 {
+                assert_eq!(pick(&levels, &shape, &Conditions::default(), &busy(&[])), None);
+            }
+            let each = start.elapsed() / 100;
+            println!("{share_of_deleting} % of the upper tables with deletions: {each:?} a pick");
+        }
     }
 
     #[test]

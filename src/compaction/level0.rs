@@ -205,4 +205,23 @@ mod tests {
         let lone = lone_files(&levels(&files)).iter().map(|file| file.number).collect::<Vec<_>>();
         assert_eq!(lone, [3, 1]);
     }
+
+    /// The deletions stay above the file in any case.
+    #[test]
+    fn a_file_goes_down_from_under_newer_deletions_but_not_over_older_ones() {
+        let deletions = |number, smallest, largest| {
+            let mut table = file(number, smallest, largest, 1);
+            table.deletions = table.entries;
+            table
+        };
+        let lone = |files: &[(usize, FileMeta)]| {
+            let lone = lone_files(&levels(files));
+            lone.iter().map(|file| file.number).collect::<Vec<_>>()
+        };
+        assert_eq!(lone(&[(0, deletions(3, 0, 9)), (0, file(2, 5, 12, 1))]), [2]);
+        assert_eq!(lone(&[(0, file(3, 5, 12, 1)), (0, deletions(2, 0, 9))]), [0; 0]);
+        assert_eq!(lone(&[(0, deletions(3, 0, 9)), (0, deletions(2, 5, 12))]), [0; 0]);
+        let under_both = [(0, deletions(4, 0, 6)), (0, file(3, 5, 12, 1)), (0, file(2, 9, 20, 1))];
+        assert_eq!(lone(&under_both), [0; 0], "the two share keys");
+    }
 }

@@ -28,7 +28,7 @@ use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::memtable::Memtable;
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::range_tombstones::RangeTombstones;
 use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
 /// A run of deletions that is this part of a memtable gets a table of its own.
@@ -141,8 +141,10 @@ impl Flush<'_> {
 /// The keys that range deletions cover without a gap, as the first key of each such range and the key
 /// behind it.
 fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut bounds: Vec<(&[u8], &[u8])> = ranges.iter().map(|r| (r.start, r.end)).collect();
+    bounds.sort_unstable();
     let mut joined: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    for RangeTombstone { start, end, .. } in ranges.iter() {
+    for (start, end) in bounds {
         match joined.last_mut() {
             Some((_, last)) if start <= &last[..] => {
                 if end > &last[..] {
@@ -248,4 +250,25 @@ fn current<'t, 'a>(
         *table = Some(flush.store.create(flush.filter, 0)?);
     }
     Ok(table.as_mut().expect("it was made just now"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range_tombstones::RangeTombstone;
+
+    /// A retention by range deletions deletes one range after the other.
+    #[test]
+    fn range_deletions_that_meet_are_one_range() {
+        let range = |start: &'static [u8], end: &'static [u8], sequence| RangeTombstone {
+            start,
+            end,
+            sequence,
+        };
+        let set = [range(b"d", b"f", 1), range(b"a", b"b", 2), range(b"b", b"c", 9)];
+        let set = RangeTombstones::new(set.into_iter().chain([range(b"e", b"z", 5)]));
+        let pair = |start: &[u8], end: &[u8]| (start.to_vec(), end.to_vec());
+        assert_eq!(joined(&set), [pair(b"a", b"c"), pair(b"d", b"z")]);
+        assert_eq!(joined(&RangeTombstones::default()), []);
+    }
 }
