@@ -228,7 +228,7 @@ fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
             "{together}: {written} written, {without} without, {stored} stored, {alive} alive"
         );
         assert!(stored <= alive * 12 / 10, "{stored} stored, {alive} alive");
-        assert!(written <= without * 5 / 4, "{written} bytes written, {without} without deletions");
+        assert!(written <= without * 3 / 2, "{written} bytes written, {without} without deletions");
     }
 }
 
