@@ -1,8 +1,8 @@
 //! Errors that carry evidence: which file, which offset, what was expected, what was found.
 //!
-//! There are two kinds. A decoder sees bytes and knows no file: it answers `Damage`. Whoever opened
-//! the file adds its name and the offset of the bytes, which makes an [`Error`]. Every [`Error`]
-//! prints on one line.
+//! There are two kinds. A decoder sees bytes and knows no file, so it returns `Damage`. The code
+//! that opened the file adds its name and the offset of the bytes, which makes an [`Error`]. Every
+//! [`Error`] prints on one line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -219,7 +219,7 @@ impl Builder {
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
     /// database uses none. A flush takes one more thread, at once. Compactions of different files
-    /// run beside each other. A large one is split by key range over the idle threads.
+    /// run at the same time. A large one is split by key range over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
@@ -231,10 +231,11 @@ impl Builder {
     /// disk. Default: 30 days. Deletions in memtables do not count.
     ///
     /// Compaction removes deleted data sooner where it is worth the work: where a third of a table
-    /// and of the older tables in its range is dead, or a tenth when nobody writes. The time concerns
-    /// the rest: a few deletions in much data. Each time it is up, tables that hold old deletions are
-    /// merged downward, at worst all of them. A tree in which a three-hundredth of the data is
-    /// written each day moves its deletions down faster than that by itself.
+    /// and of the older tables in its range is dead, or a tenth while there are no writes. This age
+    /// matters for the rest: a few deletions in much data. When it is reached, the tables that hold
+    /// old deletions are merged downward, at worst all tables. A tree in which a three-hundredth of
+    /// the data is written each day needs no such merge, because its ordinary compactions move
+    /// deletions down faster.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(mut self, age: Duration) -> Builder {
@@ -246,7 +247,7 @@ impl Builder {
     /// they are read, which takes a few microseconds, and checked to be the same files.
     ///
     /// Default: the databases of the process that do not set this share half of the descriptors
-    /// that the process may have (its soft limit, asked at each opening). The other half is for the
+    /// that the process may have (its soft limit, read at each opening). The other half is for the
     /// program, and for logs and new tables, a handful for each database. To have more tables open,
     /// raise the limit of the process. Lower this where the program itself needs more descriptors.
     ///
@@ -288,8 +289,8 @@ impl Builder {
         self
     }
 
-    /// How many bytes a MANIFEST grows at least before it is written anew. Only tests have a reason
-    /// to change it.
+    /// The least number of bytes by which a MANIFEST grows before it is rewritten. Only tests have a
+    /// reason to change it.
     #[doc(hidden)]
     pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
         self.manifest_roll_bytes = bytes;

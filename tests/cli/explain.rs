@@ -98,7 +98,7 @@ fn every_step_of_a_lookup_is_printed_in_order() {
     let report = maypole!("explain", &db, "zebra").well();
     assert!(report.contains("not in its range") && !report.contains("filter  "), "{report}");
     // What is not there is no failure, other than for `get`.
-    assert!(report.contains("found      nothing: nobody knows the key"), "{report}");
+    assert!(report.contains("found      nothing: the key is absent"), "{report}");
 }
 
 #[test]

@@ -135,9 +135,9 @@ impl DbCursor {
         }
     }
 
-    /// The same cursor, whose blocks from now on enter the block cache or do not. They do unless
-    /// this says no. For a long scan beside lookups: it displaces nothing that they use. It uses
-    /// blocks that are in the cache all the same.
+    /// Whether the blocks that this cursor reads from now on enter the block cache. Default: true.
+    /// With `false` a long scan displaces nothing that lookups use. Blocks that are in the cache are
+    /// used in either case.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -262,7 +262,7 @@ impl Page<'_> {
             (_, Some(value)) => format!("a value of {}", counted(value.len() as u64, "byte")),
             (LookupOutcome::Tombstone, _) => "nothing: the key was deleted".into(),
             (LookupOutcome::RangeDeletion, _) => "nothing: a range with the key was deleted".into(),
-            _ => "nothing: nobody knows the key".into(),
+            _ => "nothing: the key is absent".into(),
         };
         self.heading("found", &text)
     }
