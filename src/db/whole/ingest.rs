@@ -248,7 +248,10 @@ impl Inner {
         table.check_external()?;
         check_entries(path, &table)?;
         let Some((smallest, largest)) = smallest_and_largest(&table)? else {
-            return Err(Error::InvalidArgument(format!("{}: a table of nothing", path.display())));
+            return Err(Error::InvalidArgument(format!(
+                "{}: the table has no entries",
+                path.display()
+            )));
         };
         let properties = table.properties();
         Ok(FileMeta {
