@@ -106,10 +106,12 @@ pub enum Error {
     #[error("the database is closed")]
     Closed,
     /// What was called was made by the parent of this process, before a `fork`. It is the parent's
-    /// alone: in the child every call answers this, and a drop does nothing. The parent goes on as
-    /// if there were no child. The child may open other databases, and this one when the parent has
+    /// alone: in the child every call returns this, and a drop does nothing. The parent is not
+    /// affected by its child. The child may open other databases, and this one when the parent has
     /// closed it.
-    #[error("it belongs to the parent of this process: a forked child opens databases of its own")]
+    #[error(
+        "it was opened by the parent of this process: a forked child must open databases of its own"
+    )]
     Forked,
 }
 

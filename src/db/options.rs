@@ -418,7 +418,7 @@ impl Builder {
                 known.and_then(|()| refuse_lost_current(&*fs, &path)).err().unwrap_or(error)
             }
             Error::Io { .. } | Error::NoDatabase { .. } if is_file(&*fs, &path) => {
-                let mut what = "it is a file, and a database is a directory".to_string();
+                let mut what = "this is a file, and a database is a directory".to_string();
                 if let Some(known) = known_files::of_file(&*fs, &path) {
                     what += &format!("; {known}");
                 }

@@ -274,7 +274,7 @@ impl DbCursor {
         }
     }
 
-    /// In a forked child the cursor stands on no entry from its first call on.
+    /// In a forked child the cursor is on no entry from its first call on.
     fn check_process(&mut self) -> Result<()> {
         if self.point.is_of_this_process() {
             return Ok(());
@@ -404,7 +404,7 @@ impl Drop for DbCursor {
     }
 }
 
-const ON_NO_ENTRY: &str = "the cursor stands on no entry";
+const ON_NO_ENTRY: &str = "the cursor is not on an entry";
 
 #[cold]
 fn cannot_step() -> Error {
