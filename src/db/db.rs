@@ -148,7 +148,7 @@ impl Db {
         Db::builder(path).open_read_only()
     }
 
-    /// Repairs the database in the directory `path`, which does not open any more. See
+    /// Repairs the database in the directory `path`, which cannot be opened. See
     /// [`Builder::repair`].
     ///
     /// ```

@@ -337,7 +337,7 @@ impl Builder {
         self.at_its_path(Db::read_with)
     }
 
-    /// Makes a database of what is left in the directory, where it does not open any more:
+    /// Rebuilds a database that cannot be opened from the files that are left in its directory:
     /// `CURRENT` or the MANIFEST are lost or damaged, tables or WALs are damaged or missing. Reads
     /// every byte. Changes nothing where nothing is wrong.
     ///

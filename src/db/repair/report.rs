@@ -22,7 +22,7 @@ pub struct RepairReport {
     pub tables: usize,
     /// Entries and range deletions in them, old versions included.
     pub entries: u64,
-    /// Whether deleted keys may be there again. No MANIFEST told which tables were obsolete, so
+    /// Whether deleted keys may be back. No MANIFEST said which tables were obsolete, so
     /// obsolete tables that a crash left over may count.
     pub deleted_keys_may_return: bool,
     /// What was wrong and what was done about it, one line each.

@@ -76,7 +76,7 @@ impl Inner {
         let fs = &*self.store.fs;
         if fs::resolved(dir).starts_with(fs::resolved(&self.store.dir)) {
             return Err(Error::InvalidArgument(format!(
-                "{}: is inside the directory of the database that it would copy",
+                "{}: is in the directory of the database that it would copy",
                 dir.display()
             )));
         }
