@@ -42,7 +42,8 @@ mod slice;
 mod sync {
     pub(crate) use crate::timed::{Condvar, Mutex, lock, try_lock};
     pub(crate) use crate::untimed_sync::{
-        Guard, Padded, PerProcess, Process, atomic, collect, drain, pin, retire, thread_index,
+        Guard, Padded, Part, PerProcess, Process, Retired, atomic, collect, drain, drop_at_once,
+        pin, retire, thread_index,
     };
 }
 #[path = "../src/sync/mod.rs"]

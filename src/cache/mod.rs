@@ -46,12 +46,12 @@ use std::sync::Arc;
 use crate::memory::LineBuf;
 use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, Process, lock, try_lock};
+use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
 
 use eviction::CacheState;
 use lanes::{Fresh, LaneState, Lanes};
 use pool::Pool;
-use ring::Entry;
+use ring::{Entry, part_at};
 pub(crate) use slots::{Cached, Lease, Resident, Slots};
 
 /// Where threads sleep while another one loads the value that they want. One that is woken for
@@ -474,6 +474,12 @@ impl Drop for Reservation {
         state.usage_bytes -= self.bytes;
         state.pinned_bytes -= self.bytes;
         state.reserved_bytes -= self.bytes;
+    }
+}
+
+impl Retired for Evicted {
+    fn part_at(&self, address: usize) -> Option<Part> {
+        part_at(&self.entries, address)
     }
 }
 

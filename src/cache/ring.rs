@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::memory::{LineBuf, prefetch};
+use crate::sync::Part;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::BlockKind;
@@ -50,7 +51,7 @@ pub(super) struct Header {
 }
 
 /// A value the cache owns, of whatever type.
-pub(super) trait Entry: Send + Sync {
+pub(super) trait Entry: Send + Sync + 'static {
     fn header(&self) -> &Header;
 
     /// Lets no new reader find the value, and leaves `stamp` in its slot.
@@ -63,6 +64,9 @@ pub(super) trait Entry: Send + Sync {
 
     /// Starts to fetch the slot.
     fn prefetch_slot(&self);
+
+    /// Whether the byte at this address lies in what lookups read of the value.
+    fn holds(&self, address: usize) -> bool;
 
     /// Drops the value, unless others hold it. What is left of it is memory for the next one.
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
@@ -119,6 +123,13 @@ impl Header {
         }
         used
     }
+}
+
+/// The entry that holds the byte at this address.
+pub(super) fn part_at(entries: &[Arc<dyn Entry>], address: usize) -> Option<Part> {
+    let owner = entries.iter().find(|entry| entry.holds(address))?;
+    let heap_bytes = owner.header().charge_bytes;
+    Some(Part { owner: Arc::<dyn Entry>::clone(owner), heap_bytes })
 }
 
 /// Starts to fetch the counts of an entry, and its header.
@@ -219,6 +230,10 @@ mod tests {
         unsafe fn empty_slot(&self, _stamp: usize) {}
 
         fn prefetch_slot(&self) {}
+
+        fn holds(&self, _address: usize) -> bool {
+            false
+        }
 
         fn into_buffer(self: Arc<Self>) -> Option<LineBuf> {
             None

@@ -39,6 +39,9 @@
 //!    so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state alive, and so its
 //!    version, its tables and their `Slots`.
 //!
+//! A value that is lent to user code without a guard (`sync/reclaim/lending.rs`) is found in both
+//! places, by [`Cached::holds`].
+//!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
 //! behind.
@@ -58,10 +61,10 @@ use std::sync::{Arc, PoisonError};
 use crate::memory::{LINE_BYTES, LineArray, LineBuf, prefetch};
 use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::sync::{Guard, lock, pin};
+use crate::sync::{self, Guard, Part, Retired, lock, pin};
 
 use super::eviction::RingName;
-use super::ring::{Entry, Header, Ring};
+use super::ring::{Entry, Header, Ring, part_at};
 use super::{BlockCache, BlockKind, WaitingPlace};
 
 /// Dropping a `Slots` takes out this many residents each time it holds the cache's mutex.
@@ -72,6 +75,11 @@ pub(crate) trait Cached: Send + Sync + 'static {
     /// What every use of the value reads first: fetched with the resident.
     fn read_first(&self) -> &[u8] {
         &[]
+    }
+
+    /// Whether the byte at this address is one that user code may be lent ([`crate::sync::Guard`]).
+    fn holds(&self, _address: usize) -> bool {
+        false
     }
 
     /// The memory of the value, for the next one.
@@ -170,6 +178,10 @@ impl<T: Cached> Entry for Resident<T> {
 
     fn prefetch_slot(&self) {
         prefetch(self.slot.0);
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        self.value.holds(address)
     }
 
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf> {
@@ -493,6 +505,15 @@ impl<T: Cached> Drop for Claim<'_, T> {
     }
 }
 
+/// What leaves the rings because its slots are dropped.
+struct Removed(Vec<Arc<dyn Entry>>);
+
+impl Retired for Removed {
+    fn part_at(&self, address: usize) -> Option<Part> {
+        part_at(&self.0, address)
+    }
+}
+
 impl<T: Cached> Drop for Slots<T> {
     fn drop(&mut self) {
         if !self.cache.process.is_current() {
@@ -513,7 +534,7 @@ impl<T: Cached> Drop for Slots<T> {
             }
             // The values are dropped after the mutex: they may hold slots of their own.
             drop(state);
-            drop(removed);
+            sync::drop_at_once(Removed(removed));
         }
     }
 }

@@ -92,9 +92,13 @@ impl<'a> Below<'a> {
         let is_cut = |file: &&Arc<TableFile>| {
             user_key(&file.meta.smallest) < start || user_key(&file.meta.largest) >= end
         };
-        // An index that cannot be read tells nothing. The merge of its table will report it.
-        let bytes = |file: &Arc<TableFile>| file.bytes_between(Some(start), Some(end)).unwrap_or(0);
-        self.in_range(start, end).filter(is_cut).map(bytes).sum()
+        let files = self.in_range(start, end).filter(is_cut);
+        files.map(|file| bytes_between(file, start, end)).sum()
+    }
+
+    /// About how many bytes of older tables lie in the range.
+    pub fn bytes(&self, start: &[u8], end: &[u8]) -> u64 {
+        self.in_range(start, end).map(|file| bytes_between(file, start, end)).sum()
     }
 
     fn in_range<'k>(
@@ -110,6 +114,11 @@ impl<'a> Below<'a> {
         // The range ends before the key `end`.
         level_0.chain(deeper).filter(move |file| user_key(&file.meta.smallest) < end)
     }
+}
+
+/// An index that cannot be read tells nothing. The merge of its table will report it.
+fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
+    file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }
 
 /// Whether the table's filter is in memory, can be trusted, holds whole keys, and says that the

@@ -22,15 +22,29 @@
 //! [settled](Conditions::settled), one tenth is enough. A deletion that is older than
 //! [`Conditions::max_deletion_age`] goes down whatever its share.
 //!
+//! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
+//! one. Rewritten at once, the rest of that table would be dead after the next flush:
+//!
+//! ```text
+//!   flush n         ├─deletions─┤├────┤                 a flush is cut where older tables start
+//!   flush n + 1                       ├─────┤├────┤
+//!   older tables    ├───────────┤├──────────┤├──────────┤
+//! ```
+//!
+//! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. And what
+//! goes down takes the deletions of its level along that lie over the same older tables
+//! ([`companions`]), so that those are rewritten for all of them, or dropped.
+//!
 //! **It ends.** A dropped table is gone. A table that goes down nears the last level. A table that is
 //! rewritten in its place loses all that was counted: what is counted as droppable is what the merge
 //! drops, and a table with nothing older in its range keeps no deletion of its own but those that a
 //! snapshot needs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::plan::{
-    Plan, PlanKind, Span, Unavailable, meets, overlapping, plan_files, plan_level_0,
+    Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping, plan_files, plan_level_0,
 };
 use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
 use crate::encoding::key;
@@ -40,6 +54,9 @@ use crate::version::{FileMeta, LEVELS};
 
 /// From this dead share on a place is rewritten while writes go on.
 const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
+
+/// From this dead share on a place is rewritten while its deletions are fresh.
+const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
 /// From this dead share on a place is rewritten in a settled tree. A table with this share of its
 /// own is merged where it could be moved.
@@ -219,13 +236,15 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
 
 /// The largest sequence number of a snapshot that keeps something from being freed; 0: none does.
 /// The release of a younger snapshot frees nothing.
-pub(crate) fn newest_needed_snapshot(levels: &Levels, conditions: &Conditions) -> SequenceNumber {
-    let files = levels.iter().flatten().filter(|file| may_hold_dead(file));
-    let newest_below = |file: &&FileMeta| {
-        let after = conditions.snapshots.partition_point(|&s| s < file.largest_sequence);
-        after.checked_sub(1).map(|newest| conditions.snapshots[newest])
+pub(crate) fn newest_needed_snapshot<'a>(
+    files: impl Iterator<Item = &'a FileMeta>,
+    snapshots: &[SequenceNumber],
+) -> SequenceNumber {
+    let newest_below = |file: &FileMeta| {
+        let after = snapshots.partition_point(|&s| s < file.largest_sequence);
+        after.checked_sub(1).map(|newest| snapshots[newest])
     };
-    files.filter_map(newest_below).max().unwrap_or(0)
+    files.filter(|file| may_hold_dead(file)).filter_map(newest_below).max().unwrap_or(0)
 }
 
 /// The tables of one level that range deletions cover whole, to be dropped.
@@ -258,8 +277,7 @@ pub(super) fn pick_covered(
         });
         covered.sort_by_key(|file| file.number);
         covered.dedup_by_key(|file| file.number);
-        let smallest = covered.iter().map(|file| user_key(&file.smallest)).min()?;
-        let largest = covered.iter().map(|file| &file.largest).max_by(|a, b| key::compare(a, b))?;
+        let (smallest, largest) = bounds(covered.iter().copied())?;
         Some(Plan {
             level,
             output_level: level,
@@ -297,6 +315,19 @@ fn covers(sets: &[Arc<RangeTombstones>], file: &FileMeta, conditions: &Condition
     }
 }
 
+/// A place that may be rewritten.
+struct Place {
+    /// Its dead share.
+    share: f64,
+    level: usize,
+    /// The index of the file that asks for the rewrite.
+    file: usize,
+    /// The indexes of the files of the level that go with it, itself among them, ascending.
+    files: Vec<usize>,
+    /// Whether older tables lie in the file's range.
+    has_older: bool,
+}
+
 /// The place whose rewrite frees the largest share.
 pub(super) fn pick_dead(
     levels: &Levels,
@@ -304,52 +335,107 @@ pub(super) fn pick_dead(
     conditions: &Conditions,
     unavailable: &Unavailable,
 ) -> Option<Plan> {
-    let least = match conditions.settled {
-        true => SHARE_WHEN_SETTLED,
-        false => SHARE_WHILE_WRITING,
-    };
-    let mut places: Vec<(f64, usize, usize, bool)> = Vec::new();
+    let (base, _) = level_targets(&level_bytes(levels), shape);
+    let mut places: Vec<Place> = Vec::new();
     for (level, files) in levels.iter().enumerate() {
-        let dead: Vec<Dead> =
-            (0..files.len()).map(|i| dead(levels, level, i, conditions)).collect();
         for (i, file) in files.iter().enumerate() {
             if !may_hold_dead(file) || unavailable.busy.contains(&file.number) {
                 continue;
             }
-            let all = &dead;
-            let dead = dead[i];
-            let is_overdue = (dead.has_older || dead.frees_deletions)
+            let dead = dead(levels, level, i, conditions);
+            let has_older = dead.has_older;
+            let is_overdue = (has_older || dead.frees_deletions)
                 && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
-            let share = match level {
-                _ if is_overdue => f64::INFINITY,
-                // While writes go on, more of them will come.
-                0 if conditions.settled => share_in_level_0(levels, all, i),
-                _ => dead.share(),
+            if dead.bytes == 0 && !is_overdue {
+                continue;
+            }
+            let together = match has_older {
+                true => companions(levels, level, i, next_level(levels, level, base), unavailable),
+                false => vec![i],
             };
-            if dead.bytes > 0 && share >= least || is_overdue {
-                places.push((share, level, i, dead.has_older));
+            let least = match conditions.settled {
+                true => SHARE_WHEN_SETTLED,
+                false if has_older && together.iter().any(|&i| is_fresh(files[i], conditions)) => {
+                    SHARE_WHILE_FRESH
+                }
+                false => SHARE_WHILE_WRITING,
+            };
+            let share = match is_overdue {
+                true => f64::INFINITY,
+                false if together.len() == 1 => dead.share(),
+                false => share_of_all(levels, level, &together, conditions),
+            };
+            if share >= least {
+                places.push(Place { share, level, file: i, files: together, has_older });
             }
         }
     }
     // What comes from above joins what is below, and both are rewritten once.
     if conditions.settled {
-        places.sort_by_key(|&(_, level, i, _)| (level, i));
+        places.sort_by_key(|place| (place.level, place.file));
     } else {
-        places.sort_by(|a, b| b.0.total_cmp(&a.0));
+        places.sort_by(|a, b| b.share.total_cmp(&a.share));
     }
     plan_places(levels, shape, &places, unavailable)
 }
 
-/// The dead share of the place of file `i` of level 0, with what the older files free that it
-/// overlaps: they go down together.
-fn share_in_level_0(levels: &Levels, dead: &[Dead], i: usize) -> f64 {
-    let file = levels[0][i];
-    let (smallest, largest) = (user_key(&file.smallest), &file.largest[..]);
-    let overlaps = |&(older, _): &(&&FileMeta, &Dead)| meets(older, smallest, largest);
-    let older = levels[0][i + 1..].iter().zip(&dead[i + 1..]).filter(overlaps);
-    let bytes = dead[i].bytes + older.map(|(_, dead)| dead.bytes).sum::<u64>();
-    let place_bytes = dead[i].place_bytes.max(1);
-    bytes.min(place_bytes) as f64 / place_bytes as f64
+/// Whether less was written since the newest entry of the file than from its oldest to its newest
+/// one. If the file's deletions came in key order, the next ones follow.
+fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
+    let wrote = file.largest_sequence.saturating_sub(file.smallest_sequence);
+    conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
+}
+
+/// File `i` of `level` and what goes to the level `next` with it: in level 0 the older files that must
+/// go too, and files with deletions that lie over the same files of `next`, so that no more of them
+/// are rewritten. As indexes, ascending.
+fn companions(
+    levels: &Levels,
+    level: usize,
+    i: usize,
+    next: usize,
+    unavailable: &Unavailable,
+) -> Vec<usize> {
+    let files = &levels[level];
+    let mut together = with_older(levels, level, i);
+    let below = overlapping(&levels[next], user_key(&files[i].smallest), &files[i].largest);
+    let all = together.iter().map(|&i| files[i]).chain(below.iter().copied());
+    let Some((smallest, largest)) = bounds(all) else { return together };
+    let is_free = |i: &usize| {
+        let file = files[*i];
+        let lies_inside =
+            user_key(&file.smallest) >= smallest && key::compare(&file.largest, largest).is_le();
+        lies_inside && !unavailable.busy.contains(&file.number)
+    };
+    // In the levels below level 0 files are in key order.
+    let candidates = match level {
+        0 => 0..files.len(),
+        _ => {
+            let start = files.partition_point(|file| user_key(&file.smallest) < smallest);
+            start..files.partition_point(|file| key::compare(&file.largest, largest).is_le())
+        }
+    };
+    for candidate in candidates {
+        if may_hold_dead(files[candidate]) && !together.contains(&candidate) {
+            let with_candidate = with_older(levels, level, candidate);
+            if with_candidate.iter().all(is_free) {
+                together.extend(with_candidate);
+            }
+        }
+    }
+    together.sort_unstable();
+    together.dedup();
+    together
+}
+
+/// The dead share of the places of some files of a level together.
+fn share_of_all(levels: &Levels, level: usize, files: &[usize], conditions: &Conditions) -> f64 {
+    let freed: u64 = files.iter().map(|&i| dead(levels, level, i, conditions).bytes).sum();
+    let own = files.iter().map(|&i| levels[level][i]);
+    let all = own.chain(files.iter().flat_map(|&i| older(levels, level, i)));
+    let bytes: HashMap<u64, u64> = all.map(|file| (file.number, file.file_bytes)).collect();
+    let place_bytes = bytes.values().sum::<u64>().max(1);
+    freed.min(place_bytes) as f64 / place_bytes as f64
 }
 
 /// The place that frees most among the tables that `is_wanted`, however small its share.
@@ -361,43 +447,47 @@ pub(crate) fn pick_wanted(
     is_wanted: impl Fn(&FileMeta) -> bool,
 ) -> Option<Plan> {
     let mut places = Vec::new();
-    for level in 0..LEVELS {
-        for (i, file) in levels[level].iter().enumerate() {
+    for (level, files) in levels.iter().enumerate() {
+        for (i, file) in files.iter().enumerate() {
             if may_hold_dead(file) && is_wanted(file) && !unavailable.busy.contains(&file.number) {
                 let dead = dead(levels, level, i, conditions);
                 if dead.bytes > 0 {
-                    places.push((dead.share(), level, i, dead.has_older));
+                    let (share, has_older) = (dead.share(), dead.has_older);
+                    let files = with_older(levels, level, i);
+                    places.push(Place { share, level, file: i, files, has_older });
                 }
             }
         }
     }
-    places.sort_by(|a: &(f64, usize, usize, bool), b| b.0.total_cmp(&a.0));
+    places.sort_by(|a, b| b.share.total_cmp(&a.share));
     plan_places(levels, shape, &places, unavailable)
 }
 
-/// The first plan that can start. A place is a share, a level, the index of a
-/// file, and whether older tables lie in its range.
+/// The first plan that can start.
 fn plan_places(
     levels: &Levels,
     shape: &TreeShape,
-    places: &[(f64, usize, usize, bool)],
+    places: &[Place],
     unavailable: &Unavailable,
 ) -> Option<Plan> {
     let (base, _) = level_targets(&level_bytes(levels), shape);
-    places.iter().find_map(|&(_, level, i, has_older)| {
-        let file = levels[level][i];
+    let plan_of = |level: usize, files: &[usize], has_older: bool| {
+        let files: Vec<&FileMeta> = files.iter().map(|&i| levels[level][i]).collect();
+        let numbers = files.iter().map(|file| file.number).collect();
         let next = next_level(levels, level, base);
         let plan = match (level, has_older) {
-            (0, _) => {
-                let files = with_older_of_level_0(levels, i);
-                plan_level_0(levels, &files, next, shape, unavailable)
-            }
-            (_, true) => plan_files(levels, level, next, vec![file.number], shape, unavailable),
-            (_, false) => plan_files(levels, level, level, vec![file.number], shape, unavailable),
+            (0, _) => plan_level_0(levels, &files, next, shape, unavailable),
+            (_, true) => plan_files(levels, level, next, numbers, shape, unavailable),
+            (_, false) => plan_files(levels, level, level, numbers, shape, unavailable),
         };
         // Level 0 may go less deep where damaged files lie in the way. A table that would only be
         // written again where it is frees nothing.
         plan.filter(|plan| plan.level != plan.output_level || !has_older)
+    };
+    places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
+        // A damaged file may hold up a companion only.
+        plan_of(level, files, has_older)
+            .or_else(|| plan_of(level, &with_older(levels, level, file), has_older))
     })
 }
 
@@ -457,11 +547,19 @@ pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> 
     (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))
 }
 
-/// File `i` of level 0 and the older ones that must go with it, newest first.
-fn with_older_of_level_0<'a>(levels: &Levels<'a>, i: usize) -> Vec<&'a FileMeta> {
-    let mut files = vec![levels[0][i]];
-    for &older in &levels[0][i + 1..] {
-        if files.iter().any(|file| meets(older, user_key(&file.smallest), &file.largest)) {
+/// File `i` of `level` and the older ones of its level that must go down with it, as indexes,
+/// ascending. Only files of level 0 overlap each other.
+fn with_older(levels: &Levels, level: usize, i: usize) -> Vec<usize> {
+    let mut files = vec![i];
+    if level > 0 {
+        return files;
+    }
+    for older in i + 1..levels[0].len() {
+        let meets_one = |&i: &usize| {
+            let file = levels[0][i];
+            meets(levels[0][older], user_key(&file.smallest), &file.largest)
+        };
+        if files.iter().any(meets_one) {
             files.push(older);
         }
     }
@@ -512,6 +610,12 @@ mod tests {
         pick_dead(&levels(files), &SHAPE, conditions, &busy(&[]))
     }
 
+    /// Of a tree whose level 0 goes to the last level.
+    fn plan_into_last(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
+        let shape = crate::compaction::TreeShape { level_base_bytes: 10_000, ..SHAPE };
+        pick_dead(&levels(files), &shape, conditions, &busy(&[]))
+    }
+
     fn outline(plan: Option<Plan>) -> Option<(usize, usize, Vec<u64>, PlanKind)> {
         plan.map(|plan| (plan.level, plan.output_level, plan.inputs, plan.kind))
     }
@@ -535,6 +639,65 @@ mod tests {
         assert_eq!(outline(plan_of(&old, &at(150))), merged);
     }
 
+    /// A retention deleted keys in order. Each flush emptied one table to its end and a third of the
+    /// next one, which was rewritten at once, only to be dropped after the next flush. Fresh deletions
+    /// wait for more, and those of two flushes go down together.
+    #[test]
+    fn fresh_deletions_wait_for_the_next_ones_and_go_down_with_them() {
+        let newer = |mut table: FileMeta, from: u64| {
+            (table.smallest_sequence, table.largest_sequence) = (from, from + 99);
+            table
+        };
+        let first = newer(deletions(8, 0, 3, 40), 100);
+        let next = newer(deletions(9, 4, 9, 60), 200);
+        let at = |flushed_before| Conditions { flushed_before, ..Conditions::default() };
+        let below = table(1, 0, 9);
+        for level in [0, 5] {
+            let tree = [(level, first.clone()), (6, below.clone())];
+            assert_eq!(plan_into_last(&tree, &at(200)), None, "nothing was written since");
+            assert!(plan_into_last(&tree, &at(300)).is_some(), "another memtable was flushed");
+            let settled = Conditions { settled: true, ..at(200) };
+            assert!(plan_into_last(&tree, &settled).is_some(), "no more are expected");
+
+            let tree = [(level, next.clone()), (level, first.clone()), (6, below.clone())];
+            let mut tree = tree.to_vec();
+            tree.sort_by_key(|(_, file)| {
+                std::cmp::Reverse(if level == 0 { file.number } else { 0 })
+            });
+            if level > 0 {
+                tree.swap(0, 1);
+            }
+            let plan = plan_into_last(&tree, &at(300)).unwrap();
+            let mut inputs = plan.inputs.clone();
+            inputs.sort_unstable();
+            assert_eq!((inputs, plan.output_inputs), (vec![8, 9], vec![1]), "level {level}");
+        }
+        // Over other tables they do not go together, and fresh ones wait by themselves.
+        let below = [(6, table(2, 0, 3)), (6, table(1, 4, 9))];
+        let tree = [[(0, next), (0, first)], below].concat();
+        let plan = plan_into_last(&tree, &at(300)).unwrap();
+        assert_eq!((plan.inputs, plan.output_inputs), (vec![8], vec![2]));
+    }
+
+    /// What is merged with deletions may not pass older files of level 0.
+    #[test]
+    fn a_companion_in_level_0_brings_the_older_files_that_it_overlaps() {
+        let tree = |reaching| {
+            [
+                (0, deletions(9, 0, 4, 40)),
+                (0, deletions(8, 6, 8, 40)),
+                (0, file(7, 7, reaching, 10)),
+                (6, table(1, 0, 9)),
+            ]
+        };
+        assert_eq!(plan_into_last(&tree(9), &settled()).unwrap().inputs, [9, 8, 7]);
+        assert_eq!(
+            plan_into_last(&tree(20), &settled()).unwrap().inputs,
+            [9],
+            "it reaches too far"
+        );
+    }
+
     #[test]
     fn a_snapshot_that_sees_what_is_deleted_keeps_it() {
         let tree = [(5, deletions(2, 0, 9, 90)), (6, table(1, 0, 9))];
@@ -542,9 +705,12 @@ mod tests {
         assert_eq!(plan_of(&tree, &seen_by(10)), None);
         assert_eq!(plan_of(&tree, &seen_by(29)), None);
         assert!(plan_of(&tree, &seen_by(30)).is_some(), "it sees the deletions");
-        assert_eq!(newest_needed_snapshot(&levels(&tree), &seen_by(10)), 10);
-        assert_eq!(newest_needed_snapshot(&levels(&tree), &seen_by(30)), 0);
-        assert_eq!(newest_needed_snapshot(&levels(&tree[1..]), &seen_by(10)), 0);
+        let needed = |tree: &[(usize, FileMeta)], snapshot| {
+            newest_needed_snapshot(tree.iter().map(|(_, file)| file), &[snapshot])
+        };
+        assert_eq!(needed(&tree, 10), 10);
+        assert_eq!(needed(&tree, 30), 0);
+        assert_eq!(needed(&tree[1..], 10), 0);
     }
 
     #[test]
@@ -599,6 +765,42 @@ mod tests {
         assert_eq!(dropped(range(0, 50, 11), &[11]), Some(vec![1, 2]), "it sees the deletion too");
         let tree = [(4, range(0, 50, 11)), (6, table(1, 10, 19))];
         assert_eq!(pick_covered(&levels(&tree), &Conditions::default(), &busy(&[1])), None);
+    }
+
+    /// Prints what a pick costs in a tree of 5,000 tables of which nothing is due.
+    #[test]
+    #[ignore = "measures"]
+    fn the_time_of_a_pick_in_a_large_tree() {
+        use std::time::Instant;
+
+        for share_of_deleting in [0, 10, 100] {
+            let mut files: Vec<(usize, FileMeta)> = Vec::new();
+            for (level, count) in [(4, 40u32), (5, 440), (6, 4500)] {
+                for i in 0..count {
+                    let mut file = table(u64::from(4500 * level as u32 + i), 0, 0);
+                    let at = |n: u32| (n * (9000 / count)).to_be_bytes();
+                    file.smallest = key::internal_key(&at(i), 1, 1);
+                    file.largest =
+                        key::internal_key(&(u32::from_be_bytes(at(i + 1)) - 1).to_be_bytes(), 1, 1);
+                    if level < 6 && i % 100 < share_of_deleting {
+                        file.deletions = 1;
+                    }
+                    files.push((level, file));
+                }
+            }
+            let levels = levels(&files);
+            let shape = crate::compaction::TreeShape {
+                level_base_bytes: 40_000,
+                table_bytes: 1000,
+                ..SHAPE
+            };
+            let start = Instant::now();
+            for _ in 0..100 {
+                assert_eq!(pick(&levels, &shape, &Conditions::default(), &busy(&[])), None);
+            }
+            let each = start.elapsed() / 100;
+            println!("{share_of_deleting} % of the upper tables with deletions: {each:?} a pick");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! memtable that is still to be flushed, whose file then comes between the two.
 
 use super::dead::Conditions;
-use super::plan::{Plan, PlanKind, Span, Unavailable, overlapping};
+use super::plan::{Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping};
 use super::targets::{Levels, TreeShape};
 use crate::encoding::key;
 use crate::encoding::key::user_key;
@@ -49,9 +49,7 @@ pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) 
     if files.len() >= MOST_FILES {
         return false;
     }
-    let smallest = files.iter().map(|file| user_key(&file.smallest)).min();
-    let largest = files.iter().map(|file| &file.largest[..]).max_by(|a, b| key::compare(a, b));
-    let Some((smallest, largest)) = smallest.zip(largest) else { return false };
+    let Some((smallest, largest)) = bounds(files.iter().copied()) else { return false };
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let below = overlapping(&levels[output_level], smallest, largest);
     let rewritten: u64 = below.iter().map(|file| file.file_bytes).sum();
@@ -83,8 +81,7 @@ pub(super) fn plan_small(
         let count = files[start..].iter().take_while(joins).count();
         (count > 1).then(|| &files[start..start + count])
     })?;
-    let smallest = run.iter().map(|file| user_key(&file.smallest)).min()?;
-    let largest = run.iter().map(|file| &file.largest).max_by(|a, b| key::compare(a, b))?;
+    let (smallest, largest) = bounds(run.iter().copied())?;
     Some(Plan {
         level: 0,
         output_level: 0,
@@ -97,7 +94,8 @@ pub(super) fn plan_small(
     })
 }
 
-/// The files that share no key with any other of level 0. They may go down alone.
+/// The files that may go down alone: they share no key with any other of level 0, except with newer
+/// tables of deletions. Those stay, and find the file in its new level.
 pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let files = &levels[0];
     let mut by_key: Vec<usize> = (0..files.len()).collect();
@@ -116,6 +114,20 @@ pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
         {
             furthest = Some(i);
         }
+    }
+    let deletes = |file: &FileMeta| file.deletions > file.entries / 2;
+    if files.iter().any(|file| deletes(file)) {
+        let lies_under_deletions = |i: usize| {
+            let (smallest, largest) = (user_key(&files[i].smallest), &files[i].largest);
+            (0..files.len()).all(|other| {
+                other == i
+                    || (other < i && deletes(files[other]))
+                    || !meets(files[other], smallest, largest)
+            })
+        };
+        (0..files.len())
+            .filter(|&i| !deletes(files[i]))
+            .for_each(|i| is_alone[i] |= lies_under_deletions(i));
     }
     (0..files.len()).filter(|&i| is_alone[i]).map(|i| files[i]).collect()
 }
@@ -192,5 +204,24 @@ mod tests {
         ];
         let lone = lone_files(&levels(&files)).iter().map(|file| file.number).collect::<Vec<_>>();
         assert_eq!(lone, [3, 1]);
+    }
+
+    /// The deletions stay above the file in any case.
+    #[test]
+    fn a_file_goes_down_from_under_newer_deletions_but_not_over_older_ones() {
+        let deletions = |number, smallest, largest| {
+            let mut table = file(number, smallest, largest, 1);
+            table.deletions = table.entries;
+            table
+        };
+        let lone = |files: &[(usize, FileMeta)]| {
+            let lone = lone_files(&levels(files));
+            lone.iter().map(|file| file.number).collect::<Vec<_>>()
+        };
+        assert_eq!(lone(&[(0, deletions(3, 0, 9)), (0, file(2, 5, 12, 1))]), [2]);
+        assert_eq!(lone(&[(0, file(3, 5, 12, 1)), (0, deletions(2, 0, 9))]), [0; 0]);
+        assert_eq!(lone(&[(0, deletions(3, 0, 9)), (0, deletions(2, 5, 12))]), [0; 0]);
+        let under_both = [(0, deletions(4, 0, 6)), (0, file(3, 5, 12, 1)), (0, file(2, 9, 20, 1))];
+        assert_eq!(lone(&under_both), [0; 0], "the two share keys");
     }
 }

@@ -17,6 +17,8 @@
 //!
 //! All but [`run`] are pure functions of what the tree holds.
 
+#[cfg(all(test, not(loom)))]
+mod ages;
 pub(crate) mod below;
 mod damaged;
 pub(crate) mod dead;

@@ -174,8 +174,7 @@ pub(crate) fn plan_files(
     let inputs: HashSet<u64> = inputs.into_iter().collect();
     let chosen: Vec<&FileMeta> =
         levels[level].iter().copied().filter(|f| inputs.contains(&f.number)).collect();
-    let smallest = chosen.iter().map(|f| user_key(&f.smallest)).min()?;
-    let largest = chosen.iter().map(|f| &f.largest[..]).max_by(|a, b| key::compare(a, b))?;
+    let (smallest, largest) = bounds(chosen.iter().copied())?;
     let below = if output_level == level {
         &[][..]
     } else {
@@ -186,12 +185,8 @@ pub(crate) fn plan_files(
     if touches_busy(&chosen) || touches_busy(below) {
         return None;
     }
-    let ends = || chosen.iter().chain(below);
-    let output = Span {
-        level: output_level,
-        smallest: ends().map(|f| user_key(&f.smallest)).min()?.to_vec(),
-        largest: ends().map(|f| &f.largest[..]).max_by(|a, b| key::compare(a, b))?.to_vec(),
-    };
+    let (first, last) = bounds(chosen.iter().chain(below).copied())?;
+    let output = Span { level: output_level, smallest: first.to_vec(), largest: last.to_vec() };
     let damaged = DamagedFiles::new(levels, &unavailable.damaged);
     if unavailable.outputs.iter().any(|running| running.excludes(&output))
         || !chosen.iter().all(|file| damaged.lets_pass(file, level, output_level))
@@ -229,6 +224,15 @@ pub(super) fn grandparent_bytes(
     levels
         .get(level + 1)
         .map_or(0, |level| overlapping(level, smallest, largest).iter().map(|f| f.file_bytes).sum())
+}
+
+/// The smallest user key and the largest internal key of the files; `None` where there is no file.
+pub(super) fn bounds<'a>(
+    files: impl Iterator<Item = &'a FileMeta> + Clone,
+) -> Option<(&'a [u8], &'a [u8])> {
+    let smallest = files.clone().map(|file| user_key(&file.smallest)).min()?;
+    let largest = files.map(|file| &file.largest[..]).max_by(|a, b| key::compare(a, b))?;
+    Some((smallest, largest))
 }
 
 /// Whether no two files share a user key. A fill in key order leaves such files in level 0.

@@ -14,7 +14,6 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::sync::pin;
 use crate::version::TableFile;
 
 /// A file gives at most this many anchors, as in RocksDB (`ApproximateKeyAnchors`).
@@ -63,8 +62,8 @@ pub(crate) fn ranges(cuts: &[Vec<u8>]) -> Vec<KeyRange<'_>> {
 }
 
 fn add_anchors(file: &TableFile, anchors: &mut Vec<Anchor>) -> Result<()> {
-    let guard = pin();
-    let index = &file.table.index(&guard)?.index;
+    let index = file.table.index()?;
+    let index = &index.index;
     let step = index.len().div_ceil(FILE_ANCHORS).max(1);
     let mut start = 0;
     for first in (0..index.len()).step_by(step) {

@@ -272,7 +272,9 @@ impl Db {
     }
 
     /// Calls `read` with the value of `key`. Faster than [`Db::get`]: nothing is copied, and no
-    /// reference is counted.
+    /// reference is counted. While `read` runs it holds the block or memtable of the value, and
+    /// nothing else ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). A call
+    /// of this within `read` is given a copy.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -308,7 +310,7 @@ impl Db {
     /// Those of [`Db`].
     #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
+        self.inner.contains_key(key.as_ref(), None)
     }
 
     /// Looks `key` up as [`Db::get`] does, and tells how: what each memtable, range check, filter,

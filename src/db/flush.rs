@@ -12,15 +12,14 @@
 //! older. Which of them may hold the key, their ranges and their filters say
 //! ([`crate::compaction::below`]).
 //!
-//! **A long run of deletions gets a table of its own**, and so does a range deletion that
-//! covers whole tables. Where old keys are deleted and new ones
-//! written, one table of both would overlap everything between, and be merged with all of it. Apart,
-//! the new keys move down as they are, and the deletions meet the tables that they empty. So their
-//! tables also end where tables of the last level end.
+//! **A long run of deletions gets a table of its own**, and so do range deletions that hide much.
+//! Where old keys are deleted and new ones written, one table of both would overlap everything
+//! between, and be merged with all of it. Apart, the new keys move down as they are, and the deletions
+//! meet the tables that they empty. So their tables also end where older tables start: the deletions
+//! of a table that is emptied to its end go down without those of the next one.
 
 use std::sync::Arc;
 
-use crate::compaction::LAST_LEVEL;
 use crate::compaction::below::Below;
 use crate::compaction::ranges::Ranges;
 use crate::compaction::retain::{Retention, Verdict};
@@ -29,7 +28,7 @@ use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::memtable::Memtable;
-use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+use crate::range_tombstones::RangeTombstones;
 use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
 /// A run of deletions that is this part of a memtable gets a table of its own.
@@ -58,8 +57,8 @@ impl Flush<'_> {
         let below = || self.older.map_or_else(|| Below::unknown(&nothing), Below::memtable);
         let sets = memtable.ranges();
         let ranges = RangeTombstones::new(sets.iter().flat_map(|set| set.iter()));
-        let cuts = self.cuts(memtable, &ranges)?;
         let below_ranges = below();
+        let cuts = self.cuts(memtable, &ranges, &below_ranges)?;
         let mut tables = Tables {
             flush: self,
             deleted: Ranges::of(ranges, &self.snapshots, &below_ranges),
@@ -103,30 +102,59 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending: both ends of a range deletion and of a long
-    /// run of deletions, and within the run the starts of tables of the last level.
-    fn cuts(&self, memtable: &Memtable, ranges: &RangeTombstones) -> Result<Vec<Vec<u8>>> {
+    /// The user keys at which tables are cut, ascending: both ends of what gets tables of its own, and
+    /// within it the starts of older tables.
+    fn cuts(
+        &self,
+        memtable: &Memtable,
+        ranges: &RangeTombstones,
+        below: &Below,
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut runs = long_runs(memtable)?;
+        let much = (memtable.bytes() / LONG_RUN_FRACTION) as u64;
+        let hides_much = |(start, end): &(Vec<u8>, Vec<u8>)| {
+            self.covers_a_table(start, end) || below.bytes(start, end) >= much
+        };
+        runs.extend(joined(ranges).into_iter().filter(hides_much).take(MOST_CUTS));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
-        let last_level = self.older.map_or(&[][..], |older| &older.levels[LAST_LEVEL]);
-        for (start, end) in long_runs(memtable)? {
-            let starts = last_level.iter().map(|file| user_key(&file.meta.smallest));
+        for (start, end) in runs {
+            // The deepest ones first. Tables of deletions are cut in this way themselves.
+            let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
+            let files = levels.flatten().map(|file| &file.meta);
+            let starts = files.filter(|file| file.deletions <= file.entries / 2);
+            let starts = starts.map(|file| user_key(&file.smallest));
             let inside = starts.filter(|key| *key > &start[..] && *key < &end[..]);
             cuts.extend(inside.take(MOST_CUTS).map(<[u8]>::to_vec));
             cuts.extend([start, end]);
         }
-        // A range deletion that covers no whole table stays with its neighbours.
-        let covers_a_table = |range: &RangeTombstone<'_>| {
-            let files = self.older.into_iter().flat_map(Version::files);
-            files.into_iter().any(|(_, file)| {
-                user_key(&file.meta.smallest) >= range.start && file.meta.ends_before(range.end)
-            })
-        };
-        let large = ranges.iter().filter(covers_a_table).take(MOST_CUTS);
-        cuts.extend(large.flat_map(|range| [range.start.to_vec(), range.end.to_vec()]));
         cuts.sort();
         cuts.dedup();
         Ok(cuts)
     }
+
+    fn covers_a_table(&self, start: &[u8], end: &[u8]) -> bool {
+        let mut files = self.older.into_iter().flat_map(Version::files);
+        files.any(|(_, file)| user_key(&file.meta.smallest) >= start && file.meta.ends_before(end))
+    }
+}
+
+/// The keys that range deletions cover without a gap, as the first key of each such range and the key
+/// behind it.
+fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut bounds: Vec<(&[u8], &[u8])> = ranges.iter().map(|r| (r.start, r.end)).collect();
+    bounds.sort_unstable();
+    let mut joined: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for (start, end) in bounds {
+        match joined.last_mut() {
+            Some((_, last)) if start <= &last[..] => {
+                if end > &last[..] {
+                    *last = end.to_vec();
+                }
+            }
+            _ => joined.push((start.to_vec(), end.to_vec())),
+        }
+    }
+    joined
 }
 
 /// The longest runs of keys that are deleted: the first key of each, and the key after its last.
@@ -222,4 +250,25 @@ fn current<'t, 'a>(
         *table = Some(flush.store.create(flush.filter, 0)?);
     }
     Ok(table.as_mut().expect("it was made just now"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range_tombstones::RangeTombstone;
+
+    /// A retention by range deletions deletes one range after the other.
+    #[test]
+    fn range_deletions_that_meet_are_one_range() {
+        let range = |start: &'static [u8], end: &'static [u8], sequence| RangeTombstone {
+            start,
+            end,
+            sequence,
+        };
+        let set = [range(b"d", b"f", 1), range(b"a", b"b", 2), range(b"b", b"c", 9)];
+        let set = RangeTombstones::new(set.into_iter().chain([range(b"e", b"z", 5)]));
+        let pair = |start: &[u8], end: &[u8]| (start.to_vec(), end.to_vec());
+        assert_eq!(joined(&set), [pair(b"a", b"c"), pair(b"d", b"z")]);
+        assert_eq!(joined(&RangeTombstones::default()), []);
+    }
 }

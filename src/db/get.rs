@@ -20,8 +20,17 @@
 //! visible range deletion that covers the key. The range of a file includes its range deletions, so
 //! the file is a candidate. A filter knows nothing of range deletions: they are asked before it.
 //!
+//! **Misses.** A device may take as long as it likes, and the guard would keep all that the process
+//! retires. So a lookup that wants what is not in memory gives its guard up, keeps the version by a
+//! count, and goes on from there (`find_and_read`). The memtables are behind it: they are not kept.
+//!
+//! **User code** may take as long as it likes too. [`get_with`](Inner::get_with) lends it the value
+//! ([`Guard::lend`]), and with it one block or one memtable.
+//!
 //! **Observers.** Each step tells an observer what it did. `get` has one that hears nothing and costs
 //! nothing; `explain` writes down what it hears. So there is one lookup, and it explains itself.
+
+use std::sync::Arc;
 
 use super::Inner;
 use super::explain::observer::TreeObserver;
@@ -30,9 +39,11 @@ use crate::encoding::key::{EntryKind, SequenceNumber};
 use crate::error::{Error, Result};
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
-use crate::sync::{Guard, pin};
-use crate::table::{Found, LookupKey, Table, TableObserver, unsupported_entry};
-use crate::version::{TableFile, Version};
+use crate::sync::{Guard, Held, pin};
+use crate::table::{
+    Absent, Found, LookupKey, Missing, Stop, Table, TableObserver, unsupported_entry,
+};
+use crate::version::{Run, TableFile, Version};
 
 impl Inner {
     /// `snapshot`: the sequence number of a snapshot, `None` for the last visible write.
@@ -42,7 +53,7 @@ impl Inner {
         key: &[u8],
         snapshot: Option<SequenceNumber>,
     ) -> Result<Option<Slice>> {
-        self.lookup(key, snapshot, (), |value| value.to_slice())
+        self.lookup(key, snapshot, (), ToSlice)
     }
 
     #[inline]
@@ -52,23 +63,32 @@ impl Inner {
         snapshot: Option<SequenceNumber>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.lookup(key, snapshot, (), |value| read(value.bytes()))
+        self.lookup(key, snapshot, (), Lend(read))
+    }
+
+    #[inline]
+    pub(super) fn contains_key(
+        &self,
+        key: &[u8],
+        snapshot: Option<SequenceNumber>,
+    ) -> Result<bool> {
+        Ok(self.lookup(key, snapshot, (), Ignore)?.is_some())
     }
 
     /// The one lookup. `observer` hears of every step: `()` of nothing, [`explain`](super::explain)
-    /// of all.
+    /// of all. `visit` is the last that uses the guard. It is none of a user's code.
     #[inline]
-    pub(super) fn lookup<R>(
+    pub(super) fn lookup<V: Visit>(
         &self,
         key: &[u8],
         snapshot: Option<SequenceNumber>,
         observer: impl TreeObserver,
-        visit: impl FnOnce(ValueRef<'_>) -> R,
-    ) -> Result<Option<R>> {
+        visit: V,
+    ) -> Result<Option<V::Out>> {
         self.check_open()?;
         let guard = pin();
-        let (read_state, sequence) = self.load_read_point(snapshot, &guard);
-        let read_state = read_state.get();
+        let (held, sequence) = self.load_read_point(snapshot, &guard);
+        let read_state = held.get();
         let tickers = self.counters.on_thread(&guard);
         let key = LookupKey::new(key, sequence);
         observer.started(&key, read_state);
@@ -78,36 +98,126 @@ impl Inner {
                 observer.call_find_in_memtables(read_state, &key.for_call(), &guard, tickers)?
         {
             tickers.add(Ticker::NumberKeysRead, 1);
-            return Ok(entry.map(|value| visit(ValueRef::Memtable(value))));
+            return Ok(entry.map(|value| visit.visit(ValueRef::Memtable(value, &guard))));
         }
         tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
-        find_in_tables(&read_state.version, &key, &guard, tickers, observer, |found| {
-            visit(ValueRef::Block(found))
-        })
+        let version = &*read_state.version;
+        let Some(head) = version.head(key.user_key) else {
+            observer.all_runs_passed(version);
+            return Ok(None);
+        };
+        if let [_, .., deepest] = version.runs()
+            && let Some(file) = deepest.file_of(head, key.user_key)
+        {
+            // The largest filter: its cache line is the one that comes from far away.
+            file.table.prefetch_filter([&key], &guard);
+        }
+        for run in version.runs() {
+            let Some(file) = run.file_of(head, key.user_key) else {
+                observer.run_passed(run);
+                continue;
+            };
+            let deleted_at = match version.has_range_deletions {
+                true => range_deletion(file, &key.for_call()),
+                false => 0,
+            };
+            observer.file_reached(file, deleted_at);
+            let in_table = observer.in_table();
+            let absent = match file.table.filter_says_maybe(&key, &guard, tickers, in_table) {
+                Some(false) => None,
+                Some(true) => {
+                    let key = key.for_call();
+                    match in_table.call_get_after_filter(&file.table, &key, &guard, tickers) {
+                        Ok(Some(found)) => {
+                            observer.file_left(run, file, Some(&found));
+                            tickers.add(hit_ticker(run.level), 1);
+                            return Ok(match shows_value(&file.table, &key, &found, deleted_at)? {
+                                true => Some(visit.visit(ValueRef::Block(&found, &guard))),
+                                false => None,
+                            });
+                        }
+                        Ok(None) => None,
+                        Err(Stop::Failed(error)) => return Err(error),
+                        Err(Stop::Absent(absent)) => Some(absent),
+                    }
+                }
+                None => Some(Absent::Filter),
+            };
+            if let Some(absent) = absent {
+                let miss = Miss::new(&held, run, file, absent, &guard);
+                drop(guard);
+                return visit_once_read(miss, &key.for_call(), tickers, observer, visit);
+            }
+            observer.file_left(run, file, None);
+            if deleted_at > 0 {
+                // Every version in a deeper file is older, so it is deleted too.
+                return Ok(None);
+            }
+        }
+        Ok(None)
     }
 }
 
-/// A value where it was found.
+/// A value where it was found: alive under a guard, or with what was read.
 pub(super) enum ValueRef<'a> {
-    Memtable(&'a [u8]),
-    Block(&'a Found<'a>),
+    Memtable(&'a [u8], &'a Guard),
+    Block(&'a Found<'a>, &'a Guard),
+    Read(&'a Found<'static>),
 }
 
-impl ValueRef<'_> {
+/// What a lookup does with the value. A trait and no closure, so that it is inlined however long it
+/// is: a value that is passed on by address lies in memory from the start.
+pub(super) trait Visit {
+    type Out;
+
+    fn visit(self, value: ValueRef<'_>) -> Self::Out;
+}
+
+/// For a key that only has to be there.
+struct Ignore;
+
+impl Visit for Ignore {
+    type Out = ();
+
     #[inline(always)]
-    fn bytes(&self) -> &[u8] {
-        match self {
-            ValueRef::Memtable(value) => value,
-            ValueRef::Block(found) => found.value(),
+    fn visit(self, _value: ValueRef<'_>) {}
+}
+
+/// Shares the block. Copies out of a memtable: a shared one would live as long as the value.
+pub(super) struct ToSlice;
+
+impl Visit for ToSlice {
+    type Out = Slice;
+
+    #[inline(always)]
+    fn visit(self, value: ValueRef<'_>) -> Slice {
+        match value {
+            ValueRef::Memtable(value, _) => Slice::copy_from(value),
+            ValueRef::Block(found, _) => found.value_slice(),
+            ValueRef::Read(found) => found.value_slice(),
         }
     }
+}
 
-    /// Shares the block. Copies out of a memtable: a shared one would live as long as the value.
-    pub(super) fn to_slice(&self) -> Slice {
-        match self {
-            ValueRef::Memtable(value) => Slice::copy_from(value),
-            ValueRef::Block(found) => found.value_slice(),
-        }
+/// Calls user code with the value, under no guard.
+struct Lend<F>(F);
+
+impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
+    type Out = R;
+
+    #[inline(always)]
+    fn visit(self, value: ValueRef<'_>) -> R {
+        let Lend(read) = self;
+        let (value, guard) = match value {
+            ValueRef::Memtable(value, guard) => (value, guard),
+            ValueRef::Block(found, guard) => (found.value(), guard),
+            ValueRef::Read(found) => return read(found.value()),
+        };
+        // SAFETY: a lookup takes one guard and is called under none. It uses nothing after `visit`.
+        // Memtables are freed with the last read state or flush: the read state of this lookup is
+        // retired, and finds its memtable. Blocks are freed after an eviction, which retires them,
+        // or with their slots, at once; both find the block.
+        unsafe { guard.lend(value, read) }
     }
 }
 
@@ -139,54 +249,79 @@ pub(super) fn find_in_memtables<'g>(
     Ok(None)
 }
 
-/// Asks the tables, newest first, and visits the value if the newest entry of the key is one.
-#[inline(always)]
-fn find_in_tables<R>(
-    version: &Version,
+/// Where a lookup goes on that has met something that is not in memory.
+pub(super) struct Miss {
+    version: Arc<Version>,
+    /// Index of the run.
+    run: usize,
+    missing: Missing,
+}
+
+impl Miss {
+    /// `run` is one of the version's, and `file` one of the run's. The read state comes by address:
+    /// it lies in memory, and the loop keeps its registers.
+    #[cold]
+    #[inline(never)]
+    fn new(
+        held: &Held<'_, ReadState>,
+        run: &Run<Arc<TableFile>>,
+        file: &TableFile,
+        absent: Absent,
+        guard: &Guard,
+    ) -> Miss {
+        let version = &held.get().version;
+        let number = version.runs().iter().position(|other| std::ptr::eq(other, run));
+        let run = number.expect("a run of the version");
+        Miss { version: Arc::clone(version), run, missing: absent.keep(&file.table, guard) }
+    }
+}
+
+/// Out of line, so that what lookups in memory do stays small.
+#[cold]
+#[inline(never)]
+fn visit_once_read<V: Visit>(
+    miss: Miss,
     key: &LookupKey<'_>,
-    guard: &Guard,
     tickers: ThreadTickers<'_>,
     observer: impl TreeObserver,
-    visit: impl FnOnce(&Found<'_>) -> R,
-) -> Result<Option<R>> {
-    let Some(head) = version.head(key.user_key) else {
-        observer.all_runs_passed(version);
-        return Ok(None);
-    };
-    if let [_, .., deepest] = version.runs()
-        && let Some(file) = deepest.file_of(head, key.user_key)
-    {
-        // The largest filter: its cache line is the one that comes from far away.
-        file.table.prefetch_filter([key], guard);
-    }
-    for run in version.runs() {
+    visit: V,
+) -> Result<Option<V::Out>> {
+    let found = observer.call_find_and_read(miss, key, tickers)?;
+    Ok(found.map(|found| visit.visit(ValueRef::Read(&found))))
+}
+
+/// Goes on with a lookup, from a miss on: the newest entry of the key, if it is a value. Holds no
+/// guard while it reads. Lookups call it through [`TreeObserver::call_find_and_read`].
+#[cold]
+pub(super) fn find_and_read(
+    miss: Miss,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+) -> Result<Option<Found<'static>>> {
+    let Miss { version, run, missing } = miss;
+    let Some(head) = version.head(key.user_key) else { return Ok(None) };
+    let mut missing = Some(missing);
+    for run in &version.runs()[run..] {
         let Some(file) = run.file_of(head, key.user_key) else {
             observer.run_passed(run);
             continue;
         };
         let deleted_at = match version.has_range_deletions {
-            true => range_deletion(file, &key.for_call()),
+            true => range_deletion(file, key),
             false => 0,
         };
-        observer.file_reached(file, deleted_at);
-        if file.table.filter_says_maybe(key, guard, tickers, observer.in_table())
-            && let Some(found) = observer.in_table().call_get_after_filter(
-                &file.table,
-                &key.for_call(),
-                guard,
-                tickers,
-            )?
-        {
-            observer.file_left(run, file, Some(&found));
-            tickers.add(hit_ticker(run.level), 1);
-            return Ok(match shows_value(&file.table, key, &found, deleted_at)? {
-                true => Some(visit(&found)),
-                false => None,
-            });
+        if missing.is_none() {
+            observer.file_reached(file, deleted_at);
         }
-        observer.file_left(run, file, None);
+        let table = &file.table;
+        let found = table.get_and_read(missing.take(), key, tickers, observer.in_table())?;
+        observer.file_left(run, file, found.as_ref());
+        if let Some(found) = found {
+            tickers.add(hit_ticker(run.level), 1);
+            return Ok(shows_value(table, key, &found, deleted_at)?.then_some(found));
+        }
         if deleted_at > 0 {
-            // Every version in a deeper file is older, so it is deleted too.
             return Ok(None);
         }
     }

@@ -23,7 +23,8 @@
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
 //! once. A guard is held while keys are searched, and none while the device is waited for: a slow
-//! device must not keep garbage alive.
+//! device must not keep garbage alive. Filters and indexes that are not in memory are read one after
+//! the other, without a guard too.
 //!
 //! The file is long since the steps share one state, which each of them hands to the next. The state
 //! remembers how far the search has come: it pauses whenever there is something to read.
@@ -38,10 +39,10 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
-use crate::sync::{Guard, pin};
+use crate::sync::{Guard, assert_no_guard, pin};
 use crate::table::{
-    AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Table,
-    TableObserver, read_together,
+    Absent, AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Stop,
+    Table, read_together,
 };
 use crate::version::{Run, TableFile};
 
@@ -66,55 +67,51 @@ impl Inner {
         snapshot: Option<SequenceNumber>,
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
+        let mut lookups = Lookups::new(keys);
+        lookups.take_keys();
         let guard = pin();
         let (read_state, sequence) = self.load_read_point(snapshot, &guard);
         let tickers = self.counters.on_thread(&guard);
         tickers.add(Ticker::NumberMultigetCalls, 1);
         tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
-        let mut lookups = Lookups::new(keys, sequence);
-        while lookups.begin(read_state.get()) {
-            lookups.search(read_state.get(), &guard, tickers)?;
-            if !lookups.parked.is_empty() {
-                let kept = read_state.to_arc();
-                drop(guard);
-                self.go_on_with_reads(&kept, &mut lookups)?;
-                break;
-            }
+        lookups.sequence = sequence;
+        lookups.search(read_state.get(), &guard, tickers)?;
+        if lookups.wants_a_read() || lookups.begun < keys.len() {
+            let kept = read_state.to_arc();
+            drop(guard);
+            self.go_on_with_reads(&kept, &mut lookups)?;
         }
         Ok(lookups.values)
     }
 
-    /// From the first key on whose block is not in memory. Guards come and go, so the read state
-    /// is kept by a count.
-    #[cold]
+    /// From the first key on that wants something that is not in memory, or that comes after the
+    /// first [`TOGETHER`]. Guards come and go, so the read state is kept by a count.
     fn go_on_with_reads<K: AsRef<[u8]>>(
         &self,
         read_state: &ReadState,
         lookups: &mut Lookups<'_, K>,
     ) -> Result<()> {
+        let tickers = self.counters.on_thread(&pin());
         loop {
+            if lookups.wants_a_read() {
+                lookups.search_and_read_filters(read_state, tickers)?;
+            }
             while !lookups.parked.is_empty() {
                 let mut waiting = Vec::with_capacity(TOGETHER);
                 let blocks = read_together(&self.overlapped, |blocks| {
-                    if lookups.parked.is_empty() {
-                        let guard = pin();
-                        lookups.search_runs(read_state, &guard, self.counters.on_thread(&guard))?;
-                    }
+                    lookups.search_and_read_filters(read_state, tickers)?;
                     let any_parked = !lookups.parked.is_empty();
-                    lookups.wait_for_blocks(read_state, blocks, &mut waiting);
+                    lookups.wait_for_blocks(read_state, blocks, &mut waiting)?;
                     Ok(any_parked)
                 })?;
-                let guard = pin();
-                let tickers = self.counters.on_thread(&guard);
-                lookups.search_blocks(read_state, waiting, &blocks, &guard, tickers)?;
-                lookups.search_runs(read_state, &guard, tickers)?;
+                lookups.search_blocks(read_state, waiting, &blocks, &pin(), tickers)?;
+                lookups.search_and_read_filters(read_state, tickers)?;
             }
-            let guard = pin();
-            if !lookups.begin(read_state) {
+            if !lookups.take_keys() {
                 return Ok(());
             }
-            lookups.search(read_state, &guard, self.counters.on_thread(&guard))?;
+            lookups.search(read_state, &pin(), tickers)?;
         }
     }
 }
@@ -134,6 +131,8 @@ struct Lookups<'k, K> {
     runs_begun: usize,
     /// Which files of it are to be searched: their filters said maybe.
     maybes: Vec<Question>,
+    /// Which files of it are to be asked yet: their filters are not in memory.
+    unasked: Vec<Question>,
     /// How many of them were searched.
     searched: usize,
     /// They have met a block that is not in memory.
@@ -175,13 +174,15 @@ struct Parked<'k> {
     run: usize,
     /// Index of the file in its run.
     file: usize,
-    block: AbsentBlock,
+    /// `None`: the index is not in memory either.
+    block: Option<AbsentBlock>,
 }
 
 /// A lookup whose block is on its way.
 struct Waiting<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
+    file: usize,
     /// Which one of the blocks that are read.
     block: usize,
 }
@@ -200,13 +201,13 @@ struct TableSearch<'g> {
     /// Index of the file in its run.
     file: usize,
     table: &'g Table,
-    /// Where the key can be, when the table's index is in memory: first roughly, then the block.
+    /// Where the key can be, if the table's index is in memory: first roughly, then the block.
     group: Option<GroupPosition<'g>>,
     position: Option<BlockPosition<'g>>,
 }
 
 impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
-    fn new(keys: &'k [K], sequence: SequenceNumber) -> Self {
+    fn new(keys: &'k [K]) -> Self {
         let mut order = Vec::new();
         if keys.len() > TOGETHER {
             order.extend(0..keys.len());
@@ -215,41 +216,47 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let at_once = keys.len().min(TOGETHER);
         Lookups {
             keys,
-            sequence,
+            sequence: 0,
             order,
             begun: 0,
             values: vec![None; keys.len()],
             open: Vec::with_capacity(at_once),
             runs_begun: 0,
             maybes: Vec::with_capacity(at_once),
+            unasked: Vec::new(),
             searched: 0,
             parked: Vec::new(),
             later: Vec::new(),
         }
     }
 
-    /// Opens the lookups of the next keys. `false`: there are none.
-    fn begin(&mut self, read_state: &ReadState) -> bool {
+    /// Opens the lookups of the next keys. `false`: there are none. Runs user code, which may stand
+    /// still: hold no guard.
+    fn take_keys(&mut self) -> bool {
+        assert_no_guard();
         self.open.clear();
         self.runs_begun = 0;
         let end = self.keys.len().min(self.begun + TOGETHER);
         self.open.extend((self.begun..end).map(|i| {
             let to = self.order.get(i).copied().unwrap_or(i);
-            let key = LookupKey::new(self.keys[to].as_ref(), self.sequence);
-            let head = read_state.version.head(key.user_key);
-            OpenLookup { to, key, head, deleted_at: 0 }
+            let key = LookupKey::new(self.keys[to].as_ref(), 0);
+            OpenLookup { to, key, head: None, deleted_at: 0 }
         }));
         self.begun = end;
         !self.open.is_empty()
     }
 
-    /// Searches memtables, and tables as [`Self::search_runs`] does.
+    /// Begins with what [`Self::take_keys`] has opened. Searches memtables, and tables as [`Self::search_runs`] does.
     fn search(
         &mut self,
         read_state: &ReadState,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
+        for lookup in &mut self.open {
+            lookup.key.sequence = self.sequence;
+            lookup.head = read_state.version.head(lookup.key.user_key);
+        }
         if read_state.has_entries_in_memory() {
             let mut failed = Ok(());
             self.open.retain(|lookup| {
@@ -271,8 +278,36 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         self.search_runs(read_state, guard, tickers)
     }
 
-    /// Searches the tables, for each lookup from its next run on, until some lookups are parked.
-    /// The next call goes on from there. None is parked: all tables were searched.
+    /// Whether the search has stopped at something that is not in memory.
+    fn wants_a_read(&self) -> bool {
+        !self.parked.is_empty() || !self.unasked.is_empty()
+    }
+
+    /// As [`Self::search_runs`], until some lookups are parked. Reads filters, under no guard.
+    fn search_and_read_filters(
+        &mut self,
+        read_state: &ReadState,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<()> {
+        while self.parked.is_empty() {
+            for question in std::mem::take(&mut self.unasked) {
+                let run = &read_state.version.runs()[self.runs_begun - 1];
+                let (file, key) =
+                    (question.file as usize, &self.open[question.lookup as usize].key);
+                if run.file(file).table.filter_says_maybe_once_read(key, tickers, ()) {
+                    self.maybes.push(question);
+                }
+            }
+            self.search_runs(read_state, &pin(), tickers)?;
+            if self.unasked.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches the tables, for each lookup from its next run on, until it wants a read
+    /// ([`Self::wants_a_read`]). The next call goes on from there. Else all tables were searched.
     fn search_runs(
         &mut self,
         read_state: &ReadState,
@@ -287,7 +322,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     return Ok(());
                 }
             }
-            if !self.begin_run(read_state, guard, tickers) {
+            if !self.begin_run(read_state, guard, tickers) || !self.unasked.is_empty() {
                 return Ok(());
             }
         }
@@ -319,7 +354,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     .map_or(0, |file| range_deletion(run.file(file), &lookup.key));
             }
         }
-        ask_filters(run, &self.open, guard, tickers, &mut self.maybes);
+        ask_filters(run, &self.open, guard, tickers, &mut self.maybes, &mut self.unasked);
         true
     }
 
@@ -356,40 +391,55 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
         for TableSearch { lookup, file, table, position, .. } in searches.drain(..) {
             let lookup = &mut self.open[lookup];
-            let absent = position.as_ref().and_then(|it| it.absent_block(table, guard));
-            if let Some(block) = absent {
-                self.parked.push(Parked { lookup: lookup.clone(), run: number, file, block });
-                lookup.to = GONE;
-                continue;
-            }
             let found = match position {
-                Some(position) => {
-                    table.get_from_block(position, &lookup.key, guard, tickers, ())?
-                }
-                None => ().call_get_after_filter(table, &lookup.key, guard, tickers)?,
+                Some(position) => table.get_from_block(position, &lookup.key, guard, tickers, ()),
+                None => Err(Stop::Absent(Absent::Index)),
             };
-            if let Some(found) = found {
-                tickers.add(hit_ticker(run.level), 1);
-                self.values[lookup.to] = lookup.value_of(table, &found)?;
-                lookup.to = GONE;
+            match found {
+                Ok(Some(found)) => {
+                    tickers.add(hit_ticker(run.level), 1);
+                    self.values[lookup.to] = lookup.value_of(table, &found)?;
+                    lookup.to = GONE;
+                }
+                Ok(None) => {}
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Absent(absent)) => {
+                    let block = absent.keep_block(table, guard);
+                    self.parked.push(Parked { lookup: lookup.clone(), run: number, file, block });
+                    lookup.to = GONE;
+                }
             }
         }
         Ok(())
     }
 
-    /// Lets the parked lookups wait for their blocks.
+    /// Lets the parked lookups wait for their blocks. Reads the indexes that are not in memory.
     fn wait_for_blocks<'s>(
         &mut self,
         read_state: &'s ReadState,
         blocks: &mut BlocksTogether<'s>,
         waiting: &mut Vec<Waiting<'k>>,
-    ) {
+    ) -> Result<()> {
+        let table_of = |run: usize, file| &*read_state.version.runs()[run].file(file).table;
+        let mut found = Vec::with_capacity(self.parked.len());
+        for Parked { lookup, run, file, block } in self.parked.drain(..) {
+            let block = match block {
+                Some(block) => Some(block),
+                None => AbsentBlock::of(table_of(run, file), &lookup.key)?,
+            };
+            match block {
+                Some(block) => found.push((lookup, run, file, block)),
+                None if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
+                None => {}
+            }
+        }
         // Neighbouring blocks in a row: they are read by one read.
-        self.parked.sort_unstable_by_key(|parked| (parked.file, parked.block.number()));
-        waiting.extend(self.parked.drain(..).map(|Parked { lookup, run, file, block }| {
-            let table = &*read_state.version.runs()[run].file(file).table;
-            Waiting { lookup, run, block: blocks.want(table, block) }
+        found.sort_unstable_by_key(|(_, _, file, block)| (*file, block.number()));
+        waiting.extend(found.into_iter().map(|(lookup, run, file, block)| {
+            let block = blocks.want(table_of(run, file), block);
+            Waiting { lookup, run, file, block }
         }));
+        Ok(())
     }
 
     /// Searches the blocks that were read. Lookups that are not answered come later.
@@ -406,15 +456,20 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         self.runs_begun = 0;
         // The first one of a block has missed the cache, the others would find the block there.
         tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
-        for Waiting { lookup, run, block } in waiting {
-            let (table, position) = blocks.position(block, &lookup.key);
-            match table.get_from_block(position, &lookup.key, guard, tickers, ())? {
-                Some(found) => {
+        for Waiting { lookup, run, file, block: place } in waiting {
+            let (table, position) = blocks.position(place, &lookup.key);
+            match table.get_from_block(position, &lookup.key, guard, tickers, ()) {
+                Ok(Some(found)) => {
                     tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                 }
-                None if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
-                None => {}
+                Ok(None) if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
+                Ok(None) => {}
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Absent(absent)) => {
+                    let block = blocks.absent_after(place, absent);
+                    self.parked.push(Parked { lookup, run, file, block });
+                }
             }
         }
         Ok(())
@@ -422,13 +477,14 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
 }
 
 /// Asks the filters of a run, each for all its keys together. Adds the questions to `maybes` whose
-/// answer is maybe.
+/// answer is maybe, and to `unasked` those of filters that are not in memory.
 fn ask_filters(
     run: &Run<Arc<TableFile>>,
     open: &[OpenLookup<'_>],
     guard: &Guard,
     tickers: ThreadTickers<'_>,
     maybes: &mut Vec<Question>,
+    unasked: &mut Vec<Question>,
 ) {
     let Some(OpenLookup { key: any, .. }) = open.first() else { return };
     let (mut lookups, mut keys, mut count) = ([0; TOGETHER], [any; TOGETHER], 0);
@@ -436,9 +492,13 @@ fn ask_filters(
         let table = &*run.file(file).table;
         let mut answers = [false; TOGETHER];
         let answers = &mut answers[..keys.len()];
-        table.filter_says_maybe_together(keys, answers, guard, tickers);
-        for (&lookup, _) in lookups.iter().zip(answers).filter(|(_, maybe)| **maybe) {
-            maybes.push(Question { file: file as u32, lookup: lookup as u32 });
+        let asked = table.filter_says_maybe_together(keys, answers, guard, tickers);
+        let question = |&lookup| Question { file: file as u32, lookup: lookup as u32 };
+        for (lookup, _) in lookups.iter().zip(&answers[..asked]).filter(|(_, maybe)| **maybe) {
+            maybes.push(question(lookup));
+        }
+        if asked < lookups.len() {
+            unasked.extend(lookups[asked..].iter().map(question));
         }
     };
     if run.len() == 1 {

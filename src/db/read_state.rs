@@ -20,7 +20,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::stats::Counters;
-use crate::sync::{Guard, Held, Process, pin};
+use crate::sync::{Guard, Held, Part, Process, Retired, pin};
 use crate::version::Version;
 
 /// All memtables and tables. Immutable, except that writers add entries to the newest memtable:
@@ -47,6 +47,15 @@ impl ReadState {
     #[inline]
     pub fn has_entries_in_memory(&self) -> bool {
         !self.memtable.is_empty() || !self.frozen.is_empty()
+    }
+}
+
+impl Retired for ReadState {
+    /// A memtable. Blocks have other owners: the cache's rings, and the slots of the tables.
+    fn part_at(&self, address: usize) -> Option<Part> {
+        let memtable = self.memtables().find(|memtable| memtable.holds(address))?;
+        let owner = Arc::<Memtable>::clone(memtable);
+        Some(Part { owner, heap_bytes: memtable.bytes() })
     }
 }
 

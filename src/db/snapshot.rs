@@ -88,7 +88,7 @@ impl Snapshot {
     ///
     /// Those of [`Db`](crate::Db).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
+        self.inner.contains_key(key.as_ref(), Some(self.sequence))
     }
 
     /// As [`Db::explain`](crate::Db::explain), at the snapshot.

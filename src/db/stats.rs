@@ -22,7 +22,7 @@ use crate::compaction::dead;
 use crate::encoding::key::user_key;
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
-use crate::sync::pin;
+use crate::sync::{held_by_readers, pin};
 use crate::table::FilterInfo;
 use crate::version::LEVELS;
 
@@ -69,6 +69,10 @@ pub struct Stats {
     pub memtable_bytes: usize,
     /// Entries in all memtables.
     pub memtable_entries: usize,
+    /// Bytes of blocks and memtables that callbacks of [`Db::get_with`](crate::Db::get_with) still
+    /// read, although nothing else needs them any more. Of all databases of the process: at most a
+    /// block or a memtable for each thread.
+    pub held_by_readers_bytes: usize,
     /// An estimate of the bytes that compaction must still rewrite until every level is within its
     /// target.
     #[doc(alias = "estimate-pending-compaction-bytes")]
@@ -265,6 +269,7 @@ impl Inner {
             file_reopens: self.store.descriptors.reopened(),
             memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
             memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
+            held_by_readers_bytes: held_by_readers(),
             compaction_debt_bytes: pressure.debt_bytes,
             oldest_snapshot: self.snapshots.oldest().map(|made| made.elapsed()),
             held_by_snapshots_bytes: dead.iter().map(|dead| dead.held_bytes).sum(),
@@ -365,6 +370,10 @@ impl fmt::Display for Stats {
             bytes(self.memtable_bytes as u64),
             self.memtable_entries
         )?;
+        if self.held_by_readers_bytes > 0 {
+            let held = bytes(self.held_by_readers_bytes as u64);
+            writeln!(f, "  readers       {held:>10}   kept for callbacks of the process")?;
+        }
         let used: usize = self.cache.iter().map(|(_, usage)| usage.bytes).sum();
         writeln!(
             f,

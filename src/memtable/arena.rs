@@ -73,6 +73,18 @@ impl Arena {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether the byte at this address lies in one of the chunks.
+    pub fn holds(&self, address: usize) -> bool {
+        let chunks = lock(&self.chunks);
+        let large =
+            chunks.large.as_ref().map(|large| (large.start().as_ptr().addr(), large.bytes()));
+        let boxes = chunks
+            .boxes
+            .iter()
+            .map(|chunk| (chunk.as_ptr().cast::<u8>().addr(), chunk.len() * ALIGNMENT));
+        boxes.chain(large).any(|(start, bytes)| address.wrapping_sub(start) < bytes)
+    }
+
     fn new_chunk(&self, bytes: usize) -> (*mut u8, usize) {
         let words = bytes.div_ceil(ALIGNMENT);
         let chunk = NonNull::from(Box::leak(Box::new_uninit_slice(words)));

@@ -34,7 +34,7 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SEEK_KIND, SequenceNumber};
 use crate::range_tombstones::{RangeTombstone, RangeTombstoneSets};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{ArcCell, Guard, Padded, collect, pin};
+use crate::sync::{ArcCell, Guard, Padded, Retired, collect, pin};
 use skiplist::{SkipList, SkipListWriter};
 
 /// Walks the points of a memtable, not its range deletions. Keeps the memtable's memory alive.
@@ -60,6 +60,8 @@ struct Counters {
     smallest_sequence: AtomicU64,
     largest_sequence: AtomicU64,
 }
+
+impl Retired for RangeTombstoneSets {}
 
 /// Each range deletion replaces the set of all of them. After this many, sets that nobody reads any
 /// more are freed.
@@ -127,6 +129,11 @@ impl Memtable {
     /// Bytes taken from the allocator for entries.
     pub fn bytes(&self) -> usize {
         self.points.allocated_bytes() + self.counters.0.range_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the byte at this address is one of a key or a value in the memtable.
+    pub fn holds(&self, address: usize) -> bool {
+        self.points.holds(address)
     }
 
     /// How many entries were inserted, range deletions included.

@@ -8,21 +8,21 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::atomic::{AtomicPtr, Ordering};
-use super::reclaim::{Guard, retire};
+use super::reclaim::{Guard, Retired, retire};
 
 /// An atomic `Arc<T>`, read under a [`Guard`].
-pub(crate) struct ArcCell<T: Send + Sync + 'static> {
+pub(crate) struct ArcCell<T: Retired> {
     /// From `Arc::into_raw`.
     pointer: AtomicPtr<T>,
 }
 
 // SAFETY: the cell hands out `&T` and `Arc<T>` on any thread and drops `Arc<T>` on any thread,
-// which `T: Send + Sync` allows; the pointer itself is atomic.
-unsafe impl<T: Send + Sync> Send for ArcCell<T> {}
+// which `T: Send + Sync` (by `Retired`) allows; the pointer itself is atomic.
+unsafe impl<T: Retired> Send for ArcCell<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync> Sync for ArcCell<T> {}
+unsafe impl<T: Retired> Sync for ArcCell<T> {}
 
-impl<T: Send + Sync> ArcCell<T> {
+impl<T: Retired> ArcCell<T> {
     /// A cell that holds `value`.
     pub fn new(value: Arc<T>) -> ArcCell<T> {
         ArcCell { pointer: AtomicPtr::new(Arc::into_raw(value).cast_mut()) }
@@ -63,7 +63,7 @@ impl<T: Send + Sync> ArcCell<T> {
 }
 
 /// A value that an [`ArcCell`] had when it was loaded.
-pub(crate) struct Held<'g, T: Send + Sync + 'static> {
+pub(crate) struct Held<'g, T: Retired> {
     /// From `Arc::into_raw`. Its count is given up in two places only: `ArcCell::replace` retires it
     /// after unlinking, so not before the guard is gone, and the cell's drop needs the cell to
     /// itself, which `'g` forbids. Not a reference: the counts of an `Arc` lie outside its value.
@@ -71,7 +71,7 @@ pub(crate) struct Held<'g, T: Send + Sync + 'static> {
     _guard: PhantomData<&'g T>,
 }
 
-impl<'g, T: Send + Sync> Held<'g, T> {
+impl<'g, T: Retired> Held<'g, T> {
     /// The value, under the guard.
     #[inline]
     pub fn get(&self) -> &'g T {
@@ -90,7 +90,7 @@ impl<'g, T: Send + Sync> Held<'g, T> {
     }
 }
 
-impl<T: Send + Sync> Drop for ArcCell<T> {
+impl<T: Retired> Drop for ArcCell<T> {
     fn drop(&mut self) {
         // SAFETY: the cell owns one count of its last value, and nobody else has the cell.
         drop(unsafe { Arc::from_raw(self.pointer.load(Ordering::Relaxed)) });

@@ -1,7 +1,8 @@
 //! The building blocks of data that threads share. Under `cfg(loom)` every name here is loom's, so
 //! that the models check the code that runs.
 //!
-//! - [`reclaim`]: one [`pin`] for each lookup keeps alive all that the lookup reaches.
+//! - [`reclaim`]: one [`pin`] for each lookup keeps alive all that the lookup reaches; a user's code
+//!   is lent a part of it without.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced whole.
 //! - [`combining`]: a mutex whose holder also does the work of those who wait for it.
 //! - [`process`]: which process this is; what a forked child makes anew.
@@ -23,7 +24,10 @@ pub(crate) mod reclaim;
 pub(crate) use arc_cell::{ArcCell, Held};
 pub(crate) use combining::{CombiningLock, Leading, Waiting};
 pub(crate) use process::{OpenIn, PerProcess, Process};
-pub(crate) use reclaim::{Guard, collect, drain, pin, retire, thread_index};
+pub(crate) use reclaim::{
+    Guard, Part, Retired, assert_no_guard, collect, drain, drop_at_once, held_by_readers, pin,
+    retire, thread_index,
+};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
@@ -124,6 +128,8 @@ pub(crate) mod canary {
     pub type Alive = UnsafeCell<bool>;
     #[cfg(not(loom))]
     pub type Alive = std::sync::atomic::AtomicBool;
+
+    impl super::Retired for Canary {}
 
     pub struct Canary {
         pub id: u64,

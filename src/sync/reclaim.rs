@@ -53,7 +53,10 @@
 //! for every object, this scheme needs one for each lookup.
 //!
 //! A guard delays the release of everything that is retired after it. Hold it for one lookup, not
-//! while waiting for another thread.
+//! while waiting for another thread or a device, and not while a user's code runs: [`lending`] is
+//! for that. [`assert_no_guard`] stands where the crate reads files and calls user code.
+
+mod lending;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -64,11 +67,14 @@ use std::time::{Duration, Instant};
 
 #[cfg(not(loom))]
 use super::PerProcess;
-use super::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use super::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use super::{Mutex, Padded, barrier, lock};
 
+use lending::{Kept, Loan};
+pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
+
 /// An object whose drop waits for readers.
-type Garbage = Arc<dyn Send + Sync>;
+type Garbage = Arc<dyn Retired>;
 
 /// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
 /// own: of the parent's threads it has one, and any of them may have held a lock.
@@ -98,6 +104,9 @@ struct Record {
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
+    /// The address of the bytes that a user's code reads on this thread; 0: none. Only the thread
+    /// writes it. See [`lending`].
+    lent: AtomicUsize,
     index: usize,
 }
 
@@ -158,6 +167,8 @@ struct Bags {
     open_bytes: usize,
     /// Stamps ascend.
     sealed: VecDeque<Bag>,
+    /// Parts of dropped garbage that user code still reads.
+    kept: Vec<Kept>,
 }
 
 struct Bag {
@@ -169,7 +180,12 @@ impl Collector {
     fn new() -> Collector {
         Collector {
             registry: Mutex::new(Registry { records: Vec::new(), free: Vec::new() }),
-            garbage: Mutex::new(Bags { open: Vec::new(), open_bytes: 0, sealed: VecDeque::new() }),
+            garbage: Mutex::new(Bags {
+                open: Vec::new(),
+                open_bytes: 0,
+                sealed: VecDeque::new(),
+                kept: Vec::new(),
+            }),
         }
     }
 }
@@ -236,6 +252,16 @@ impl Drop for Guard {
     }
 }
 
+/// In debug builds: panics if this thread holds a guard. What follows may take as long as it likes.
+#[inline]
+pub(crate) fn assert_no_guard() {
+    debug_assert_eq!(
+        this_thread().depth.load(Ordering::Relaxed),
+        0,
+        "a guard would keep all that the process retires"
+    );
+}
+
 /// Drops `object` when every guard that is held now is gone. The caller has unlinked the object: no
 /// later guard can reach it.
 ///
@@ -274,27 +300,43 @@ fn collect_bags(patience: u64) -> usize {
         }
         match (bags.sealed.front(), bags.sealed.back()) {
             (Some(first), Some(last)) => (first.stamp, last.stamp),
-            _ => return 0,
+            _ => {
+                let ended = lending::take_ended(&mut bags.kept);
+                drop(bags);
+                drop(ended);
+                return 0;
+            }
         }
     };
-    let in_the_way = oldest_in_the_way(first, last, last - patience);
+    let (in_the_way, loans) = oldest_in_the_way(first, last, last - patience);
     let mut unreachable = Vec::new();
-    let waiting = {
+    let (waiting, ended) = {
         let mut bags = lock(&collector().garbage);
         while bags.sealed.front().is_some_and(|bag| bag.stamp < in_the_way) {
             unreachable.extend(bags.sealed.pop_front());
         }
-        bags.open.len() + bags.sealed.iter().map(|bag| bag.items.len()).sum::<usize>()
+        let sealed = bags.sealed.iter().map(|bag| bag.items.len()).sum::<usize>();
+        (bags.open.len() + sealed, lending::take_ended(&mut bags.kept))
     };
+    if !loans.is_empty() {
+        lending::keep(loans, unreachable.iter().flat_map(|bag| &bag.items).map(|item| &**item));
+    }
     drop(unreachable);
+    drop(ended);
     waiting
 }
 
-/// The least epoch that keeps its bag, for bags with stamps from `first` to `last`. At most
+/// What is lent, and the least epoch that keeps its bag, for bags with stamps from `first` to `last`. At most
 /// `last + 1`: bags that are sealed from here on wait for another collection. If a bag with a stamp
 /// up to `urgent` would stay for want of a barrier, executes one.
-fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> u64 {
+fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
+    let in_the_way = oldest_in_registry(&registry, first, last, urgent);
+    // Later than the announcements: see the proof in `lending`.
+    (in_the_way, lending::loans(&registry))
+}
+
+fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -> u64 {
     let oldest = |in_the_way: fn(&Record, Shown) -> bool| {
         let shown = registry.records.iter().map(|record| (record, record.shown()));
         let in_the_way = shown.filter(|&(record, shown)| in_the_way(record, shown));
@@ -392,6 +434,7 @@ fn enter_thread() -> &'static Record {
                     marked: AtomicBool::new(!barrier::has_heavy()),
                     marked_pins: AtomicU32::new(0),
                     depth: AtomicU32::new(0),
+                    lent: AtomicUsize::new(0),
                     index: registry.records.len(),
                 }));
                 registry.records.push(record);

@@ -91,7 +91,7 @@ impl TableCursor {
     ) -> Result<R> {
         let index = match self.index.take() {
             Some(index) => index,
-            None => self.table.index(&pin())?.to_arc(),
+            None => self.table.index()?.to_arc(),
         };
         let result = run(self, &index);
         self.index = Some(index);

@@ -21,7 +21,7 @@ use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
 use crate::slice::StableBytes;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
-use crate::sync::Guard;
+use crate::sync::{Guard, pin};
 
 use super::block::Block;
 use super::block::key_heads::KeyHeads;
@@ -92,6 +92,10 @@ unsafe impl StableBytes for Block {
 impl Cached for Block {
     fn read_first(&self) -> &[u8] {
         self.heads()
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        self.bytes().as_ptr_range().contains(&std::ptr::without_provenance(address))
     }
 
     fn into_buffer(self) -> Option<LineBuf> {
@@ -260,12 +264,12 @@ impl Table {
         self.index_form
     }
 
-    /// The parsed index.
-    pub fn index<'g>(&'g self, guard: &'g Guard) -> Result<Lease<'g, TableIndex>> {
-        match self.resident_index(guard) {
-            Some(lease) => Ok(lease),
-            None => self.load_index(),
+    /// The parsed index. Hold no guard: it may have to be read.
+    pub fn index(&self) -> Result<Lease<'static, TableIndex>> {
+        if let Some(lease) = self.resident_index(&pin()) {
+            return Ok(lease.share());
         }
+        self.load_index()
     }
 
     /// The parsed index, if it is in memory.
@@ -275,16 +279,14 @@ impl Table {
         Some(lease)
     }
 
-    /// The filter, if the table has one.
-    pub fn filter<'g>(&'g self, guard: &'g Guard) -> Result<Option<Lease<'g, TableFilter>>> {
+    /// The filter, if the table has one. Hold no guard: it may have to be read.
+    pub fn filter(&self) -> Result<Option<Lease<'static, TableFilter>>> {
         let Some(stored) = self.stored_filter() else { return Ok(None) };
-        match self.filter.get(0, guard) {
-            Some(lease) => {
-                self.count(Ticker::BlockCacheFilterHit);
-                Ok(Some(lease))
-            }
-            None => self.load_filter(stored).map(Some),
+        if let Some(lease) = self.filter.get(0, &pin()) {
+            self.count(Ticker::BlockCacheFilterHit);
+            return Ok(Some(lease.share()));
         }
+        self.load_filter(stored).map(Some)
     }
 
     /// Whether the filter of whole keys is in memory and says that the table does not hold the key.

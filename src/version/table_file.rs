@@ -13,7 +13,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack, user_key};
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::stats::FileCounts;
-use crate::sync::{Process, lock, pin};
+use crate::sync::{Process, lock};
 use crate::table::Table;
 
 /// The account of obsolete tables. All tables of a database share it.
@@ -105,8 +105,8 @@ impl TableFile {
         if lower.is_none() && upper.is_none() {
             return Ok(self.meta.file_bytes);
         }
-        let guard = pin();
-        let index = &self.table.index(&guard)?.index;
+        let index = self.table.index()?;
+        let index = &index.index;
         let offset_of = |key: &[u8]| match index.find(key, pack(MAX_SEQUENCE, SEEK_KIND)) {
             block if block < index.len() => index.handle(block).offset,
             _ => self.meta.file_bytes,

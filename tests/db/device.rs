@@ -303,18 +303,38 @@ fn a_cursor_changes_its_mind_about_the_cache_on_its_way() {
 
 /// A file system on which a read may wait for as long as the test wants.
 #[derive(Debug, Clone)]
-struct SlowFs {
+pub struct SlowFs {
     inner: MemFs,
     gate: Arc<Gate>,
 }
 
+impl SlowFs {
+    pub fn new(inner: MemFs, gate: &Arc<Gate>) -> SlowFs {
+        SlowFs { inner, gate: Arc::clone(gate) }
+    }
+}
+
 #[derive(Debug, Default)]
-struct Gate {
+pub struct Gate {
+    /// So many reads will pass before.
+    passes: AtomicUsize,
     /// So many reads will wait.
     stops: AtomicUsize,
     /// So many do.
     waiting: AtomicUsize,
     is_open: AtomicBool,
+}
+
+impl Gate {
+    /// Lets so many reads pass, and the next one wait.
+    pub fn stop_after(&self, passes: usize) {
+        self.passes.store(passes, Ordering::SeqCst);
+        self.stops.store(1, Ordering::SeqCst);
+    }
+
+    pub fn is_waited_at(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
 }
 
 #[derive(Debug)]
@@ -325,8 +345,11 @@ struct SlowFile {
 
 impl RandomAccessFile for SlowFile {
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> maypole::Result<()> {
-        let take = |stops: usize| stops.checked_sub(1);
-        if self.gate.stops.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+        let take = |count: &AtomicUsize| {
+            let less = |count: usize| count.checked_sub(1);
+            count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+        };
+        if !take(&self.gate.passes) && take(&self.gate.stops) {
             self.gate.waiting.fetch_add(1, Ordering::SeqCst);
             while !self.gate.is_open.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(1));
@@ -387,7 +410,7 @@ impl Fs for SlowFs {
     }
 }
 
-struct OpenedAtTheEnd<'a>(&'a Gate);
+pub struct OpenedAtTheEnd<'a>(pub &'a Gate);
 
 impl Drop for OpenedAtTheEnd<'_> {
     fn drop(&mut self) {
@@ -397,7 +420,7 @@ impl Drop for OpenedAtTheEnd<'_> {
 
 /// Tries for a minute: other tests take the processors, and hold guards.
 #[track_caller]
-fn eventually(mut holds: impl FnMut() -> bool) {
+pub fn eventually(mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(60), "not within a minute");
@@ -410,7 +433,7 @@ fn eventually(mut holds: impl FnMut() -> bool) {
 #[test]
 fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());
-    let fs: Arc<dyn Fs> = Arc::new(SlowFs { inner: MemFs::new(), gate: Arc::clone(&gate) });
+    let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
     let db = tree(&fs, &BlockCache::new(200_000));
     // Filters and indexes are in memory, the blocks of the next keys are not. While another test holds
     // a guard the cache may keep nothing: then again. A lookup that had to load a filter would hold up

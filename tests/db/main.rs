@@ -67,6 +67,7 @@ mod reads;
 mod recovery;
 mod repair;
 mod soak;
+mod still;
 mod writers;
 
 #[path = "../../examples/from_async.rs"]

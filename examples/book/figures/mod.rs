@@ -40,6 +40,7 @@ pub const FIGURES: &[Figure] = &[
     ("compaction", tree::compaction),
     ("prefixes", tree::prefixes),
     ("deletions", tree::deletions),
+    ("dead", tree::dead),
     ("claims", claims::claims),
     ("monitoring", tree::monitoring),
     ("intervals", rates::intervals),

@@ -70,10 +70,13 @@ impl Inner {
 
     /// Notes which snapshots keep something in tables from being freed.
     pub(in crate::db) fn note_needed_snapshot(&self, state: &TreeState) {
-        let conditions = self.conditions(state);
-        let needed = match conditions.snapshots.is_empty() {
+        let snapshots = self.snapshots.sequences();
+        let needed = match snapshots.is_empty() {
             true => 0,
-            false => dead::newest_needed_snapshot(&state.version.metas(), &conditions),
+            false => {
+                let files = state.version.files().map(|(_, file)| &file.meta);
+                dead::newest_needed_snapshot(files, &snapshots)
+            }
         };
         self.snapshots.set_needed(needed);
     }

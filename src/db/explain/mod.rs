@@ -17,7 +17,7 @@ use observer::TreeObserver;
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 
 use super::Inner;
-use super::get::find_in_memtables;
+use super::get::{Miss, ToSlice, find_and_read, find_in_memtables};
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
@@ -39,7 +39,7 @@ impl Inner {
             trace: RefCell::new(LookupTrace::new(key)),
             range_check_nanos: Cell::new(0),
         };
-        let value = self.lookup(key, snapshot, &watch, |value| value.to_slice())?;
+        let value = self.lookup(key, snapshot, &watch, ToSlice)?;
         let mut trace = watch.trace.into_inner();
         trace.levels_spared -= trace.levels.len();
         trace.outcome = match value {
@@ -90,6 +90,17 @@ impl<'w> TreeObserver for &'w Watch<'_> {
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Option<&'g [u8]>>> {
         find_in_memtables(read_state, key, guard, tickers, self)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_find_and_read(
+        self,
+        miss: Miss,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'static>>> {
+        find_and_read(miss, key, tickers, self)
     }
 
     fn started(self, key: &LookupKey<'_>, read_state: &ReadState) {

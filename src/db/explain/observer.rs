@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::db::get::find_in_memtables;
+use crate::db::get::{Miss, find_and_read, find_in_memtables};
 use crate::db::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -30,6 +30,14 @@ pub(in crate::db) trait TreeObserver: Copy {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Option<&'g [u8]>>>;
+
+    /// Calls [`find_and_read`].
+    fn call_find_and_read(
+        self,
+        miss: Miss,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'static>>>;
 
     /// Read state and sequence number are chosen.
     #[inline(always)]
@@ -78,5 +86,16 @@ impl TreeObserver for () {
         tickers: ThreadTickers<'_>,
     ) -> Result<Option<Option<&'g [u8]>>> {
         find_in_memtables(read_state, key, guard, tickers, self)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_find_and_read(
+        self,
+        miss: Miss,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'static>>> {
+        find_and_read(miss, key, tickers, self)
     }
 }

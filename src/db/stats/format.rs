@@ -5,6 +5,7 @@
 //! open 4711 1764000000000 1764000060000 1000
 //! cache 67108864 data 81920 20 index 4096 1 filter 1280 1
 //! memtables 12345 100
+//! held 0
 //! debt 0
 //! snapshots 65536 12000                  a line only while there are snapshots
 //! predicted 0.0086
@@ -73,6 +74,7 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         write!(text, " {name} {} {}", usage.bytes, usage.entries)?;
     }
     writeln!(text, "\nmemtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
+    writeln!(text, "held {}", stats.held_by_readers_bytes)?;
     writeln!(text, "debt {}", stats.compaction_debt_bytes)?;
     if let Some(age) = stats.oldest_snapshot {
         writeln!(text, "snapshots {} {}", stats.held_by_snapshots_bytes, age.as_millis())?;
@@ -158,6 +160,7 @@ fn empty() -> PublishedStats {
         cache: KINDS.map(|(kind, _)| (kind, KindUsage::default())).into(),
         cache_capacity_bytes: 0,
         memtable_bytes: 0,
+        held_by_readers_bytes: 0,
         memtable_entries: 0,
         compaction_debt_bytes: 0,
         oldest_snapshot: None,
@@ -219,6 +222,9 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
             const WRONG: Wrong = Wrong("bytes and entries");
             stats.memtable_bytes = number(&mut words).ok_or(WRONG)?;
             stats.memtable_entries = number(&mut words).ok_or(WRONG)?;
+        }
+        "held" => {
+            stats.held_by_readers_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;
         }
         "debt" => {
             stats.compaction_debt_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;

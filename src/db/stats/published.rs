@@ -78,6 +78,8 @@ pub struct PublishedStats {
     pub memtable_bytes: u64,
     /// As [`Stats::memtable_entries`].
     pub memtable_entries: u64,
+    /// As [`Stats::held_by_readers_bytes`]. 0 if the owner did not say.
+    pub held_by_readers_bytes: u64,
     /// As [`Stats::compaction_debt_bytes`].
     pub compaction_debt_bytes: u64,
     /// As [`Stats::oldest_snapshot`], when this was written.
@@ -111,6 +113,7 @@ impl PublishedStats {
             cache_capacity_bytes: stats.cache_capacity_bytes as u64,
             memtable_bytes: stats.memtable_bytes as u64,
             memtable_entries: stats.memtable_entries as u64,
+            held_by_readers_bytes: stats.held_by_readers_bytes as u64,
             compaction_debt_bytes: stats.compaction_debt_bytes,
             oldest_snapshot: stats
                 .oldest_snapshot

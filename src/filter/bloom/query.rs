@@ -58,7 +58,8 @@ impl Geometry for BloomGeometry {
         dispatch!(self.isa, kernels => kernels.has_all_bits(line, bit_seed(hash), self.probes))
     }
 
-    #[inline]
+    /// Always inlined: whether a lookup keeps its registers must not depend on how many there are.
+    #[inline(always)]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         let line = line_of(hash, self.lines);
         let Some(line) = lines_of(block).get(line as usize) else { return true };

@@ -79,6 +79,11 @@ impl SkipList {
         self.arena.allocated_bytes()
     }
 
+    /// Whether the byte at this address is one of a key or a value in the list.
+    pub fn holds(&self, address: usize) -> bool {
+        self.arena.holds(address)
+    }
+
     /// The newest version of `user_key` at or below the sequence number of `trailer`: its trailer
     /// and value.
     pub fn get(&self, user_key: &[u8], trailer: u64) -> Option<(u64, &[u8])> {

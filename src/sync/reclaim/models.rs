@@ -119,3 +119,78 @@ fn loom_a_barrier_that_fails_frees_nothing_that_an_idle_thread_may_reach() {
         assert_eq!(collect(), 0);
     });
 }
+
+/// A byte to lend, and whether it was dropped.
+struct Lent {
+    canary: Canary,
+    byte: [u8; 1],
+}
+
+/// As a read state holds a memtable: garbage that finds its part.
+struct Holder(Arc<Lent>);
+
+impl Holder {
+    fn new(id: u64) -> Holder {
+        Holder(Arc::new(Lent { canary: Canary::new(id), byte: [7] }))
+    }
+}
+
+impl Retired for Holder {
+    fn part_at(&self, address: usize) -> Option<Part> {
+        let is_here = address == self.0.byte.as_ptr().addr();
+        is_here.then(|| Part { owner: self.0.clone(), heap_bytes: 1 })
+    }
+}
+
+/// As a table holds its blocks: what it holds is dropped with it, and not by a collection.
+struct Container(Option<Holder>);
+
+impl Retired for Container {}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.0.take().map(drop_at_once);
+    }
+}
+
+/// Looks up, and reads as user code does.
+fn read_lent<T: Retired>(cell: &ArcCell<T>, lent: fn(&T) -> &Lent) {
+    let guard = pin();
+    let lent = lent(cell.load(&guard));
+    let read = |byte: &[u8]| {
+        lent.canary.touch();
+        assert_eq!(byte, [7]);
+    };
+    // SAFETY: what is used lies with the byte, and both containers find that.
+    unsafe { guard.lend(&lent.byte, read) }
+}
+
+/// A reader, beside a writer that replaces and collects.
+fn lend_beside_a_collector<T: Retired>(new: fn() -> T, lent: fn(&T) -> &Lent) {
+    check_model(move || {
+        collect();
+        let cell = Arc::new(ArcCell::new(Arc::new(new())));
+        let reader = thread::spawn({
+            let cell = cell.clone();
+            move || read_lent(&cell, lent)
+        });
+        cell.replace(Arc::new(new()));
+        collect();
+        reader.join().unwrap();
+        assert_eq!(collect(), 0);
+        assert_eq!(held_by_readers(), 0);
+    });
+}
+
+#[test]
+fn loom_what_user_code_reads_outlives_its_guard() {
+    lend_beside_a_collector(|| Holder::new(0), |holder| &holder.0);
+}
+
+#[test]
+fn loom_what_user_code_reads_outlives_a_container_that_is_dropped_at_once() {
+    fn lent(container: &Container) -> &Lent {
+        &container.0.as_ref().unwrap().0
+    }
+    lend_beside_a_collector(|| Container(Some(Holder::new(0))), lent);
+}

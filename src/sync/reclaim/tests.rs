@@ -9,6 +9,8 @@ use super::*;
 /// Counts its drops.
 struct Dropped(Arc<AtomicUsize>);
 
+impl Retired for Dropped {}
+
 impl Drop for Dropped {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);

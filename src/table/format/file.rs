@@ -13,6 +13,7 @@ use crate::fs::RandomAccessFile;
 use crate::known_files;
 use crate::memory::LineBuf;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
+use crate::sync::assert_no_guard;
 
 use super::compression::{Compressed, Failure};
 use super::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
@@ -236,8 +237,9 @@ impl BlockFile {
         self.file.read_exact_at(offset, buffer)
     }
 
-    /// Counts a read that the caller makes.
+    /// Counts a read that the caller makes. Hold no guard: a device may take as long as it likes.
     pub fn count_read(&self, bytes: usize) {
+        assert_no_guard();
         count_read(&self.counters, &self.file_counters, bytes);
     }
 

@@ -11,7 +11,7 @@
 //!    BlockPosition::prefetch_block     then what a search of the block reads first
 //!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries
-//!    or BlockPosition::absent_block    the block is not in memory: it is read with others, and then
+//!    or Absent::keep_block             the block is not in memory: it is read with others, and then
 //!       BlocksTogether::position       get_from_block goes on from there
 //! ```
 //!
@@ -48,20 +48,24 @@ impl Table {
     }
 
     /// The filter's answers: `answers[i]` is that of `keys[i]`. Asked together, keys take a
-    /// fraction of the time that they take one by one.
+    /// fraction of the time that they take one by one. Returns how many answers there are: for the
+    /// keys from there on the filter is not in memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
         answers: &mut [bool],
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) {
+    ) -> usize {
         let filter = self.stored_filter.and_then(|_| self.filter.borrow(0, guard));
         let Some(filter) = filter.and_then(|filter| filter.full_of_hash64()) else {
-            for (answer, key) in answers.iter_mut().zip(keys) {
-                *answer = ().call_other_filter(self, key, guard, tickers);
+            for (i, (answer, key)) in answers.iter_mut().zip(keys).enumerate() {
+                match ().call_other_filter(self, key, guard, tickers) {
+                    Some(maybe) => *answer = maybe,
+                    None => return i,
+                }
             }
-            return;
+            return keys.len();
         };
         for (keys, answers) in keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)) {
             let mut hashes = [0; HASHES];
@@ -80,6 +84,7 @@ impl Table {
         let file = self.file_counters().on_thread(guard);
         let positives = (FileTicker::FilterFullPositive, maybes);
         file.add_all([(FileTicker::FilterUseful, noes), positives]);
+        keys.len()
     }
 }
 

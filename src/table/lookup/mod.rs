@@ -17,33 +17,41 @@
 //! What damage does. A block that fails its checksum is an error of the lookup that needed it. A
 //! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs
 //! reads and loses no key.
+//!
+//! Nothing here reads a file: a device may take as long as it likes, and the guard would keep all
+//! that the process retires. A search that wants what is not in memory stops, and says what it
+//! wants ([`stop`]). It has counted what it did, so it is not begun again: [`reading`]
+//! reads without a guard and goes on from there.
 
 mod found;
 pub(crate) mod key;
 mod many;
 pub(crate) mod observer;
 pub(crate) mod prefix;
+pub(crate) mod reading;
 pub(crate) mod recorder;
+pub(crate) mod stop;
 pub(crate) mod together;
 pub(crate) mod trace;
 
 use crate::cache::Lease;
 use crate::encoding::bytes::rarely;
-use crate::error::Result;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
 pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
+use self::stop::{Absent, Stop};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
-use crate::table::filter::block::{FilterAnswer, TableFilter};
+use crate::table::filter::block::FilterAnswer;
 use crate::table::index::{GROUP, Group};
 use crate::table::table::{Table, TableIndex};
 
 impl Table {
-    /// The filter's answer. `false`: the table holds no entry of the key.
+    /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not
+    /// in memory, and [`Table::filter_says_maybe_once_read`] is to ask it.
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,
@@ -51,7 +59,7 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> bool {
+    ) -> Option<bool> {
         if self.stored_filter.is_some()
             && let Some(filter) = self.filter.borrow(0, guard)
             && let Some(filter) = filter.full()
@@ -66,7 +74,7 @@ impl Table {
                 tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomUseful]);
                 file.add(FileTicker::FilterUseful, 1);
             }
-            return maybe;
+            return Some(maybe);
         }
         observer.call_other_filter(self, &key.for_call(), guard, tickers)
     }
@@ -80,20 +88,19 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> Result<Option<Found<'g>>> {
+    ) -> Result<Option<Found<'g>>, Stop> {
         match self.find_group(key, guard, tickers) {
             Some(position) => {
                 let position = position.find_block(key);
                 observer.index_searched(position.index, position.block);
                 self.get_from_block(position, key, guard, tickers, observer)
             }
-            None => self.get_with_loaded_index(key, guard, tickers, observer),
+            None => Err(Stop::Absent(Absent::Index)),
         }
     }
 
     /// The blocks of which one most likely holds the key. Starts to fetch the index's heads of
-    /// them, and their slots. `None`: the index is not in memory, and [`Table::get_after_filter`]
-    /// is to do it all.
+    /// them, and their slots. `None`: the index is not in memory.
     #[inline(always)]
     pub fn find_group<'g>(
         &'g self,
@@ -118,7 +125,7 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> Result<Option<Found<'g>>> {
+    ) -> Result<Option<Found<'g>>, Stop> {
         let BlockPosition { index, block: mut i, known } = position;
         if i >= index.blocks.len() {
             return Ok(None);
@@ -174,7 +181,7 @@ impl Table {
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Result<(Lease<'g, Block>, SeekStart)> {
+    ) -> Result<(Lease<'g, Block>, SeekStart), Stop> {
         // All lines of the key heads at once: which of them is wanted is not known before.
         index.blocks.prefetch_resident(i);
         let block = match index.blocks.get(i, guard) {
@@ -182,7 +189,7 @@ impl Table {
                 tickers.add(Ticker::BlockCacheDataHit, 1);
                 block
             }
-            None => self.read_block(index, i)?,
+            None => return Err(Stop::Absent(Absent::Block(i))),
         };
         let start = block.search_start(key.user_key);
         Ok((block, start))
@@ -198,58 +205,37 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> bool {
-        let Some(stored) = self.stored_filter else {
+    ) -> Option<bool> {
+        if self.stored_filter.is_none() {
             return self.prefix_says_maybe(key, guard, observer);
-        };
-        let ask = |filter: &TableFilter| {
-            let answer = filter.may_contain(key);
-            observer.filter_answered(filter, key, None, answer);
-            answer
-        };
-        let maybe = match self.filter.borrow(0, guard) {
-            Some(filter) => {
-                tickers.add(Ticker::BlockCacheFilterHit, 1);
-                ask(filter)
-            }
-            None => match self.load_filter(stored) {
-                Ok(filter) => ask(&filter),
-                Err(_) => {
-                    observer.filter_failed();
-                    FilterAnswer::Untrusted
-                }
-            },
-        };
+        }
+        let filter = self.filter.borrow(0, guard)?;
+        tickers.add(Ticker::BlockCacheFilterHit, 1);
+        let answer = filter.may_contain(key);
+        observer.filter_answered(filter, key, None, answer);
+        Some(self.count_other_filter(answer, guard, tickers))
+    }
+
+    /// Counts the answer of a filter for a whole key. `false`: the table does not hold it.
+    fn count_other_filter(
+        &self,
+        answer: FilterAnswer,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
         let file = self.file_counters().on_thread(guard);
-        if let FilterAnswer::No = maybe {
+        if let FilterAnswer::No = answer {
             tickers.add(Ticker::BloomUseful, 1);
             file.add(FileTicker::FilterUseful, 1);
             return false;
         }
         tickers.add(Ticker::BloomFullPositive, 1);
         file.add(FileTicker::FilterFullPositive, 1);
-        if let FilterAnswer::Untrusted = maybe {
+        if let FilterAnswer::Untrusted = answer {
             tickers.add(Ticker::BloomUntrusted, 1);
             file.add(FileTicker::FilterUntrusted, 1);
         }
         true
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn get_with_loaded_index(
-        &self,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-        observer: impl TableObserver,
-    ) -> Result<Option<Found<'static>>> {
-        let index = self.load_index()?;
-        let index: &TableIndex = &index;
-        let block = index.index.find(key.user_key, key.trailer());
-        observer.index_searched(index, block);
-        let position = BlockPosition { index, block, known: None };
-        Ok(self.get_from_block(position, key, guard, tickers, observer)?.map(Found::into_owned))
     }
 }
 

@@ -11,13 +11,13 @@
 //! in the crate that uses them; a method of `()` is compiled here, with all that it inlines. Without
 //! this detour an absent key took 0.7 % more instructions.
 
-use crate::error::Result;
 use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;
 use crate::sync::Guard;
 
 use super::found::Found;
 use super::key::LookupKey;
+use super::stop::Stop;
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::{Table, TableIndex};
@@ -32,7 +32,7 @@ pub(crate) trait TableObserver: Copy {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) -> bool;
+    ) -> Option<bool>;
 
     /// Calls [`Table::get_after_filter`].
     fn call_get_after_filter<'g>(
@@ -41,7 +41,7 @@ pub(crate) trait TableObserver: Copy {
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Found<'g>>>;
+    ) -> Result<Option<Found<'g>>, Stop>;
 
     /// The one filter of the table answered for the key.
     #[inline(always)]
@@ -83,7 +83,7 @@ impl TableObserver for () {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) -> bool {
+    ) -> Option<bool> {
         table.other_filter_says_maybe(key, guard, tickers, self)
     }
 
@@ -94,7 +94,7 @@ impl TableObserver for () {
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Found<'g>>> {
+    ) -> Result<Option<Found<'g>>, Stop> {
         table.get_after_filter(key, guard, tickers, self)
     }
 }

@@ -14,11 +14,11 @@
 //! What point lookups need of this is marked cold: most lookups ask for whole keys.
 
 use crate::stats::{FileTicker, Ticker};
-use crate::sync::{Guard, pin};
+use crate::sync::Guard;
 
 use super::key::LookupKey;
 use super::observer::TableObserver;
-use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
+use crate::table::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
 use crate::table::table::Table;
 
 impl Table {
@@ -27,9 +27,8 @@ impl Table {
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
-        let guard = pin();
         self.count(Ticker::BloomPrefixChecked);
-        let maybe = match self.filter(&guard) {
+        let maybe = match self.filter() {
             Ok(Some(filter)) => filter.admits_range(prefix, lower, upper),
             _ => true,
         };
@@ -39,38 +38,56 @@ impl Table {
         maybe
     }
 
-    /// The answer of a filter that holds prefixes only. In the file's counters a test of a prefix
-    /// counts as a test of the key, as in RocksDB.
+    /// The answer of a filter that holds prefixes only; `None`: it is not in memory.
     #[cold]
-    pub(crate) fn prefix_says_maybe(
+    pub(super) fn prefix_says_maybe(
         &self,
         key: &LookupKey<'_>,
         guard: &Guard,
         observer: impl TableObserver,
+    ) -> Option<bool> {
+        let Some((_, prefix)) = self.filter_and_prefix_of(key) else { return Some(true) };
+        let filter = self.filter.borrow(0, guard)?;
+        self.count(Ticker::BlockCacheFilterHit);
+        Some(self.ask_for_prefix(Some(filter), prefix, key, observer))
+    }
+
+    /// The filter of prefixes, and the prefix of the key that it can be asked for.
+    pub(super) fn filter_and_prefix_of<'k>(
+        &self,
+        key: &LookupKey<'k>,
+    ) -> Option<(StoredFilter, &'k [u8])> {
+        let filter = self.prefix_filter()?;
+        Some((filter.stored, filter.extractor.prefix_of(key.user_key)?))
+    }
+
+    /// Asks the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be read. In
+    /// the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
+    pub(super) fn ask_for_prefix(
+        &self,
+        filter: Option<&TableFilter>,
+        prefix: &[u8],
+        key: &LookupKey<'_>,
+        observer: impl TableObserver,
     ) -> bool {
-        let filter = self.prefix_filter();
-        let Some(prefix) = filter.and_then(|filter| filter.extractor.prefix_of(key.user_key))
-        else {
-            return true;
-        };
         self.count(Ticker::BloomPrefixChecked);
-        let untrusted = match self.filter(guard) {
-            Ok(Some(filter)) => {
+        let answer = match filter {
+            Some(filter) => {
                 let answer = filter.may_contain_prefix(key, prefix);
-                observer.filter_answered(&filter, key, Some(prefix), answer);
-                if answer == FilterAnswer::No {
-                    self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
-                    return false;
-                }
-                answer == FilterAnswer::Untrusted
+                observer.filter_answered(filter, key, Some(prefix), answer);
+                answer
             }
-            _ => {
+            None => {
                 observer.filter_failed();
-                true
+                FilterAnswer::Untrusted
             }
         };
+        if answer == FilterAnswer::No {
+            self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
+            return false;
+        }
         self.file_counters().add(FileTicker::FilterFullPositive, 1);
-        if untrusted {
+        if answer == FilterAnswer::Untrusted {
             self.count_both(Ticker::BloomUntrusted, FileTicker::FilterUntrusted);
         }
         true
@@ -79,8 +96,7 @@ impl Table {
     /// Counts a key that was found past a filter without whole keys.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
-        let filter = self.prefix_filter();
-        if filter.is_some_and(|filter| filter.extractor.prefix_of(key.user_key).is_some()) {
+        if self.filter_and_prefix_of(key).is_some() {
             let file = FileTicker::FilterFullTruePositive;
             self.count_both(Ticker::BloomPrefixTruePositive, file);
         }

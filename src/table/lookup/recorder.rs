@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;
-use crate::error::Result;
 use crate::filter::{FilterReader, QueryTrace};
 use crate::stats::{Counters, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -16,6 +15,7 @@ use crate::sync::Guard;
 use super::found::Found;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::stop::Stop;
 use super::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
 };
@@ -151,7 +151,7 @@ impl TableObserver for &Recorder<'_> {
         key: &LookupKey<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) -> bool {
+    ) -> Option<bool> {
         table.other_filter_says_maybe(key, guard, tickers, self)
     }
 
@@ -162,7 +162,7 @@ impl TableObserver for &Recorder<'_> {
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Found<'g>>> {
+    ) -> Result<Option<Found<'g>>, Stop> {
         table.get_after_filter(key, guard, tickers, self)
     }
 

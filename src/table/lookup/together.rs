@@ -29,17 +29,27 @@ use crate::table::table::{Table, TableIndex};
 
 use super::BlockPosition;
 use super::key::LookupKey;
+use super::stop::Absent;
 
 /// Neighbours are joined up to this many bytes. Then a longer read costs more than another one.
 const MOST_JOINED_BYTES: u64 = 128 << 10;
 
 /// A data block that was not in memory.
 pub(crate) struct AbsentBlock {
-    index: Lease<'static, TableIndex>,
-    block: usize,
+    pub(super) index: Lease<'static, TableIndex>,
+    pub(super) block: usize,
 }
 
 impl AbsentBlock {
+    /// The block that can hold the key; `None`: none can. For a table whose index was not in memory
+    /// a moment ago, and which is read here. Hold no guard.
+    pub fn of(table: &Table, key: &LookupKey<'_>) -> Result<Option<AbsentBlock>> {
+        let index = table.index()?;
+        let block = index.index.find(key.user_key, key.trailer());
+        let is_one = block < index.blocks.len();
+        Ok(is_one.then_some(AbsentBlock { index, block }))
+    }
+
     /// Its number in its table.
     pub fn number(&self) -> usize {
         self.block
@@ -50,19 +60,13 @@ impl AbsentBlock {
     }
 }
 
-impl BlockPosition<'_> {
-    /// After [`BlockPosition::find_entry`]: the block, if that did not find it in memory.
-    #[inline]
-    pub fn absent_block(&self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
-        let is_absent = self.known.is_none() && self.block < self.index.blocks.len();
-        if is_absent { self.keep_absent_block(table, guard) } else { None }
-    }
-
-    /// `None` if the index has left the cache by now.
+impl Absent {
+    /// The block, to be read without the guard. `None`: the index is not in memory.
     #[cold]
-    fn keep_absent_block(&self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
+    pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
+        let Absent::Block(block) = self else { return None };
         let index = table.index.get(0, guard)?.share();
-        Some(AbsentBlock { index, block: self.block })
+        Some(AbsentBlock { index, block })
     }
 }
 
@@ -94,6 +98,13 @@ impl<'t> BlocksTogether<'t> {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// What is absent in the table of the block of this place.
+    pub fn absent_after(&self, place: usize, absent: Absent) -> Option<AbsentBlock> {
+        let Absent::Block(block) = absent else { return None };
+        let index = self.blocks[place].absent.index.share();
+        Some(AbsentBlock { index, block })
     }
 
     /// Where a lookup goes on once the block of this place was read, and in which table.

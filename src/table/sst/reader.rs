@@ -25,7 +25,6 @@ use crate::table::filter::info::FilterInfo;
 use crate::table::format::footer::{BlockHandle, Footer};
 use crate::table::format::properties::{TableProperties, names};
 use crate::table::lookup::key::LookupKey;
-use crate::table::lookup::observer::TableObserver;
 use crate::table::lookup::recorder::Recorder;
 use crate::table::lookup::trace::TableTrace;
 use crate::table::table::{Table, TableContext};
@@ -194,8 +193,7 @@ impl SstReader {
     /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         self.process.check()?;
-        let guard = pin();
-        let filter = self.table.filter(&guard)?;
+        let filter = self.table.filter()?;
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
         Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, &lookup)))
     }
@@ -243,17 +241,13 @@ impl SstReader {
     /// no error: the trace says that it could not be trusted.
     pub fn explain(&self, user_key: &[u8]) -> Result<TableTrace> {
         self.process.check()?;
-        let guard = pin();
         let counters = self.table.block_file().counters();
-        let tickers = counters.on_thread(&guard);
+        let tickers = counters.on_thread(&pin());
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
         let deleted_at = self.table.ranges().map_or(0, |r| r.covering(user_key, key.sequence));
         let recorder = Recorder::new(counters);
         recorder.begin(&self.table, deleted_at);
-        let found = match self.table.filter_says_maybe(&key, &guard, tickers, &recorder) {
-            true => (&recorder).call_get_after_filter(&self.table, &key, &guard, tickers)?,
-            false => None,
-        };
+        let found = self.table.get_and_read(None, &key, tickers, &recorder)?;
         Ok(recorder.finish(found.as_ref()))
     }
 

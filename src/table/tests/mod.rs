@@ -121,12 +121,8 @@ fn bloom() -> FilterSpec {
 
 /// All steps of a lookup: kind and value of what it finds.
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
-    let guard = pin();
-    let tickers = table.block_file().counters().on_thread(&guard);
-    if !table.filter_says_maybe(lookup, &guard, tickers, ()) {
-        return Ok(None);
-    }
-    let found = table.get_after_filter(lookup, &guard, tickers, ())?;
+    let tickers = table.block_file().counters().on_thread(&pin());
+    let found = table.get_and_read(None, lookup, tickers, ())?;
     Ok(found.map(|found| {
         assert_eq!(found.value_slice(), found.value());
         (found.kind, found.value_slice())

@@ -9,7 +9,6 @@ use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
 use crate::filter::Family;
 use crate::fs::{Fault, FaultFs, RandomAccessFile, Target};
-use crate::sync::pin;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::checksum::{ChecksumKind, context as checksum_context};
 use crate::table::format::footer::{BlockHandle, FOOTER_BYTES};
@@ -231,8 +230,7 @@ fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> V
     let reader = Table::open(reopen(file), context(0)).unwrap();
     let footer = *reader.footer();
     let mut handles: Vec<BlockHandle> = {
-        let guard = pin();
-        let index = reader.index(&guard).unwrap();
+        let index = reader.index().unwrap();
         (0..index.index.len()).map(|i| index.index.handle(i)).collect()
     };
     handles.extend(reader.metaindex().iter().map(|&(_, handle)| handle));

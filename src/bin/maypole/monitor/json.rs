@@ -46,6 +46,7 @@ pub fn print(
         ("levels", &format!("[{}]", levels.join(", "))),
         ("memtable_bytes", &stats.memtable_bytes),
         ("memtable_entries", &stats.memtable_entries),
+        ("held_by_readers_bytes", &stats.held_by_readers_bytes),
         ("block_cache_capacity_bytes", &stats.cache_capacity_bytes),
         ("block_cache", &json_object(&cache)),
         ("compaction_debt_bytes", &stats.compaction_debt_bytes),

@@ -117,6 +117,8 @@ impl Metrics {
         self.gauge("filter_memory_ratio", help, figures.memory_share);
         let help = "Bytes of all memtables.";
         self.gauge("memtable_bytes", help, bytes(stats.memtable_bytes));
+        let help = "Bytes that callbacks of the process still read, and nothing else needs.";
+        self.gauge("held_by_readers_bytes", help, bytes(stats.held_by_readers_bytes));
         let help = "The most bytes that the block cache may hold.";
         self.gauge("block_cache_capacity_bytes", help, bytes(stats.cache_capacity_bytes));
         let help = "Bytes that compaction must still rewrite.";

@@ -35,6 +35,7 @@ pub fn published(
     let memory = Memory {
         memtable_bytes: stats.memtable_bytes,
         memtable_entries: stats.memtable_entries,
+        held_bytes: stats.held_by_readers_bytes,
         capacity_bytes: stats.cache_capacity_bytes,
         cache: &stats.cache,
     };
@@ -59,6 +60,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     let memory = Memory {
         memtable_bytes: stats.memtable_bytes as u64,
         memtable_entries: stats.memtable_entries as u64,
+        held_bytes: stats.held_by_readers_bytes as u64,
         capacity_bytes: stats.cache_capacity_bytes as u64,
         cache: &stats.cache,
     };
@@ -188,6 +190,7 @@ fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
 struct Memory<'a> {
     memtable_bytes: u64,
     memtable_entries: u64,
+    held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
 }
@@ -196,6 +199,10 @@ impl Memory<'_> {
     fn print(&self, out: &mut dyn Write) -> Result {
         let (bytes, entries) = (size(self.memtable_bytes), counted(self.memtable_entries, "entry"));
         writeln!(out, "  memtables     {bytes:>10}   {entries}")?;
+        if self.held_bytes > 0 {
+            let held = size(self.held_bytes);
+            writeln!(out, "  readers       {held:>10}   kept for callbacks of the process")?;
+        }
         let used = self.cache.iter().map(|(_, usage)| usage.bytes as u64).sum();
         let (used, capacity) = (size(used), size(self.capacity_bytes));
         writeln!(out, "  block cache   {used:>10}   of {capacity}")?;

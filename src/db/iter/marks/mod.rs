@@ -56,7 +56,7 @@ pub(crate) use keeper::Keeper;
 use crate::db::Inner;
 use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{ArcCell, Mutex, lock, pin};
+use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
 
 /// Marks a database has at most. Each costs a put a comparison or two.
 const MOST_MARKS: usize = 16;
@@ -168,6 +168,8 @@ impl Mark {
         &self.extents[0]
     }
 }
+
+impl Retired for Vec<Mark> {}
 
 /// The marks of a database, as cursors and the leader of the writers share them.
 pub(crate) struct Marks {

@@ -1,0 +1,179 @@
+//! Lending: user code reads bytes that a lookup found under its guard, and the guard is gone.
+//!
+//! User code may stand still for hours. A guard held meanwhile would keep all garbage of the
+//! process. So the thread announces one address instead, and a collector that is about to drop the
+//! memory at this address counts the part that holds it: one block, or one memtable.
+//!
+//! ```text
+//! reader       [ finds v, lent = v ]  user code reads v ...................  lent = 0
+//! writer           x retires the block of v, and much else
+//! collector                           drops it all, counts the block           drops the block
+//! ```
+//!
+//! Why that is enough. The memory at `v` is freed in two places only: by a collection that drops the
+//! last owner or its container ([`Retired::part_at`] finds the part), or by whoever takes it apart
+//! after all readers have left the container ([`drop_at_once`]). Both read `lent` after they have
+//! seen the guard gone: the collector loads the thread's announcement with acquire, and the thread
+//! has stored `lent` before it withdrew the guard, with release. A guard that began later cannot
+//! reach the memory any more. So they read `v`, or what the thread has stored there after it had
+//! read `v`, with release too.
+//!
+//! Kept is what `lent` shows. While it shows `v`, no other memory can have this address.
+//!
+//! Cost for the reader: two plain stores. Alternatives: a count of the part is written by all its
+//! readers, so its line travels between the processors for each lookup in a memtable. A copy is
+//! cheap for small values only. Ours costs the collector a look at one more word of each thread.
+//!
+//! One loan a thread: user code that looks up again is lent a copy.
+
+use std::sync::Arc;
+
+use super::super::atomic::Ordering;
+use super::super::lock;
+use super::{Guard, Record, Registry, collector};
+
+/// What can be retired.
+pub(crate) trait Retired: Send + Sync + 'static {
+    /// The part that holds the byte at this address. Of what holds no bytes that are lent: none.
+    fn part_at(&self, _address: usize) -> Option<Part> {
+        None
+    }
+}
+
+impl Retired for () {}
+
+/// Memory that keeps its bytes in place as long as anybody holds it.
+pub(crate) struct Part {
+    pub owner: Arc<dyn Send + Sync>,
+    pub heap_bytes: usize,
+}
+
+/// A part that outlives its container, since user code reads it.
+pub(super) struct Kept {
+    loan: Loan,
+    part: Part,
+}
+
+/// A thread whose user code reads what lies at the address.
+pub(super) struct Loan {
+    record: &'static Record,
+    address: usize,
+}
+
+impl Loan {
+    fn is_on(&self) -> bool {
+        self.record.lent() == self.address
+    }
+}
+
+impl Record {
+    fn lent(&self) -> usize {
+        // Acquire: what the thread has read before it stored this comes before a drop.
+        self.lent.load(Ordering::Acquire)
+    }
+}
+
+impl Guard {
+    /// Calls `read` with bytes that were found under the guard, without the guard.
+    ///
+    /// # Safety
+    ///
+    /// The guard is the only one of its thread. What was reached under it, except `bytes`, is not
+    /// used any more from here on. Whoever frees the memory of `bytes` does it through [`super::retire`] or [`drop_at_once`], and
+    /// [`Retired::part_at`] finds it there.
+    #[inline(always)]
+    pub unsafe fn lend<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
+        let lent = &self.record.lent;
+        if lent.load(Ordering::Relaxed) != 0 {
+            return self.lend_copy(bytes, read);
+        }
+        lent.store(bytes.as_ptr().addr(), Ordering::Release);
+        let _suspended = Suspended::begin(self.record, 0);
+        read(bytes)
+    }
+
+    /// For user code in user code.
+    #[cold]
+    #[inline(never)]
+    fn lend_copy<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
+        let copy = bytes.to_vec();
+        let _suspended = Suspended::begin(self.record, self.record.lent.load(Ordering::Relaxed));
+        read(&copy)
+    }
+}
+
+/// While it lives, its thread's guard is suspended.
+struct Suspended {
+    record: &'static Record,
+    /// What is lent further out.
+    outer: usize,
+}
+
+impl Suspended {
+    #[inline(always)]
+    fn begin(record: &'static Record, outer: usize) -> Suspended {
+        debug_assert_eq!(record.depth.load(Ordering::Relaxed), 1, "the guard is not the only one");
+        record.depth.store(0, Ordering::Relaxed);
+        record.withdraw();
+        Suspended { record, outer }
+    }
+}
+
+impl Drop for Suspended {
+    /// The guard that is dropped next protects nothing.
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.record.lent.store(self.outer, Ordering::Release);
+        self.record.depth.store(1, Ordering::Relaxed);
+    }
+}
+
+/// What is lent at the moment.
+pub(super) fn loans(registry: &Registry) -> Vec<Loan> {
+    let loans = registry.records.iter().map(|&record| Loan { record, address: record.lent() });
+    loans.filter(|loan| loan.address != 0).collect()
+}
+
+/// Keeps what is lent of some garbage. It is unlinked, and no guard that could have reached it was
+/// held when the loans were read. Hold no lock.
+pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn Retired> + Clone) {
+    let parts = loans.into_iter().filter_map(|loan| {
+        let part = garbage.clone().find_map(|item| item.part_at(loan.address))?;
+        Some(Kept { loan, part })
+    });
+    let parts: Vec<Kept> = parts.collect();
+    lock(&collector().garbage).kept.extend(parts);
+}
+
+/// Takes out what nobody reads any more, to be dropped under no lock.
+pub(super) fn take_ended(kept: &mut Vec<Kept>) -> Vec<Kept> {
+    if kept.is_empty() {
+        return Vec::new();
+    }
+    kept.extract_if(.., |kept| !kept.loan.is_on()).collect()
+}
+
+/// Drops `object` now, except for the parts that user code reads. No guard can reach it. Hold no
+/// lock that a destructor could take.
+pub(crate) fn drop_at_once(object: impl Retired) {
+    let loans = loans(&lock(&collector().registry));
+    if !loans.is_empty() {
+        keep(loans, std::iter::once(&object as &dyn Retired));
+    }
+}
+
+/// Heap bytes that user code of the process reads, though nothing but this code needs them any more.
+/// Drops what is not read any longer. Hold no lock that a destructor could take.
+pub(crate) fn held_by_readers() -> usize {
+    let mut bags = lock(&collector().garbage);
+    let ended = take_ended(&mut bags.kept);
+    let owner = |kept: &Kept| Arc::as_ptr(&kept.part.owner).addr();
+    // Several threads may read one block.
+    let is_first =
+        |i: usize| bags.kept[..i].iter().all(|other| owner(other) != owner(&bags.kept[i]));
+    let firsts = (0..bags.kept.len()).filter(|&i| is_first(i));
+    let bytes = firsts.map(|i| bags.kept[i].part.heap_bytes).sum();
+    drop(bags);
+    drop(ended);
+    bytes
+}

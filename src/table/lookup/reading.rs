@@ -1,0 +1,150 @@
+//! A lookup that reads: it goes on where one under a guard has stopped.
+//!
+//! ```text
+//!   under a guard:  filter ─► index ─► block ─► entry
+//!                     │ absent  │ absent │ absent
+//!   here:             └ read ─► └ read ─► └ read ─► entry          no guard while anything is read
+//! ```
+//!
+//! What the search needs across a read is counted: the index, and the block that was read. The
+//! caller keeps the table. Each step counts once, and tells the observer once, wherever it is taken.
+//! A search goes forward only, so it ends also where the cache keeps nothing.
+
+use crate::cache::Lease;
+use crate::error::Result;
+use crate::stats::{ThreadTickers, Ticker};
+use crate::sync::{Guard, pin};
+use crate::table::block::Block;
+use crate::table::filter::block::FilterAnswer;
+use crate::table::table::{Table, TableIndex};
+
+use super::BlockPosition;
+use super::found::Found;
+use super::key::LookupKey;
+use super::observer::TableObserver;
+use super::stop::{Absent, Stop};
+use super::together::AbsentBlock;
+
+/// What is to be read before a lookup goes on in a table.
+pub(crate) enum Missing {
+    Filter,
+    Index,
+    Block(AbsentBlock),
+}
+
+impl Absent {
+    /// The same, with what is to be kept beyond the guard.
+    #[cold]
+    pub fn keep(self, table: &Table, guard: &Guard) -> Missing {
+        match self {
+            Absent::Filter => Missing::Filter,
+            _ => self.keep_block(table, guard).map_or(Missing::Index, Missing::Block),
+        }
+    }
+}
+
+impl Table {
+    /// The newest entry of the key that the snapshot sees. `missing`: where the lookup has stopped
+    /// in this table; `None`: it begins here. Hold no guard.
+    #[cold]
+    pub fn get_and_read(
+        &self,
+        missing: Option<Missing>,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
+    ) -> Result<Option<Found<'static>>> {
+        let maybe = match &missing {
+            None => self.filter_says_maybe(key, &pin(), tickers, observer),
+            Some(Missing::Filter) => None,
+            Some(Missing::Index | Missing::Block(_)) => Some(true),
+        };
+        if !maybe.unwrap_or_else(|| self.filter_says_maybe_once_read(key, tickers, observer)) {
+            return Ok(None);
+        }
+        let missing = match missing {
+            None | Some(Missing::Filter) => {
+                let guard = pin();
+                match observer.call_get_after_filter(self, key, &guard, tickers) {
+                    Ok(found) => return Ok(found.map(Found::into_owned)),
+                    Err(Stop::Failed(error)) => return Err(error),
+                    Err(Stop::Absent(absent)) => absent.keep(self, &guard),
+                }
+            }
+            Some(missing) => missing,
+        };
+        let AbsentBlock { index, block } = match missing {
+            Missing::Block(absent) => absent,
+            Missing::Filter | Missing::Index => {
+                let index = self.index()?;
+                let block = index.index.find(key.user_key, key.trailer());
+                observer.index_searched(&index, block);
+                AbsentBlock { index, block }
+            }
+        };
+        self.get_from_read_blocks(&index, block, key, tickers, observer)
+    }
+
+    /// The answer of a filter that was not in memory. A filter that cannot be read says maybe.
+    #[cold]
+    pub fn filter_says_maybe_once_read(
+        &self,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
+    ) -> bool {
+        let Some(stored) = self.stored_filter else {
+            let Some((stored, prefix)) = self.filter_and_prefix_of(key) else { return true };
+            let filter = self.load_filter(stored).ok();
+            return self.ask_for_prefix(filter.as_deref(), prefix, key, observer);
+        };
+        let answer = match self.load_filter(stored) {
+            Ok(filter) => {
+                let answer = filter.may_contain(key);
+                observer.filter_answered(&filter, key, None, answer);
+                answer
+            }
+            Err(_) => {
+                observer.filter_failed();
+                FilterAnswer::Untrusted
+            }
+        };
+        self.count_other_filter(answer, &pin(), tickers)
+    }
+
+    /// As [`Table::get_from_block`], from block `i` on.
+    fn get_from_read_blocks(
+        &self,
+        index: &TableIndex,
+        mut i: usize,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
+    ) -> Result<Option<Found<'static>>> {
+        while i < index.blocks.len() {
+            let block = self.block_to_keep(index, i, tickers)?;
+            let known = Some((block.share(), block.search_start(key.user_key)));
+            let position = BlockPosition { index, block: i, known };
+            match self.get_from_block(position, key, &pin(), tickers, observer) {
+                Ok(found) => return Ok(found.map(Found::into_owned)),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Absent(Absent::Block(next))) => i = next,
+                Err(Stop::Absent(_)) => unreachable!("index and filter are not asked here"),
+            }
+        }
+        Ok(None)
+    }
+
+    fn block_to_keep(
+        &self,
+        index: &TableIndex,
+        i: usize,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Lease<'static, Block>> {
+        if let Some(block) = index.blocks.get(i, &pin()) {
+            tickers.add(Ticker::BlockCacheDataHit, 1);
+            return Ok(block.share());
+        }
+        self.read_block(index, i)
+    }
+}
