@@ -25,8 +25,8 @@ use std::{fmt, io};
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where. Cheap to clone, so that every later caller can be told of a failure
-/// in the background.
+/// What went wrong, and where. Cheap to clone, so that every later call can return a failure of the
+/// background.
 ///
 /// ```
 /// use maypole::{Db, Error};
@@ -60,9 +60,9 @@ pub enum Error {
     Corruption {
         /// The damaged file.
         file: PathBuf,
-        /// Offset of the first byte that is wrong, as near as can be told.
+        /// Offset of the first byte that is wrong, as near as is known.
         offset: u64,
-        /// What the format asks for.
+        /// What the format requires.
         expected: String,
         /// What is there instead.
         found: String,
@@ -158,7 +158,7 @@ impl Error {
     }
 }
 
-/// For functions of the caller that answer a [`Result`] and use files too. Errors of Maypole itself
+/// For functions of the caller that return a [`Result`] and use files too. Errors of Maypole itself
 /// name the file.
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Error {

@@ -126,8 +126,8 @@ impl Builder {
     /// - [`FilterKeys::Prefix`] holds prefixes only: the fewer there are, the smaller the filter. A
     ///   point lookup then skips a table only where no key of it has the same prefix.
     ///
-    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) asks no
-    /// filter. Nor do keys that have no prefix.
+    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) uses no
+    /// filter, and neither do keys that have no prefix.
     ///
     /// Changing it later is safe: each table says how its prefixes were cut.
     ///
@@ -269,8 +269,8 @@ impl Builder {
     /// interval; 10 milliseconds to a day are taken.
     ///
     /// One thread of the process writes for all its databases. A write that fails, as on a full
-    /// disk, disturbs nothing and is tried again. The file is not synced. What is opened read-only
-    /// never writes it.
+    /// disk, disturbs nothing and is tried again. The file is not synced. A database that is opened
+    /// read-only never writes it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -346,8 +346,8 @@ impl Builder {
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
     /// - Else all tables and WALs are merged into new tables, except tables that a readable part of
-    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be there again, from
-    ///   a table that a crash left over.
+    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be back, from a
+    ///   table that a crash left over.
     /// - The WALs are kept up to the first damage, so that no write comes back without those before
     ///   it. See [`Builder::salvage_logs`].
     ///
@@ -372,8 +372,8 @@ impl Builder {
     /// Removes the database: every file that is its own. The directory stays, with the files that
     /// are not the database's; the report names them.
     ///
-    /// Whoever has the database open to read it only goes on with what it has read, or fails: such
-    /// readers hold no lock. An interrupted removal can be started again.
+    /// Read-only handles hold no lock: they continue with what they have in memory, or return errors.
+    /// An interrupted removal can be started again.
     ///
     /// # Errors
     ///
@@ -400,8 +400,8 @@ impl Builder {
         self.at_its_path(|options| super::stats::published::read(&options))
     }
 
-    /// Whether [`Builder::repair`] also keeps writes that stand behind damage in a log. Their
-    /// writer had seen the writes that are lost. Default false.
+    /// Whether [`Builder::repair`] also keeps the writes of a log that follow damage. They may depend
+    /// on the writes that are lost. Default false.
     pub fn salvage_logs(mut self, salvage: bool) -> Builder {
         self.salvage_logs = salvage;
         self

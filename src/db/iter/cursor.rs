@@ -37,20 +37,20 @@ use crate::stats::Ticker;
 
 /// A cursor over all entries of a database, as they were when it was made.
 ///
-/// It stands on an entry, or on none: before the first seek, past either end, and after an error.
+/// It is on an entry, or on none: before the first seek, past either end, and after an error.
 ///
 /// **Memory.** The longer a cursor goes on in one direction, the more it reads at once: up to 1 MiB
 /// of each sorted run of tables, and 8 MiB of all together while there are at most 512 runs. It
 /// keeps that memory until it is dropped. It reads no blocks outside its bounds: where the end is
 /// known, [`Db::range`](crate::Db::range) and [`Db::prefix`](crate::Db::prefix) read less.
 ///
-/// A cursor goes on when the database is closed. One made afterwards answers
-/// [`Error::Closed`] to every seek.
+/// A cursor continues to work when the database is closed. A cursor made afterwards returns
+/// [`Error::Closed`] from every seek.
 ///
 /// # Errors
 ///
 /// Every seek and step may fail: with [`Error::Corruption`] where a block
-/// is damaged, with [`Error::Io`] where it cannot be read. The cursor stands on
+/// is damaged, with [`Error::Io`] where it cannot be read. The cursor is on
 /// no entry then, and may seek elsewhere.
 ///
 /// ```
@@ -325,7 +325,7 @@ impl DbCursor {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor stands on no entry.
+    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor is on no entry.
     #[expect(clippy::should_implement_trait, reason = "a lending cursor is no Iterator")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
@@ -375,7 +375,7 @@ impl DbCursor {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor stands on no entry.
+    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor is on no entry.
     pub fn prev(&mut self) -> Result<()> {
         self.check_process()?;
         match self.position {
