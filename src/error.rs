@@ -1,8 +1,8 @@
 //! Errors that carry evidence: which file, which offset, what was expected, what was found.
 //!
-//! There are two kinds. A decoder sees bytes and knows no file: it answers `Damage`. Whoever opened
-//! the file adds its name and the offset of the bytes, which makes an [`Error`]. Every [`Error`]
-//! prints on one line.
+//! There are two kinds. A decoder sees bytes and knows no file, so it returns `Damage`. The code
+//! that opened the file adds its name and the offset of the bytes, which makes an [`Error`]. Every
+//! [`Error`] prints on one line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use std::{fmt, io};
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where. Cheap to clone, so that every later caller can be told of a failure
-/// in the background.
+/// What went wrong, and where. Cheap to clone, so that every later call can return a failure of the
+/// background.
 ///
 /// ```
 /// use maypole::{Db, Error};
@@ -55,14 +55,14 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// Damage: bytes on disk are not what their format says. The rest of the database stays readable.
-    /// [`Db::repair`](crate::Db::repair) helps where it does not open any more.
+    /// [`Db::repair`](crate::Db::repair) helps if it cannot be opened.
     #[error("{file}: damaged at offset {offset}: expected {expected}, found {found}", file = file.display())]
     Corruption {
         /// The damaged file.
         file: PathBuf,
-        /// Offset of the first byte that is wrong, as near as can be told.
+        /// Offset of the first byte that is wrong, as near as is known.
         offset: u64,
-        /// What the format asks for.
+        /// What the format requires.
         expected: String,
         /// What is there instead.
         found: String,
@@ -106,10 +106,12 @@ pub enum Error {
     #[error("the database is closed")]
     Closed,
     /// What was called was made by the parent of this process, before a `fork`. It is the parent's
-    /// alone: in the child every call answers this, and a drop does nothing. The parent goes on as
-    /// if there were no child. The child may open other databases, and this one when the parent has
+    /// alone: in the child every call returns this, and a drop does nothing. The parent is not
+    /// affected by its child. The child may open other databases, and this one when the parent has
     /// closed it.
-    #[error("it belongs to the parent of this process: a forked child opens databases of its own")]
+    #[error(
+        "it was opened by the parent of this process: a forked child must open databases of its own"
+    )]
     Forked,
 }
 
@@ -156,7 +158,7 @@ impl Error {
     }
 }
 
-/// For functions of the caller that answer a [`Result`] and use files too. Errors of Maypole itself
+/// For functions of the caller that return a [`Result`] and use files too. Errors of Maypole itself
 /// name the file.
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Error {

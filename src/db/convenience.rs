@@ -63,7 +63,7 @@ impl Db {
         self.inner.approximate_len()
     }
 
-    /// About how many bytes of the tables belong to keys in `range`. What is in memtables only is
+    /// About how many bytes of the tables belong to keys in `range`. Memtables are
     /// not counted: see [`Db::flush`]. It reads the indexes of the tables that reach over an end of
     /// the range, and no data.
     ///
@@ -140,7 +140,7 @@ impl Db {
         self.iter().next_back().transpose()
     }
 
-    /// Removes the entry with the smallest key and answers it, or `None`. The removal survives what
+    /// Removes the entry with the smallest key and returns it, or `None`. The removal survives what
     /// a [`Db::delete`] does.
     ///
     /// Calls of clones of one `Db` wait for each other, so no entry is answered twice. Other writes

@@ -44,7 +44,7 @@ use crate::slice::Slice;
 ///
 /// # Errors
 ///
-/// Any method may fail with one of these; its own page lists only what else it answers.
+/// Any method may fail with one of these; its own page lists only its other errors.
 ///
 /// - [`Error::Io`](crate::Error::Io): the operating system refused something. After a failed write
 ///   or sync the database is read-only, unless only
@@ -148,7 +148,7 @@ impl Db {
         Db::builder(path).open_read_only()
     }
 
-    /// Repairs the database in the directory `path`, which does not open any more. See
+    /// Repairs the database in the directory `path`, which cannot be opened. See
     /// [`Builder::repair`].
     ///
     /// ```
@@ -227,9 +227,9 @@ impl Db {
     /// Waits for the flush and the compactions that run, syncs the WAL and releases the directory.
     /// Every acknowledged write is durable then.
     ///
-    /// From now on other clones and every [`Snapshot`] answer
-    /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before go on: they keep
-    /// their tables and memtables.
+    /// From now on other clones and every [`Snapshot`] return
+    /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before continue to work:
+    /// they keep their tables and memtables.
     ///
     /// Dropping the last clone does the same, but cannot report an error.
     ///
@@ -313,9 +313,9 @@ impl Db {
         self.inner.contains_key(key.as_ref(), None)
     }
 
-    /// Looks `key` up as [`Db::get`] does, and tells how: what each memtable, range check, filter,
-    /// index and block said and took. It is the same lookup, so it counts as one, and loads into the
-    /// cache what one loads.
+    /// Looks `key` up as [`Db::get`] does, and reports each step: the result and the time of each
+    /// memtable, range check, filter, index and block. It is the same lookup, so it counts as one,
+    /// and loads into the cache what one loads.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -338,8 +338,8 @@ impl Db {
         self.inner.explain(key.as_ref(), None)
     }
 
-    /// The values of many keys, in the order asked, all of the same state of the database. Faster
-    /// than one [`Db::get`] each: the accesses of different keys to memory overlap.
+    /// The values of many keys, in the order of `keys`, all of the same state of the database.
+    /// Faster than one [`Db::get`] each: the accesses of different keys to memory overlap.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -435,7 +435,7 @@ impl Db {
         DbCursor::new(&self.inner, None)
     }
 
-    /// A cursor over the entries as of now whose keys lie in `range`. It stands on no other.
+    /// A cursor over the entries as of now whose keys lie in `range`. It visits no other.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -543,7 +543,7 @@ impl Db {
         self.write_opt(batch, Durability::Buffered)
     }
 
-    /// Writes all of `batch` or nothing, as durably as asked. Waits while writers are
+    /// Writes all of `batch` or nothing, with this durability. Waits while writers are
     /// [stalled](crate::WriteStall).
     ///
     /// ```
@@ -587,7 +587,7 @@ impl Db {
     }
 }
 
-/// Maintenance. A database does all of it by itself; these calls are for tests, tools and backups.
+/// Maintenance. A database needs none of these calls; they are for tests, tools and backups.
 impl Db {
     /// Writes the memtable to a table and waits for it. All that was written before is durable then.
     ///
@@ -712,12 +712,12 @@ impl Db {
     /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own
     /// sequence numbers must be 0, and no two of them may overlap.
     ///
-    /// Reading and copying the files holds nobody up. Files that overlap nothing in memory wait for
-    /// no flush and no compaction. If a write to the range of a file is not flushed yet, the call
-    /// waits for its flush, and [`Db::close`] ends this wait. Writers wait only while the logs and
-    /// the MANIFEST are synced, and for a flush if they wrote to the range again during each of three
-    /// flushes. When the call returns, the files and all writes before them survive a power loss. A
-    /// [`Db::checkpoint`] at the same time may delay the call by a flush.
+    /// Reading and copying the files delays no other call. Files that overlap nothing in memory
+    /// wait for no flush and no compaction. If a write to the range of a file is not flushed yet,
+    /// the call waits for its flush, and [`Db::close`] ends this wait. Writers wait only while the
+    /// logs and the MANIFEST are synced, and for a flush if they wrote to the range again during
+    /// each of three flushes. When the call returns, the files and all writes before them survive a
+    /// power loss. A [`Db::checkpoint`] at the same time may delay the call by a flush.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -745,11 +745,10 @@ impl Db {
         self.inner.ingest(&files)
     }
 
-    /// Makes a copy of the database in the directory `dir`, which is new or empty. It is a database by
-    /// itself. A copy that fails leaves an empty directory at most, and can be tried again. What a
-    /// killed process leaves is replaced. Tables
-    /// are hard-linked where the file system can: then the copy takes no space, until compaction
-    /// replaces the tables here.
+    /// Makes a copy of the database in the directory `dir`, which is new or empty. The copy is an
+    /// independent database. If the call fails, it leaves an empty directory at most, and can be
+    /// repeated. It replaces a copy that a killed process left unfinished. Tables are hard-linked
+    /// if the file system can, so the copy takes no space until compaction replaces the tables here.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -772,13 +771,13 @@ impl Db {
     }
 
     /// As [`Db::checkpoint`], but each table of the copy is written again, with the filter that
-    /// `policy` gives it: the data and the tree stay the same. `dir` may be there, if it is empty. For
-    /// comparisons of policies. Not tried against a loss of power, and so not public.
+    /// `policy` gives it: the data and the tree stay the same. `dir` may be there, if it is empty.
+    /// For comparisons of policies. Not tried against a loss of power, and so not public.
     ///
     /// # Errors
     ///
-    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir` has
-    /// something in it.
+    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir`
+    /// has something in it.
     #[doc(hidden)]
     pub fn copy_with_filters(&self, dir: impl AsRef<Path>, policy: &FilterPolicy) -> Result<()> {
         self.inner.copy_with_filters(dir.as_ref(), policy)

@@ -126,8 +126,8 @@ impl Builder {
     /// - [`FilterKeys::Prefix`] holds prefixes only: the fewer there are, the smaller the filter. A
     ///   point lookup then skips a table only where no key of it has the same prefix.
     ///
-    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) asks no
-    /// filter. Nor do keys that have no prefix.
+    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) uses no
+    /// filter, and neither do keys that have no prefix.
     ///
     /// Changing it later is safe: each table says how its prefixes were cut.
     ///
@@ -219,7 +219,7 @@ impl Builder {
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
     /// database uses none. A flush takes one more thread, at once. Compactions of different files
-    /// run beside each other. A large one is split by key range over the idle threads.
+    /// run at the same time. A large one is split by key range over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(mut self, threads: usize) -> Builder {
@@ -231,12 +231,13 @@ impl Builder {
     /// disk. Default: 30 days. Deletions in memtables do not count.
     ///
     /// Compaction removes deleted data sooner where it is worth the work: where a third of a table
-    /// and of the older tables in its range is dead, or a tenth when nobody writes. The time concerns
-    /// the rest: a few deletions in much data. Each time it is up, tables that hold old deletions are
-    /// merged downward, at worst all of them. In a tree in which a thirtieth of the data is written each
-    /// day, the default costs less than 5 % of the bytes that compaction writes: deletions go down by
-    /// themselves. With a hundredth a day it costs about 5 %, with a three-hundredth a quarter. In a
-    /// tree that is hardly written it is most of the bytes, but then few bytes are written.
+    /// and of the older tables in its range is dead, or a tenth while there are no writes. This age
+    /// matters for the rest: a few deletions in much data. When it is reached, the tables that hold
+    /// old deletions are merged downward, at worst all tables. In a tree in which a thirtieth of the
+    /// data is written each day, the default costs less than 5 % of the bytes that compaction writes,
+    /// because ordinary compactions already move deletions down. With a hundredth a day it costs
+    /// about 5 %, with a three-hundredth a quarter. In a tree that is hardly written it is most of
+    /// the bytes, but then few bytes are written.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(mut self, age: Duration) -> Builder {
@@ -248,7 +249,7 @@ impl Builder {
     /// they are read, which takes a few microseconds, and checked to be the same files.
     ///
     /// Default: the databases of the process that do not set this share half of the descriptors
-    /// that the process may have (its soft limit, asked at each opening). The other half is for the
+    /// that the process may have (its soft limit, read at each opening). The other half is for the
     /// program, and for logs and new tables, a handful for each database. To have more tables open,
     /// raise the limit of the process. Lower this where the program itself needs more descriptors.
     ///
@@ -268,8 +269,8 @@ impl Builder {
     /// interval; 10 milliseconds to a day are taken.
     ///
     /// One thread of the process writes for all its databases. A write that fails, as on a full
-    /// disk, disturbs nothing and is tried again. The file is not synced. What is opened read-only
-    /// never writes it.
+    /// disk, disturbs nothing and is tried again. The file is not synced. A database that is opened
+    /// read-only never writes it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -290,8 +291,8 @@ impl Builder {
         self
     }
 
-    /// How many bytes a MANIFEST grows at least before it is written anew. Only tests have a reason
-    /// to change it.
+    /// The least number of bytes by which a MANIFEST grows before it is rewritten. Only tests have a
+    /// reason to change it.
     #[doc(hidden)]
     pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
         self.manifest_roll_bytes = bytes;
@@ -338,15 +339,15 @@ impl Builder {
         self.at_its_path(Db::read_with)
     }
 
-    /// Makes a database of what is left in the directory, where it does not open any more:
+    /// Rebuilds a database that cannot be opened from the files that are left in its directory:
     /// `CURRENT` or the MANIFEST are lost or damaged, tables or WALs are damaged or missing. Reads
     /// every byte. Changes nothing where nothing is wrong.
     ///
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
     /// - Else all tables and WALs are merged into new tables, except tables that a readable part of
-    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be there again, from
-    ///   a table that a crash left over.
+    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be back, from a
+    ///   table that a crash left over.
     /// - The WALs are kept up to the first damage, so that no write comes back without those before
     ///   it. See [`Builder::salvage_logs`].
     ///
@@ -371,8 +372,8 @@ impl Builder {
     /// Removes the database: every file that is its own. The directory stays, with the files that
     /// are not the database's; the report names them.
     ///
-    /// Whoever has the database open to read it only goes on with what it has read, or fails: such
-    /// readers hold no lock. An interrupted removal can be started again.
+    /// Read-only handles hold no lock: they continue with what they have in memory, or return errors.
+    /// An interrupted removal can be started again.
     ///
     /// # Errors
     ///
@@ -399,8 +400,8 @@ impl Builder {
         self.at_its_path(|options| super::stats::published::read(&options))
     }
 
-    /// Whether [`Builder::repair`] also keeps writes that stand behind damage in a log. Their
-    /// writer had seen the writes that are lost. Default false.
+    /// Whether [`Builder::repair`] also keeps the writes of a log that follow damage. They may depend
+    /// on the writes that are lost. Default false.
     pub fn salvage_logs(mut self, salvage: bool) -> Builder {
         self.salvage_logs = salvage;
         self
@@ -419,7 +420,7 @@ impl Builder {
                 known.and_then(|()| refuse_lost_current(&*fs, &path)).err().unwrap_or(error)
             }
             Error::Io { .. } | Error::NoDatabase { .. } if is_file(&*fs, &path) => {
-                let mut what = "it is a file, and a database is a directory".to_string();
+                let mut what = "this is a file, and a database is a directory".to_string();
                 if let Some(known) = known_files::of_file(&*fs, &path) {
                     what += &format!("; {known}");
                 }

@@ -21,8 +21,8 @@ use crate::sync::{Process, lock};
 ///
 /// Compaction keeps every version that a live snapshot sees, so a snapshot held for long costs
 /// space. It does not keep the database open: after [`Db::close`](crate::Db::close) every read
-/// answers [`Error::Closed`](crate::Error::Closed), an iterator as its only item, a cursor at each
-/// seek. Iterators and cursors made before go on.
+/// returns [`Error::Closed`](crate::Error::Closed), an iterator as its only item, a cursor from each
+/// seek. Iterators and cursors made before continue to work.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -158,7 +158,7 @@ pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, Live>>,
     /// The largest number that keeps something in a table from being freed; 0: none does.
     needed: AtomicU64,
-    /// A snapshot that a forked child makes is not listed: it answers errors only.
+    /// A snapshot that a forked child makes is not listed: it returns errors only.
     process: Process,
 }
 

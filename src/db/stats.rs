@@ -1,8 +1,8 @@
 //! [`Stats`]: what the database holds and what its filters have done, as a value and as a report.
 //!
-//! Filters are judged per file, per level and for the whole: how often they said no (*useful*), how
-//! often maybe (*full positive*), and how often that was true. The observed false-positive rate
-//! stands beside the one that was predicted when the filter was built.
+//! Filters are counted per file, per level and for the whole database: how often they said no
+//! (*useful*), how often maybe (*full positive*), and how often that was true. The observed
+//! false-positive rate can be compared with the one predicted when the filter was built.
 //!
 //! [`published`]: what other processes see. `format`: the text of the file `STATS`. `properties`:
 //! RocksDB's property names. The file is long since it holds types and report.
@@ -104,7 +104,7 @@ pub struct Stats {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DamagedTable {
-    /// The level it stands in.
+    /// Its level.
     pub level: usize,
     /// Its file number: `000012.sst` is 12.
     pub number: u64,
@@ -160,7 +160,7 @@ pub struct LevelStats {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FileStats {
-    /// The level it stands in.
+    /// Its level.
     pub level: usize,
     /// Its file number: `000012.sst` is 12.
     pub number: u64,
@@ -175,7 +175,7 @@ pub struct FileStats {
     /// Entries, tombstones and old versions included.
     pub entries: u64,
     /// An estimate of the dead entries that a compaction would remove with this table: those in it
-    /// that nobody can see, its tombstones, and what these hide in older tables.
+    /// that no reader can see, its tombstones, and what these hide in older tables.
     pub dead_entries: u64,
     /// An estimate of their bytes.
     pub dead_bytes: u64,
@@ -197,8 +197,8 @@ impl Stats {
     }
 
     /// The false-positive rate to expect of all filters as they were used; `None` without filters.
-    /// It is the mean of the tables' predictions, weighted by how many absent keys each filter was
-    /// asked for, or by entries where none was asked.
+    /// It is the mean of the tables' predictions, weighted by the number of absent keys that each
+    /// filter was queried for, or by entries if there were none.
     pub fn predicted_fpr(&self) -> Option<f64> {
         predicted_fpr(&self.files)
     }

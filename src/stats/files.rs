@@ -85,7 +85,7 @@ impl ThreadFileTickers<'_> {
     }
 }
 
-/// What lookups asked of one table file, or of all files of a level.
+/// Counts of the lookups in one table file, or in all files of a level.
 ///
 /// ```
 /// use maypole::FileCounts;
@@ -152,7 +152,7 @@ pub struct FilterCounts {
 }
 
 impl FilterCounts {
-    /// How often a filter was asked. Every answer is useful or a full positive.
+    /// The number of filter queries. Every result is useful or a full positive.
     pub fn asked(&self) -> u64 {
         self.useful + self.full_positive
     }

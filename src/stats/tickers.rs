@@ -121,7 +121,7 @@ tickers! {
     GetHitL1 = "l1.hit",
     /// Lookups that a deeper level answered.
     GetHitL2AndUp = "l2andup.hit",
-    /// Seeks of cursors; an iterator seeks once for each end that is asked.
+    /// Seeks of cursors; an iterator seeks once for each end that it is read from.
     NumberDbSeek = "number.db.seek",
     /// Steps forward of cursors and iterators. Counted at their next seek, or when they are dropped.
     NumberDbNext = "number.db.next",

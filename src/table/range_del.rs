@@ -120,7 +120,7 @@ impl RangeBlockBuilder {
         // Offsets in a block are 32 bits; three lengths of at most 5 bytes, and a restart point.
         let with_range = self.block.estimated_bytes() + bytes + 4 + 15;
         let wrong = if start >= end {
-            Some("a range deletion of nothing".to_string())
+            Some("a range deletion whose range is empty".to_string())
         } else if bytes > MAX_ENTRY_BYTES {
             Some(format!("a range deletion of {bytes} bytes: its bounds may have 2^30 together"))
         } else if with_range > u32::MAX as usize {

@@ -175,7 +175,7 @@ fn another_table(path: &Path, listed: String, found: String) -> Error {
         file: path.to_owned(),
         offset: 0,
         expected: format!("the table that the MANIFEST lists ({listed})"),
-        found: format!("another one ({found}): were files exchanged, or put back from a copy?"),
+        found: format!("another one ({found}): were files exchanged, or restored from a copy?"),
     }
 }
 

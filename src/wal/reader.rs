@@ -182,7 +182,7 @@ impl LogReader {
                     file: self.window.file.path().to_owned(),
                     offset: bad,
                     expected: format!(
-                        "intact bytes, as the record at offset {offset} says that all before {} \
+                        "intact bytes, because the record at offset {offset} says that all before {} \
                          had been synced",
                         header.synced_to
                     ),

@@ -80,7 +80,7 @@ fn every_step_of_a_lookup_is_printed_in_order() {
         "  block    ",
         ", read ",
         "           a value of 5 bytes, number ",
-        "below      one more file or level, which was not asked",
+        "below      one more file or level, not searched",
         "found      a value of 5 bytes",
         "1 table searched, 1 data block, ",
         "filters spared nothing",
@@ -98,7 +98,7 @@ fn every_step_of_a_lookup_is_printed_in_order() {
     let report = maypole!("explain", &db, "zebra").well();
     assert!(report.contains("not in its range") && !report.contains("filter  "), "{report}");
     // What is not there is no failure, other than for `get`.
-    assert!(report.contains("found      nothing: nobody knows the key"), "{report}");
+    assert!(report.contains("found      nothing: the key is absent"), "{report}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ pub struct ReadDb {
     /// Directory of the database
     #[arg(value_name = "DB")]
     path: PathBuf,
-    /// Write nothing, not even a lock. Chosen by itself where the directory cannot be
+    /// Write nothing, not even a lock. The default where the directory cannot be
     /// written, and while another process has the database open: standard error says so
     #[arg(long, verbatim_doc_comment)]
     read_only: bool,

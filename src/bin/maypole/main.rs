@@ -54,17 +54,17 @@ use output::tell;
 /// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
 ///
 /// `maypole compare` measures what filters of several kinds and sizes would save on your keys, and
-/// what they cost. `maypole size` computes how large they must be. `maypole structures` measures
-/// filters by themselves, beside those of the textbooks. `maypole bench` measures reads and writes
-/// of one database. `maypole explain` shows the way of one lookup. The other commands work on one
-/// database or one table file.
+/// what they cost. `maypole size` computes how large filters must be. `maypole structures` measures
+/// filters without a database and compares them with those of the textbooks. `maypole bench`
+/// measures reads and writes of one database. `maypole explain` shows the steps of one lookup. The
+/// other commands work on one database or one table file.
 ///
-/// Keys and values are bytes. On the command line and in what is printed, \xNN stands for the byte
-/// with the hexadecimal number NN and \\ for a backslash; a backslash before anything else stands for
-/// itself. What one command prints, another one takes.
+/// Keys and values are bytes. In arguments and in output, \xNN is the byte with the hexadecimal
+/// number NN, and \\ is a backslash; a backslash before anything else is itself. Every command reads
+/// keys and values as the others print them.
 ///
-/// Numbers of keys may end in k, M or G, thousands, millions and billions: 1.5M. Sizes in bytes may
-/// end in K, M, G or T, powers of 1024.
+/// Numbers of keys may end in k, M or G for thousands, millions and billions, such as 1.5M. Sizes in
+/// bytes may end in K, M, G or T, which are powers of 1024.
 ///
 /// Exit code 0: done. 1: failed. 2: called wrongly, nothing was touched.
 #[derive(Parser)]

@@ -37,20 +37,20 @@ use crate::stats::Ticker;
 
 /// A cursor over all entries of a database, as they were when it was made.
 ///
-/// It stands on an entry, or on none: before the first seek, past either end, and after an error.
+/// It is on an entry, or on none: before the first seek, past either end, and after an error.
 ///
 /// **Memory.** The longer a cursor goes on in one direction, the more it reads at once: up to 1 MiB
 /// of each sorted run of tables, and 8 MiB of all together while there are at most 512 runs. It
 /// keeps that memory until it is dropped. It reads no blocks outside its bounds: where the end is
 /// known, [`Db::range`](crate::Db::range) and [`Db::prefix`](crate::Db::prefix) read less.
 ///
-/// A cursor goes on when the database is closed. One made afterwards answers
-/// [`Error::Closed`] to every seek.
+/// A cursor continues to work when the database is closed. A cursor made afterwards returns
+/// [`Error::Closed`] from every seek.
 ///
 /// # Errors
 ///
 /// Every seek and step may fail: with [`Error::Corruption`] where a block
-/// is damaged, with [`Error::Io`] where it cannot be read. The cursor stands on
+/// is damaged, with [`Error::Io`] where it cannot be read. The cursor is on
 /// no entry then, and may seek elsewhere.
 ///
 /// ```
@@ -135,9 +135,9 @@ impl DbCursor {
         }
     }
 
-    /// The same cursor, whose blocks from now on enter the block cache or do not. They do unless
-    /// this says no. For a long scan beside lookups: it displaces nothing that they use. It uses
-    /// blocks that are in the cache all the same.
+    /// Whether the blocks that this cursor reads from now on enter the block cache. Default: true.
+    /// With `false` a long scan displaces nothing that lookups use. Blocks that are in the cache are
+    /// used in either case.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -274,7 +274,7 @@ impl DbCursor {
         }
     }
 
-    /// In a forked child the cursor stands on no entry from its first call on.
+    /// In a forked child the cursor is on no entry from its first call on.
     fn check_process(&mut self) -> Result<()> {
         if self.point.is_of_this_process() {
             return Ok(());
@@ -325,7 +325,7 @@ impl DbCursor {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor stands on no entry.
+    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor is on no entry.
     #[expect(clippy::should_implement_trait, reason = "a lending cursor is no Iterator")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
@@ -375,7 +375,7 @@ impl DbCursor {
     ///
     /// # Errors
     ///
-    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor stands on no entry.
+    /// Those of [`DbCursor`], and [`Error::InvalidArgument`] where the cursor is on no entry.
     pub fn prev(&mut self) -> Result<()> {
         self.check_process()?;
         match self.position {
@@ -404,7 +404,7 @@ impl Drop for DbCursor {
     }
 }
 
-const ON_NO_ENTRY: &str = "the cursor stands on no entry";
+const ON_NO_ENTRY: &str = "the cursor is not on an entry";
 
 #[cold]
 fn cannot_step() -> Error {

@@ -76,7 +76,7 @@ impl Directory {
             return Err(Error::Corruption {
                 file: names::current_path(dir),
                 offset: 0,
-                expected: "the name of a MANIFEST, as the directory holds tables".into(),
+                expected: "the name of a MANIFEST, because the directory has tables".into(),
                 found: "a copy that was cut short; make it again, or remove the directory".into(),
             });
         }
@@ -90,7 +90,7 @@ impl Directory {
                 file: names::current_path(dir),
                 offset: 0,
                 expected: format!(
-                    "the name of a MANIFEST, as the directory holds {what} (a repair may save them)"
+                    "the name of a MANIFEST, because the directory has {what} (a repair may save them)"
                 ),
                 found: "no such file".into(),
             });

@@ -121,8 +121,8 @@ fn allow_open_files(tables: u64) -> Result<()> {
     }
     let limit = open_files_limit();
     Err(Error::InvalidArgument(format!(
-        "to read it beside a writer the database keeps its {tables} tables open, with {OTHER_OPEN_FILES} files \
-         of the program: {needed} files, and the process may open {} (ulimit -n); raise the limit",
+        "a read-only handle keeps all tables open: {tables} tables and {OTHER_OPEN_FILES} other files need \
+         {needed} descriptors, but the process may open {} (ulimit -n); raise the limit",
         limit.soft
     )))
 }

@@ -105,7 +105,7 @@ pub(super) fn read(
         match read_manifest(fs, &path, number) {
             Ok(recovered) => {
                 if named != Some(number) {
-                    problems.push(format!("{}: taken for the one in force", path.display()));
+                    problems.push(format!("{}: treated as the current one", path.display()));
                 }
                 return Ok(Tree::Whole(recovered));
             }

@@ -286,7 +286,7 @@ impl<'a> Repair<'a> {
             }
             Tree::Parts(parts) => {
                 let what = format!(
-                    "{}: no MANIFEST tells the tree: all tables and logs are merged",
+                    "{}: no MANIFEST describes the tree: all tables and logs are merged",
                     self.dir.display()
                 );
                 self.report.problems.push(what);

@@ -22,7 +22,7 @@ pub struct RepairReport {
     pub tables: usize,
     /// Entries and range deletions in them, old versions included.
     pub entries: u64,
-    /// Whether deleted keys may be there again. No MANIFEST told which tables were obsolete, so
+    /// Whether deleted keys may be back. No MANIFEST said which tables were obsolete, so
     /// obsolete tables that a crash left over may count.
     pub deleted_keys_may_return: bool,
     /// What was wrong and what was done about it, one line each.
@@ -92,7 +92,7 @@ impl fmt::Display for Loss {
         match &self.from {
             Bound::Unbounded => write!(f, "from the first")?,
             Bound::Included(key) => write!(f, "from \"{}\"", key.escape_ascii())?,
-            Bound::Excluded(key) => write!(f, "behind \"{}\"", key.escape_ascii())?,
+            Bound::Excluded(key) => write!(f, "after \"{}\"", key.escape_ascii())?,
         }
         match &self.to {
             Bound::Unbounded => write!(f, " to the last"),
@@ -123,7 +123,7 @@ impl fmt::Display for RepairReport {
             losses => {
                 writeln!(
                     f,
-                    "lost: keys in these ranges may be missing, old, or deleted ones back"
+                    "lost: keys in these ranges may be missing or old, and deleted keys may be back"
                 )?;
                 losses.iter().try_for_each(|loss| writeln!(f, "  {loss}"))?;
             }
@@ -131,7 +131,7 @@ impl fmt::Display for RepairReport {
         if self.deleted_keys_may_return {
             writeln!(
                 f,
-                "deleted keys may be there again: no MANIFEST tells which tables had left the tree"
+                "deleted keys may be back: no MANIFEST says which tables had left the tree"
             )?;
         }
         self.not_understood.iter().try_for_each(|line| writeln!(f, "{line}"))?;

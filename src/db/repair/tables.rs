@@ -232,13 +232,13 @@ impl Repair<'_> {
             Ok(opened) => opened,
             Err(error) if is_table_damage(&error) => {
                 self.report.problems.push(error.to_string());
-                self.lose(number, 0, file_bytes, keys, "a table of which nothing can be read");
+                self.lose(number, 0, file_bytes, keys, "a table from which nothing can be read");
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         if meta.is_some_and(|meta| self.is_another(&salvage, meta, &path)) {
-            self.lose(number, 0, 0, keys, "a table in whose place there is another");
+            self.lose(number, 0, 0, keys, "a table that another one has replaced");
             return Ok(());
         }
         if guessed {
@@ -361,8 +361,8 @@ impl Repair<'_> {
     }
 }
 
-const GUESSED: &str = "the place of an ingested table among the writes: taken to be newer than the \
-                       tables with lower numbers";
+const GUESSED: &str = "the sequence number of an ingested table: treated as newer than the tables \
+                       with lower numbers";
 
 /// The keys that a table holds.
 fn keys_of(meta: &FileMeta) -> Keys {
@@ -438,7 +438,7 @@ pub(super) fn check_whole(table: &Table) -> Result<Survey> {
         misses => Err(Error::Corruption {
             file: table.block_file().path().to_owned(),
             offset: 0,
-            expected: "a filter that knows every key".into(),
+            expected: "a filter that contains every key".into(),
             found: format!("one that denies {misses} of them"),
         }),
     }

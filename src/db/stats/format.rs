@@ -130,8 +130,8 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<PublishedStats> {
         return Err(Error::Unsupported { file: path.to_owned(), what });
     }
     let lines = checked_lines(bytes).ok_or_else(|| {
-        let expected = "the CRC-32C of all that stands before it; the file is not synced, and \
-                        written anew while the database is open";
+        let expected = "the CRC-32C of all bytes before it; the file is not synced, and is \
+                        rewritten while the database is open";
         corrupt(last_line_at(bytes), expected, shown(&bytes[last_line_at(bytes)..]))
     })?;
     let mut stats = empty();

@@ -77,7 +77,7 @@ impl Inner {
         let fs = &*self.store.fs;
         if fs::resolved(dir).starts_with(fs::resolved(&self.store.dir)) {
             return Err(Error::InvalidArgument(format!(
-                "{}: is in the directory of the database that is to be copied",
+                "{}: is in the directory of the database that it would copy",
                 dir.display()
             )));
         }
@@ -158,7 +158,7 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     }
     known_files::refuse_foreign_database(fs, dir)?;
     Err(Error::InvalidArgument(format!(
-        "{}: exists already and is not empty; a copy of a database takes a new directory",
+        "{}: exists already and is not empty; a copy of a database needs a new directory",
         dir.display()
     )))
 }

@@ -248,7 +248,10 @@ impl Inner {
         table.check_external()?;
         check_entries(path, &table)?;
         let Some((smallest, largest)) = smallest_and_largest(&table)? else {
-            return Err(Error::InvalidArgument(format!("{}: a table of nothing", path.display())));
+            return Err(Error::InvalidArgument(format!(
+                "{}: the table has no entries",
+                path.display()
+            )));
         };
         let properties = table.properties();
         Ok(FileMeta {
@@ -269,8 +272,8 @@ fn check_entries(path: &Path, table: &Table) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     if let Some((number, name)) = table.properties().column_family() {
         return unsupported(format!(
-            "the table is of column family {number} (\"{}\") of RocksDB, and a database here is one \
-             map; write it with an SstFileWriter that is not told of a column family",
+            "the table belongs to RocksDB's column family {number} (\"{}\"), and a database of Maypole has \
+             no column families; write it with an SstFileWriter that was given none",
             name.escape_debug()
         ));
     }

@@ -36,8 +36,8 @@ pub struct WarmUpReport {
     pub left_out: usize,
 }
 
-/// Of so many bytes the cache keeps one free of what is loaded ahead: memory that waits to be
-/// freed counts too, and must not displace what was just loaded.
+/// Warm-up leaves 1/16 of the cache free, because memory that waits to be freed counts too and must
+/// not displace what was just loaded.
 const FREE_SHARE: u64 = 16;
 
 impl Inner {

@@ -144,7 +144,7 @@ impl WriteBatch {
         if bytes > MAX_WRITE_BYTES {
             self.refused.get_or_insert_with(|| {
                 Error::InvalidArgument(format!(
-                    "a write of {bytes} bytes: key and value may have {MAX_WRITE_BYTES} together"
+                    "a write of {bytes} bytes: key and value together may have {MAX_WRITE_BYTES}"
                 ))
             });
             return;
@@ -153,7 +153,7 @@ impl WriteBatch {
         if batch_bytes > MAX_BATCH_BYTES {
             self.refused.get_or_insert_with(|| {
                 Error::InvalidArgument(format!(
-                    "a batch of {batch_bytes} bytes: one may have {MAX_BATCH_BYTES}; write it as several"
+                    "a batch of {batch_bytes} bytes: a batch may have {MAX_BATCH_BYTES}; split it into several"
                 ))
             });
             return;

@@ -168,7 +168,9 @@ impl SstWriter {
         self.unfinished.process.check()?;
         if self.entries() == 0 {
             let path = self.path.display();
-            return Err(Error::InvalidArgument(format!("{path}: a table needs an entry")));
+            return Err(Error::InvalidArgument(format!(
+                "{path}: a table needs at least one entry"
+            )));
         }
         self.ranges.sort();
         for (start, end) in &self.ranges {

@@ -12,8 +12,8 @@ use crate::show::text::{counted, size};
 
 /// Make a copy of a database in a new directory.
 ///
-/// The copy is a database by itself. Its tables are hard links where the file system can make them:
-/// they take no space of their own until one of the two databases has rewritten them.
+/// The copy is an independent database. Its tables are hard links where the file system can make
+/// them, so they take no space of their own until one of the two databases has rewritten them.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Checkpoint {

@@ -12,11 +12,11 @@ use crate::output::json_object;
 use crate::progress;
 use crate::show::text::{counted, size};
 
-/// Rewrite the tables of a database into its last level: without old versions and deletions.
+/// Rewrite the tables of a database into its last level, without old versions and deletions.
 ///
-/// The new tables get the filters of --filter: so a database changes its filters. With a range,
-/// only tables that hold keys of it are rewritten. As much space as they take is needed while it
-/// runs.
+/// The new tables get the filters of --filter, so this command also changes the filters of a
+/// database. With a range, it rewrites only tables that have keys in the range. While it runs it
+/// needs as much free space as these tables take.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Compact {

@@ -10,27 +10,28 @@ use serde_json::json;
 use crate::failure::{Failure, Result};
 use crate::{output, progress};
 
-/// Make a database that does not open any more of what is left of it.
+/// Rebuild a database that cannot be opened, from the files that are left of it.
 ///
-/// Every byte is read. Where nothing is wrong nothing is changed. Damaged tables are replaced by what
-/// can be read of them, logs are kept up to the first damage. Where no MANIFEST is whole, all tables and
-/// logs are merged into new ones; that takes as much space again, and deleted keys may be there again.
+/// The command reads every byte, and changes nothing if it finds nothing wrong. It replaces damaged
+/// tables by what can be read of them, and keeps each log up to the first damage. If no MANIFEST is
+/// whole, it merges all tables and logs into new tables. That takes as much space again, and deleted
+/// keys may be back.
 ///
-/// Nothing is deleted: files that are no longer part of the database are in its subdirectory `lost`
-/// afterwards. An interrupted repair can be started again.
+/// Nothing is deleted: files that no longer belong to the database move to its subdirectory `lost`. An
+/// interrupted repair can be started again.
 ///
 /// A directory of RocksDB, LevelDB or Pebble is refused, and every byte of it stays as it is. Their
 /// own tools repair it. Table files of RocksDB alone, of one column family, become a database.
 /// Entries that only RocksDB reads, such as merge operands, are named and kept.
 ///
-/// What was wrong, which keys may be missing or old, and what was moved is printed. Where anything may
-/// be lost that is a failure, too: exit code 1.
+/// The command prints what was wrong, which keys may be missing or old, and which files it moved. The
+/// exit code is 1 if anything may be lost.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Repair {
     /// Directory of the database
     db: PathBuf,
-    /// Also keep writes of the logs that stand behind damage, whose writer had seen those that are
+    /// Also keep the writes of a log that follow damage, although they may depend on writes that are
     /// missing
     #[arg(long, verbatim_doc_comment)]
     salvage_logs: bool,

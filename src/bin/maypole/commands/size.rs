@@ -14,13 +14,13 @@ use crate::show::record::{self, record};
 use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::{counted, percent, size};
 
-/// Compute how large filters must be for so many keys, and what they will do.
+/// Compute how large filters must be for a number of keys, and what they will do.
 ///
-/// For every kind of filter: bytes, probes, the false-positive rate to expect, and the rate when
-/// the same bytes have to do for more keys. Beside them stand the textbook's Bloom filter and the
-/// fewest bits that any filter can take. A second table divides the same memory over a tree in
-/// which each level holds a tenth of the next one's keys: the same bits everywhere, or as
-/// budget(...) does it.
+/// For every kind of filter this prints bytes, probes, the expected false-positive rate, and the
+/// rate when the same bytes must serve more keys. Two more rows have the textbook's Bloom filter and
+/// the fewest bits that any filter can take. A second table divides the same memory over a tree in
+/// which each level holds a tenth of the next one's keys: with the same bits on all levels, and as
+/// budget(...) divides it.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
@@ -35,7 +35,7 @@ pub struct Size {
     /// The false-positive rate to reach, such as 0.01
     #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = rate)]
     rate: f64,
-    /// Take so many bits a key instead, and see what rate they reach
+    /// Compute the rate of this number of bits a key instead
     #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with = "rate")]
     bits: Option<f64>,
     /// Bytes of a key and its value together, for the share of the data

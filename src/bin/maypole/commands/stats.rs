@@ -16,25 +16,25 @@ use crate::output::{json_list, json_object};
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
 /// Counters live in the program that has the database open. Where it publishes them, with
-/// Builder::publish_stats, they are in the file STATS of the database, and this command reads that
-/// file alone: it opens nothing and disturbs nobody. Counters stay there when the program ends.
+/// Builder::publish_stats, they are in the file STATS of the database, and this command reads only
+/// that file. It opens nothing and takes no lock. Counters stay there when the program ends.
 ///
 /// Where none are published, the command opens the database, prints its tree, and says so. The other
 /// formats and --watch have nothing to print then.
 ///
-/// So there are two JSON objects. --format json is what the file has: counters, by level. --json is what
-/// the database itself has: every table, and no counters, for those are not in it.
+/// So there are two JSON objects. --format json prints the file: counters, by level. --json prints the
+/// database itself: every table, and no counters, because the database does not store them.
 ///
-/// The four figures: hit rate (questions that a filter answered with no), observed false-positive
-/// rate beside the predicted one, reads saved, filters as a share of block cache and memtables.
-/// Warnings say when to act.
+/// The four figures are the hit rate (the share of queries that a filter answered with no), the
+/// observed and the predicted false-positive rate, the reads saved, and the filters as a share of
+/// block cache and memtables. Warnings say when to act.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Stats {
     #[command(flatten)]
     db: ReadDb,
-    /// Look again every so many seconds (default 1), and show rates since the last look. Ends on
-    /// Ctrl-C. On a terminal the screen is drawn anew, elsewhere each look prints a block
+    /// Read the counters again after each interval in seconds (default 1) and show the rates since
+    /// the last reading, until Ctrl-C. A terminal's screen is redrawn; other output gets a block each
     #[arg(
         long,
         value_name = "SECONDS",

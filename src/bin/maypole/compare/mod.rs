@@ -127,7 +127,9 @@ impl Compare {
     fn about(&self, setup: &Setup, results: &Results) -> About {
         let mut notes = setup.keys.notes.clone();
         if results.policies.iter().any(|row| row.levels < 3) {
-            notes.push("too little data for three levels: fewer filters are asked a lookup".into());
+            notes.push(
+                "too little data for three levels: fewer filters are queried per lookup".into(),
+            );
         }
         if results.policies.iter().any(|row| row.cold == Some(false)) {
             notes.push(
@@ -141,7 +143,7 @@ impl Compare {
         }
         if self.zipf.is_some() {
             notes.push(
-                "hot keys are asked again and again: intervals are of rates among lookups".into(),
+                "hot keys are queried repeatedly: intervals are of rates among lookups".into(),
             );
         }
         About {

@@ -27,21 +27,20 @@ const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
 ///     maypole compare --keys 100k --policies 'none,bloom(10),budget(7/key, burr)'
 ///
 /// The keys are loaded once, compaction settles, and at least three levels hold data. For each policy
-/// the database is copied and the filters of its tables are built anew. Then absent keys that lie
-/// inside the tables' key ranges are looked up, and as many present ones. One row a policy tells
-/// what came of it, and a verdict in words follows. With --out all of it becomes a page to look at
-/// and to send, with plots.
+/// the database is copied and the filters of its tables are rebuilt. Then absent keys inside the
+/// tables' key ranges are looked up, and as many present ones. Each policy gets one row of results,
+/// and a verdict in words follows. --out writes all of it as a page with plots.
 ///
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
 /// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
 /// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon or
-/// burr. Shells eat parentheses: quote the list, or write bloom:10 for bloom(10). The word BITS
-/// itself stands for each of --bits in turn.
+/// burr. Shells interpret parentheses: quote the list, or write bloom:10 for bloom(10). The word
+/// BITS itself stands for each of --bits in turn.
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single
-/// lookups by one thread; what reading the clock takes is measured and taken off. Pass --seed to
+/// lookups by one thread, less the time that reading the clock takes. Pass --seed to
 /// draw other keys, --dir to measure another disk.
 #[derive(Args)]
 #[command(verbatim_doc_comment, group(ArgGroup::new("given").args(["key_file", "from_tables"])))]
@@ -106,7 +105,7 @@ pub struct Compare {
     /// Compress blocks: none, snappy, lz4 or zstd. Made-up values hardly shrink
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = args::compression)]
     pub compression: Compression,
-    /// Look up at most so many absent keys, and at most so many present ones
+    /// Look up at most N absent keys and at most N present ones
     /// [default: 500000; with --sweep 200000; with --cold 20000]
     #[arg(
         long,

@@ -1,4 +1,4 @@
-//! `explain`: the way of one lookup, through a database or through one table.
+//! `explain`: the steps of one lookup, in a database or in one table.
 //!
 //! ```text
 //! Db::explain, SstReader::explain  ─►  trace  ─┬─ text   for people, in colour on a terminal
@@ -17,17 +17,16 @@ use crate::args::{self, Bytes, ReadDb};
 use crate::failure::Result;
 use crate::show::sheet::Screen;
 
-/// Show the way of one lookup: what each memtable, range of keys, filter, index and block said,
-/// and what it took.
+/// Show each step of one lookup: the results of memtables, key ranges, filters, indexes and blocks,
+/// and the time and the bytes of each.
 ///
-/// Of a filter every bit that was compared is shown, and whether its answer was true: a "maybe" for
-/// a key that is not there is a false positive. At the end stands what the lookup would have taken
-/// without filters. It is the lookup of `get`, told while it happens; a key that is not there is no
-/// failure. A table file in place of the database shows the lookup in that one table, also of
-/// RocksDB's tables.
+/// For a filter it shows every bit that was compared, and whether the result was right: a "maybe"
+/// for an absent key is a false positive. The last lines have the cost of the same lookup without
+/// filters. The lookup is that of `get`; an absent key is not a failure. With a table file in place
+/// of the database it shows the lookup in that table, which may be RocksDB's.
 ///
-/// A database that was just opened has nothing in memory, so everything is read; see --warm. Times
-/// are those of one lookup; each step includes a look at the clock, tens of nanoseconds.
+/// A database that was just opened has nothing in memory, so everything is read from its files; see
+/// --warm. Times are those of one lookup. Each step includes reading the clock, tens of nanoseconds.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Explain {

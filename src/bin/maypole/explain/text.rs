@@ -46,8 +46,8 @@ pub fn lookup(trace: &LookupTrace, screen: &Screen, out: &mut dyn Write) -> Resu
     }
     match trace.levels_spared {
         0 => {}
-        1 => page.plain("below", "one more file or level, which was not asked")?,
-        below => page.plain("below", &format!("{below} more files and levels, not asked"))?,
+        1 => page.plain("below", "one more file or level, not searched")?,
+        below => page.plain("below", &format!("{below} more files and levels, not searched"))?,
     }
     page.gap()?;
     page.outcome(trace)?;
@@ -119,7 +119,7 @@ impl Page<'_> {
         }
         match &table.filter {
             Some(filter) => self.filter(filter)?,
-            None => self.plain("  filter", "none that can be asked for the key")?,
+            None => self.plain("  filter", "none that can be queried for the key")?,
         }
         if let Some(index) = &table.index {
             let blocks = count(index.blocks as u64);
@@ -262,7 +262,7 @@ impl Page<'_> {
             (_, Some(value)) => format!("a value of {}", counted(value.len() as u64, "byte")),
             (LookupOutcome::Tombstone, _) => "nothing: the key was deleted".into(),
             (LookupOutcome::RangeDeletion, _) => "nothing: a range with the key was deleted".into(),
-            _ => "nothing: nobody knows the key".into(),
+            _ => "nothing: the key is absent".into(),
         };
         self.heading("found", &text)
     }

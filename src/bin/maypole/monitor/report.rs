@@ -114,7 +114,7 @@ fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
             count(figures.useful),
             count(figures.asked)
         ),
-        None => "-: no filter was asked yet".to_string(),
+        None => "-: no filter was queried yet".to_string(),
     };
     let predicted = figures.predicted_fpr.map_or("nothing".to_string(), percent);
     let rate = match (figures.observed_fpr, figures.observed_fpr_least, figures.observed_fpr_most) {
@@ -124,10 +124,10 @@ fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
             percent(least),
             percent(most)
         ),
-        _ => format!("-: no absent key was asked for; predicted {predicted}"),
+        _ => format!("-: no absent key was looked up; predicted {predicted}"),
     };
     let memory = format!(
-        "{}: {} of filters, {} of them resident, beside {} of block cache and memtables",
+        "{}: {} of filters, {} of them resident; {} of block cache and memtables",
         figures.memory_share.map_or("-".to_string(), percent),
         size(figures.filter_bytes),
         size(figures.resident_filter_bytes),

@@ -33,16 +33,16 @@ use crate::{args, output, space};
 use claims::Claim;
 use measure::{Hashes, Row};
 
-/// Measure textbook filters beside those of the database, or judge what is said of filters.
+/// Measure textbook filters and the database's own, or test what is said of filters.
 ///
 /// Standard, split, counting and scalable Bloom filters, cuckoo and quotient filters, a filter
-/// cascade and a binary fuse filter stand beside bloom, ribbon and burr. Each is made for the same
-/// number of keys and the same false-positive rate. Where a rate comes in steps (cuckoo, quotient,
-/// fuse), the next better one is taken: compare the column "bound", bits a key over log2(1/rate),
-/// which counts that in.
+/// cascade and a binary fuse filter are compared with bloom, ribbon and burr. Each is built for the
+/// same number of keys and the same false-positive rate. Where the rate can change in steps only
+/// (cuckoo, quotient, fuse), the next better one is taken. So compare the column "bound", bits a key
+/// over log2(1/rate), which takes this into account.
 ///
-/// Then keys are added until there are twice and five times as many as planned. "full at N" says
-/// how many a structure took, "static" that it is built from all its keys at once.
+/// Then keys are added until there are twice and five times as many as planned. "full at N" is the
+/// number of keys that a structure held, "static" that it is built from all its keys at once.
 ///
 /// Times are nanoseconds a key by one thread, the best of three rounds in which the structures take
 /// turns. A build starts from hashes. A query waits for the answer of the one before.

@@ -57,7 +57,7 @@ pub fn notes(rows: &[Row]) -> Vec<String> {
         "bound: bits a key over log2(1/rate), the fewest that the rate can take".into(),
         "static: built from all its keys at once, so it never holds more than planned".into(),
         format!(
-            "cascade: built for the {queries} absent keys that are asked, and right for all of them"
+            "cascade: built for the {queries} absent keys that are queried, and right for all of them"
         ),
         format!("quotient: planned to be {:.0} % full", QUOTIENT_LOAD * 100.0),
     ]

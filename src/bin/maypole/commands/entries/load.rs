@@ -22,15 +22,15 @@ const VALUE_BYTES: usize = 100;
 /// Put the entries of a file, or of standard input, into a database, in any order.
 ///
 /// Without --format every line is a key: its bytes without the line feed. A carriage return belongs
-/// to the key, and an empty line is the empty key. The value of each key is made up then. The byte
-/// order mark of UTF-8 is left out; compressed files and UTF-16 are refused.
+/// to the key, and an empty line is the empty key. The values are made up. The byte order mark of
+/// UTF-8 is left out; compressed files and UTF-16 are rejected.
 ///
 ///     maypole load my-numbers --key-file numbers
 ///     maypole scan a | maypole load b --key-file - --format escaped
 ///
-/// Of equal keys the last one counts. A missing database is created. Everything is in tables, and
-/// survives a power loss, when the command is done. A line that cannot be read is a failure; some of
-/// those before it may be loaded then.
+/// Of equal keys the last one counts. A missing database is created. When the command is done, all
+/// entries are in tables and survive a power loss. A line that cannot be read ends the command with an
+/// error, and some of the lines before it may have been loaded.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Load {
@@ -56,7 +56,7 @@ pub struct Load {
     )]
     value_bytes: Option<usize>,
     /// Filters of the tables that this call writes: a policy, as compare takes it. The database
-    /// does not keep it: whoever opens it next says which filters its new tables get
+    /// does not store the policy: each opening chooses the filters of new tables
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)", verbatim_doc_comment)]
     filter: FilterPolicy,
     /// Print a JSON object: entries, tables, bytes (of tables), filter_bytes

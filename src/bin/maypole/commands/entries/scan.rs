@@ -18,7 +18,7 @@ pub struct Scan {
     db: ReadDb,
     #[command(flatten)]
     range: KeyRange,
-    /// At most so many entries, such as 10 or 1k
+    /// Print at most this number of entries, such as 10 or 1k
     #[arg(
         long,
         value_name = "N",

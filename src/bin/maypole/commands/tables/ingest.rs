@@ -11,13 +11,13 @@ use crate::failure::Result;
 use crate::progress;
 use crate::show::text::{counted, size};
 
-/// Take table files into a database, as one write that is newer than all before.
+/// Add table files to a database, as one write that is newer than all before.
 ///
-/// They come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may overlap.
-/// Each is copied, read whole and checked; it keeps the filter that it has. Refused are tables with
-/// merge operands or other entries that only RocksDB reads, with sequence numbers of their own, of a
-/// column family other than the default one, or of another order. A missing database is created. All
-/// of them are in the database or none, and survive a power loss, when the command is done.
+/// The files come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may overlap.
+/// Each is copied, read whole and checked, and keeps its filter. Tables are rejected if they have
+/// merge operands or other entries that only RocksDB reads, sequence numbers of their own, a column
+/// family other than the default one, or another key order. A missing database is created. Either all
+/// files enter the database or none. When the command is done they survive a power loss.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Ingest {

@@ -20,20 +20,19 @@ use crate::progress;
 use crate::show::sheet::Screen;
 use crate::show::text::{counted, escape, percent, size};
 
-/// Print what a table file is made of: footer, metaindex, properties, range deletions, filter.
+/// Print the parts of a table file: footer, metaindex, properties, range deletions, filter.
 ///
-/// Any table that RocksDB (format_version 2 to 7) or Maypole wrote. The whole file is read, every
-/// checksum and the order of the keys are checked, and every key is asked of the filter. The first
-/// damage found, and a filter that misses a key, are failures: exit code 1.
+/// FILE is any table that RocksDB (format_version 2 to 7) or Maypole wrote. The command reads the
+/// whole file, checks every checksum and the order of the keys, and queries the filter for every
+/// key. The first damage found, and a filter that misses a key, are failures: exit code 1.
 ///
-/// With --annotate every byte of the file is printed beside its meaning: of tables, and of the WALs
-/// and MANIFESTs of Maypole. Damage is shown and is no failure: the dump says where bytes are not
-/// understood.
+/// --annotate prints every byte of the file with its meaning, for tables and for Maypole's WALs and
+/// MANIFESTs. Damage is not a failure then: the dump shows which bytes it does not understand.
 ///
-/// With --filter a picture of the filter is printed. Of a Bloom filter: how full each line is, and
-/// how many bits are set per line beside what theory expects. Of a ribbon: its layers, the keys that
-/// they bumped, their thresholds, and the band of its equations; all keys of the table are read for
-/// it. A table without a filter, or with one that cannot be used, has no picture, and it says why.
+/// --filter draws the filter. A Bloom filter is drawn with the fill of each line, and with the
+/// number of set bits per line compared with theory. A ribbon is drawn with its layers, the keys
+/// that they bumped, their thresholds, and the band of its equations, for which all keys of the table
+/// are read. For a table without a usable filter the command says why there is no picture.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {

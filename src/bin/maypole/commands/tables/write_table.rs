@@ -24,8 +24,8 @@ use crate::{args, progress};
 ///     LC_ALL=C sort -t "$(printf '\t')" -u -k 1,1 FILE | maypole write-table --out FILE.sst
 ///
 /// A key that is not above the one before it is a failure that names its line. The file gets its
-/// name when it is whole and durable; then it replaces an older file. So many calls can run beside
-/// each other, each with its own range of the keys.
+/// name when it is complete and durable, and then replaces an older file. So several calls can run
+/// at the same time, each with its own range of the keys.
 ///
 /// --json prints one object: file, entries, bytes, data_blocks, raw_bytes (of keys and values),
 /// smallest, largest, and of the filter (null without one) filter, filter_bytes, bits_per_key,
@@ -36,11 +36,11 @@ pub struct WriteTable {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// How the entries are written down
+    /// The format of the entries
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "tsv")]
     format: Format,
     /// The table's filter: none, bloom(BITS), ribbon(BITS), fpr(RATE, FAMILY), ... as compare says.
-    /// RocksDB uses bloom and ribbon, and passes over burr
+    /// RocksDB uses bloom and ribbon, and ignores burr
     #[arg(long, value_name = "FILTER", default_value = "bloom(10)", verbatim_doc_comment)]
     filter: FilterSpec,
     /// Compression of data blocks: none, snappy, lz4 or zstd
