@@ -13,11 +13,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::family::{Family, FilterEncoding, KeyHash};
+use super::family::{Family, FilterEncoding, KeyHash, Target};
 use super::hashes::HashList;
 use super::reader::FilterReader;
-use super::spec::{FilterSpec, Target};
-use super::{bloom, burr, ribbon};
+use super::spec::FilterSpec;
 use crate::memory::LineBuf;
 
 /// Collects the key hashes of one table.
@@ -160,14 +159,8 @@ impl FilterBuilder {
 
 /// One attempt; `None` when the family cannot serve these keys.
 fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, FilterEncoding)> {
-    match family {
-        Family::Bloom => {
-            Some((bloom::build(hashes, target.bloom_millibits()), FilterEncoding::RocksDb))
-        }
-        Family::Ribbon => Some((ribbon::build(hashes, target)?, FilterEncoding::RocksDb)),
-        Family::Burr => Some((burr::build(hashes, target)?, FilterEncoding::BumpedRibbon)),
-        Family::LegacyBloom => None,
-    }
+    let info = family.info();
+    Some(((info.build)(hashes, target)?, info.encoding))
 }
 
 /// Whether a hash would be lost.

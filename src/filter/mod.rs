@@ -93,11 +93,13 @@ mod bloom;
 mod builder;
 mod burr;
 mod cpu;
+mod families;
 mod family;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod geometry;
 mod hashes;
+mod info;
 mod legacy;
 mod reader;
 mod ribbon;
@@ -108,11 +110,12 @@ mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
 
-pub use anatomy::parts::{KeyEquation, RibbonLayer, RibbonParts};
+pub use anatomy::parts::{BandLayer, BandParts, KeyEquation};
 pub use anatomy::trace::{BumpedLayer, ProbedBit, QueryTrace};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;
-pub use family::{Family, FilterEncoding, HashKind, KeyHash};
+pub(crate) use families::FAMILIES;
+pub use family::{Family, FilterEncoding, HashKind, KeyHash, SpecError};
 pub use reader::{FilterReader, PreparedQuery};
-pub use spec::{FilterSpec, SpecError};
+pub use spec::FilterSpec;

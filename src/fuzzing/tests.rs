@@ -12,7 +12,7 @@ use super::databases::{DIR, Image, image};
 use super::*;
 use crate::encoding::hash::hash64;
 use crate::encoding::key::internal_key;
-use crate::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
+use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 use crate::table::{Compression, SstWriter, TableOptions};
 
 type Target = fn(&[u8]);
@@ -90,11 +90,8 @@ fn a_changed_filter_is_answered_and_often_believed() {
             let at = random.random_range(0..block.len());
             block[at] ^= 1 << random.random_range(0..8);
             crate::filter::fuzzing::repair(family, &mut block);
-            let encoding = match family {
-                Family::Burr => FilterEncoding::BumpedRibbon,
-                _ => FilterEncoding::RocksDb,
-            };
-            believed += u32::from(FilterReader::from_bytes(&block, encoding).untrusted().is_none());
+            let reader = FilterReader::from_bytes(&block, family.info().encoding);
+            believed += u32::from(reader.untrusted().is_none());
         }
         assert!(believed > 200, "{family}: {believed} of 300 believed");
     }
@@ -181,12 +178,8 @@ const POLICIES: [&str; 10] = [
 
 /// What is asked, and a filter of 2000 keys: with few of them, burr falls back to Bloom.
 fn filter_sample(family: Family) -> Vec<u8> {
-    let spec = match family {
-        Family::Ribbon => "ribbon(7)",
-        Family::Burr => "burr(5.5)",
-        _ => "bloom(9)",
-    };
-    let mut builder = FilterBuilder::new(spec.parse::<FilterSpec>().unwrap());
+    let spec = FilterSpec::stored(5.5, family).unwrap_or(FilterSpec::bloom(9.0).unwrap());
+    let mut builder = FilterBuilder::new(spec);
     (0..2000u32).for_each(|n| builder.add(hash64(&n.to_le_bytes())));
     let built = builder.finish().unwrap();
     assert!(built.family() == family || family == Family::LegacyBloom);

@@ -9,7 +9,15 @@
 //! len + 3   2     0, reserved
 //! ```
 
+#[cfg(any(test, fuzzing))]
+use crate::filter::fuzzing;
 use crate::memory::LINE_BYTES;
+
+/// Under which RocksDB stores its filters, of every family, in a table's metaindex.
+pub const METAINDEX_NAME: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
+
+/// RocksDB's name for its Bloom filters, old and new.
+pub const POLICY_NAME: &str = "bloomfilter";
 
 /// Marks the filters that are not legacy.
 pub const MARKER: u8 = 0xff;
@@ -54,4 +62,10 @@ pub(super) fn parse(block: &[u8]) -> Result<(u32, u8), &'static str> {
     let lines =
         u32::try_from(lines.len()).map_err(|_| "a Bloom filter larger than its format allows")?;
     Ok((lines, probes))
+}
+
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair).
+#[cfg(any(test, fuzzing))]
+pub(super) fn repair(block: &mut Vec<u8>) {
+    fuzzing::repair_trailer(block, |_, trailer| [MARKER, 0, trailer[2] % 31, 0, 0]);
 }

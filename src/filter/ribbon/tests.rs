@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::filter::bloom;
+use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
-use crate::filter::spec::Target;
 use crate::hash64;
 
 /// Filters that RocksDB wrote: `keys,key bytes,bits per key,block bytes,hash of the block`.

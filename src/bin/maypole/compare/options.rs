@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use maypole::Compression;
+use maypole::filter::Family;
 
 use super::keys::{Request, Source};
 use super::policies::{self, Bits, Templates};
@@ -17,9 +18,19 @@ const ABSENT_COLD: usize = 20_000;
 /// The same with `--sweep`, where many databases are asked.
 const ABSENT_SWEEP: usize = 200_000;
 
-const POLICIES: &str = "none,bloom(10),ribbon(7),burr(7)";
-const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
-     levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),budget(BITS/key, bloom),budget(BITS/key, burr)";
+/// No filter, and each family with its usual number of bits.
+fn policies_of_families() -> String {
+    let spec = |family: Family| Some(format!(",{family}({})", family.default_bits_per_key()?));
+    format!("none{}", Family::written().filter_map(spec).collect::<String>())
+}
+
+/// No filter, each family with all numbers of bits, and these.
+fn policies_of_sweep() -> String {
+    let families: String = Family::written().map(|family| format!(",{family}(BITS)")).collect();
+    format!("none{families},{OTHERS_OF_SWEEP}")
+}
+
+const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),budget(BITS/key, bloom),budget(BITS/key, burr)";
 
 /// Measure filter policies on the same keys: memory, accuracy, reads and time saved.
 ///
@@ -165,8 +176,8 @@ fn exponent(text: &str) -> Result<f64, String> {
 
 impl Compare {
     pub fn templates(&self) -> Result<Templates, String> {
-        let default = if self.sweep { POLICIES_OF_SWEEP } else { POLICIES };
-        self.policies.clone().map_or_else(|| policies::templates(default), Ok)
+        let default = if self.sweep { policies_of_sweep } else { policies_of_families };
+        self.policies.clone().map_or_else(|| policies::templates(&default()), Ok)
     }
 
     /// Standard input is read to its end by the first who reads it.

@@ -1,5 +1,7 @@
 //! Which policy is drawn in which colour: a kind of filter has the same everywhere on a page.
 
+use maypole::filter::Family;
+
 use super::super::PolicyRow;
 use crate::show::plot::COLORS;
 
@@ -80,14 +82,20 @@ fn is_unit(word: &str) -> bool {
 fn usual_color(group: &str) -> usize {
     match group {
         "none" => 0,
-        "bloom" => 1,
-        "ribbon" => 2,
-        "burr" => 3,
-        group if group.starts_with("budget burr") => 6,
+        "budget burr" => 6,
         group if group.starts_with("budget") => 4,
         group if group.starts_with("levels") => 5,
-        _ => 7,
+        group => color_of_family(group).unwrap_or(OTHERS),
     }
+}
+
+/// The colour of everything that has none of its own.
+pub const OTHERS: usize = COLORS - 1;
+
+/// The colour of a family by itself: from 1 on, the fourth and later ones share the last.
+pub fn color_of_family(name: &str) -> Option<usize> {
+    let number = Family::written().position(|family| family.name() == name)?;
+    Some(if number < 3 { number + 1 } else { OTHERS })
 }
 
 #[cfg(test)]
