@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_build_that_misses_a_key_is_thrown_away_and_counted() {
-        for spec in ["bloom(16)", "ribbon(14)", "burr(14)"] {
+        for spec in ["bloom(16)", "ribbon(14)", "burr(14)", "fuse(20)"] {
             let (block, failed) = builder_of(spec).finish_with(|family, hashes, target| {
                 if family == Family::Bloom {
                     build(family, hashes, target)

@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use super::family::{Family, FilterEncoding, SpecError};
 use super::info::FamilyInfo;
-use super::{bloom, burr, legacy, ribbon};
+use super::{bloom, burr, fuse, legacy, ribbon};
 
-pub(crate) static FAMILIES: [&FamilyInfo; 4] =
-    [&bloom::INFO, &ribbon::INFO, &burr::INFO, &legacy::INFO];
+pub(crate) static FAMILIES: [&FamilyInfo; 5] =
+    [&bloom::INFO, &ribbon::INFO, &burr::INFO, &fuse::INFO, &legacy::INFO];
 
 impl Family {
     pub(crate) fn info(self) -> &'static FamilyInfo {
@@ -35,7 +35,7 @@ impl Family {
     /// }
     /// # Ok::<(), maypole::filter::SpecError>(())
     /// ```
-    pub fn written() -> impl Iterator<Item = Family> {
+    pub fn written() -> impl Iterator<Item = Family> + Clone {
         FAMILIES.iter().filter(|info| info.limits.is_some()).map(|info| info.family)
     }
 

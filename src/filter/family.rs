@@ -40,6 +40,8 @@ pub enum Family {
     Ribbon,
     /// Maypole's bumped ribbon.
     Burr,
+    /// The binary fuse filter, in Maypole's own format.
+    Fuse,
 }
 
 /// How the bytes of a filter block are to be read. A table stores each kind under a name of its own. Within RocksDB's kind the block's last bytes tell the families apart.
@@ -64,6 +66,8 @@ pub enum FilterEncoding {
     RocksDb,
     /// Maypole's bumped ribbon. RocksDB does not know the name and reads the table without it.
     BumpedRibbon,
+    /// The binary fuse filter. RocksDB does not know the name either.
+    BinaryFuse,
 }
 
 /// What a filter is fed.

@@ -16,11 +16,11 @@
 use std::ops::RangeInclusive;
 
 use super::anatomy::trace::{ProbedBit, QueryTrace};
+#[cfg(any(test, fuzzing))]
+use super::bloom::layout::repair_trailer;
 use super::bloom::layout::{METAINDEX_NAME, POLICY_NAME, TRAILER_BYTES};
 use super::bloom::sizing::{bloom_millibits_for_fpr, cache_line_bloom_fpr};
 use super::family::{Family, FilterEncoding, KeyHash};
-#[cfg(any(test, fuzzing))]
-use super::fuzzing;
 use super::geometry::Geometry;
 use super::info::FamilyInfo;
 use crate::memory::LineBuf;
@@ -41,7 +41,7 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
     inspect: |_| None,
     #[cfg(any(test, fuzzing))]
     repair: |block| {
-        fuzzing::repair_trailer(block, |lines, [probes, ..]| {
+        repair_trailer(block, |lines, [probes, ..]| {
             let [a, b, c, d] = (lines as u32).to_le_bytes();
             [probes % 0x80, a, b, c, d]
         });

@@ -95,6 +95,7 @@ mod burr;
 mod cpu;
 mod families;
 mod family;
+mod fuse;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod geometry;

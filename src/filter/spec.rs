@@ -213,6 +213,8 @@ mod tests {
             "fpr(0.01)",
             "fpr(0.001, ribbon)",
             "fpr(0.02, burr)",
+            "fuse(9.1)",
+            "fpr(0.01, fuse)",
         ] {
             let spec: FilterSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
@@ -257,6 +259,9 @@ mod tests {
             "bloom(1e9)",
             "ribbon(33)",
             "burr(33)",
+            "fuse(33)",
+            "fuse(0.5)",
+            "fpr(0.00001, fuse)",
             "ribbon_like_bloom(101)",
             "fpr(0)",
             "fpr(-0.1)",

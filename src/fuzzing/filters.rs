@@ -32,6 +32,11 @@ pub fn filter_burr(data: &[u8]) {
     filter_of(Family::Burr, data);
 }
 
+/// As a binary fuse filter block.
+pub fn filter_fuse(data: &[u8]) {
+    filter_of(Family::Fuse, data);
+}
+
 /// The first eight bytes say what is asked; the trailer is repaired if the first is even.
 fn filter_of(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };

@@ -17,11 +17,12 @@ use crate::table::{Compression, SstWriter, TableOptions};
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 16] = [
+const TARGETS: [(&str, Target); 17] = [
     ("block", block),
     ("edit", edit),
     ("filter_bloom", filter_bloom),
     ("filter_burr", filter_burr),
+    ("filter_fuse", filter_fuse),
     ("filter_legacy_bloom", filter_legacy_bloom),
     ("filter_ribbon", filter_ribbon),
     ("filter_round_trip", filter_round_trip),
@@ -72,7 +73,7 @@ fn any_bytes_are_answered_as_a_filter() {
     for _ in 0..300 {
         let mut data = vec![0; random.random_range(8..4000)];
         random.fill(&mut data[..]);
-        for target in [filter_bloom, filter_legacy_bloom, filter_ribbon, filter_burr] {
+        for (_, target) in FILTERS {
             target(&data);
         }
     }
@@ -156,14 +157,15 @@ fn any_text_is_refused_or_printed_as_it_was_meant() {
     }
 }
 
-const FILTERS: [(Family, Target); 4] = [
+const FILTERS: [(Family, Target); 5] = [
     (Family::Bloom, filter_bloom),
     (Family::LegacyBloom, filter_legacy_bloom),
     (Family::Ribbon, filter_ribbon),
     (Family::Burr, filter_burr),
+    (Family::Fuse, filter_fuse),
 ];
 
-const POLICIES: [&str; 10] = [
+const POLICIES: [&str; 11] = [
     "none",
     "bloom(9.9)",
     "fpr(0.01, burr)",
@@ -171,6 +173,7 @@ const POLICIES: [&str; 10] = [
     "bottommost_none(burr(7))",
     "budget(6/key, bloom)",
     "budget(64MiB, burr)",
+    "budget(6/key, fuse)",
     "fixed(4)",
     "capped(8)",
     "delimiter(2f, 1)",
@@ -178,7 +181,11 @@ const POLICIES: [&str; 10] = [
 
 /// What is asked, and a filter of 2000 keys: with few of them, burr falls back to Bloom.
 fn filter_sample(family: Family) -> Vec<u8> {
-    let spec = FilterSpec::stored(5.5, family).unwrap_or(FilterSpec::bloom(9.0).unwrap());
+    // Legacy filters cannot be written.
+    let spec = match FilterSpec::stored(9.0, family) {
+        Ok(spec) => spec,
+        Err(_) => FilterSpec::bloom(9.0).unwrap(),
+    };
     let mut builder = FilterBuilder::new(spec);
     (0..2000u32).for_each(|n| builder.add(hash64(&n.to_le_bytes())));
     let built = builder.finish().unwrap();

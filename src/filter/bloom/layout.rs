@@ -9,8 +9,6 @@
 //! len + 3   2     0, reserved
 //! ```
 
-#[cfg(any(test, fuzzing))]
-use crate::filter::fuzzing;
 use crate::memory::LINE_BYTES;
 
 /// Under which RocksDB stores its filters, of every family, in a table's metaindex.
@@ -67,5 +65,18 @@ pub(super) fn parse(block: &[u8]) -> Result<(u32, u8), &'static str> {
 /// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair).
 #[cfg(any(test, fuzzing))]
 pub(super) fn repair(block: &mut Vec<u8>) {
-    fuzzing::repair_trailer(block, |_, trailer| [MARKER, 0, trailer[2] % 31, 0, 0]);
+    repair_trailer(block, |_, trailer| [MARKER, 0, trailer[2] % 31, 0, 0]);
+}
+
+/// Cuts `block` to whole lines and a trailer, which `trailer_of` makes of the number of lines and of
+/// the last five bytes. All families of RocksDB's encoding are repaired so.
+#[cfg(any(test, fuzzing))]
+pub fn repair_trailer(
+    block: &mut Vec<u8>,
+    trailer_of: impl Fn(usize, [u8; TRAILER_BYTES]) -> [u8; TRAILER_BYTES],
+) {
+    let Some((payload, &trailer)) = block.split_last_chunk() else { return };
+    let lines = payload.len() / LINE_BYTES;
+    block.truncate(lines * LINE_BYTES);
+    block.extend(trailer_of(lines, trailer));
 }

@@ -2,9 +2,8 @@
 
 use super::super::measure::{Over, Row};
 use super::super::subjects::OWN;
-use crate::compare::color_of_family;
 use crate::show::bars::{Chart, Line, Mark, Shape};
-use crate::show::plot::{Axis, Spread};
+use crate::show::plot::{Axis, Spread, color_of_family};
 use crate::show::text::{count, percent};
 
 /// A bar that is this many times as long as the second longest is cut.

@@ -66,7 +66,7 @@ fn overfilled(rows: &[Row]) -> Option<String> {
     let mut rates: Vec<(f64, &str)> = rows
         .iter()
         .filter_map(|row| match row.over[1] {
-            Over::Rate(rate) => Some((rate, &row.name)),
+            Over::Rate(rate) => Some((rate, row.name.as_str())),
             _ => None,
         })
         .collect();

@@ -1,9 +1,7 @@
 //! Which policy is drawn in which colour: a kind of filter has the same everywhere on a page.
 
-use maypole::filter::Family;
-
 use super::super::PolicyRow;
-use crate::show::plot::COLORS;
+use crate::show::plot::{COLORS, OTHERS, color_of_family};
 
 /// Curves that one plot can tell apart.
 const MOST: usize = COLORS;
@@ -87,15 +85,6 @@ fn usual_color(group: &str) -> usize {
         group if group.starts_with("levels") => 5,
         group => color_of_family(group).unwrap_or(OTHERS),
     }
-}
-
-/// The colour of everything that has none of its own.
-pub const OTHERS: usize = COLORS - 1;
-
-/// The colour of a family by itself: from 1 on, the fourth and later ones share the last.
-pub fn color_of_family(name: &str) -> Option<usize> {
-    let number = Family::written().position(|family| family.name() == name)?;
-    Some(if number < 3 { number + 1 } else { OTHERS })
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The plots of a page: which figures stand on which axes.
 
 use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow};
-use super::colors::{Colors, OTHERS, color_of_family, group};
+use super::colors::{Colors, group};
 use maypole::filter::Family;
 
 use crate::compare::lab::SPEED_FPR;
 use crate::compare::throughput::MIXED;
 use crate::show::html;
-use crate::show::plot::{Axis, Look, Plot, Point, Series, Spread};
+use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::sheet::short_count;
 use crate::show::text::{count, percent, size};
 
