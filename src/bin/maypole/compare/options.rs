@@ -46,7 +46,7 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
 /// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
-/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon or
+/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon,
 /// burr. Shells eat parentheses: quote the list, or write bloom:10 for bloom(10). The word BITS
 /// itself stands for each of --bits in turn.
 ///
