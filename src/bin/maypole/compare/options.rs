@@ -43,11 +43,11 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 /// what came of it, and a verdict in words follows. With --out all of it becomes a page to look at
 /// and to send, with plots.
 ///
-/// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
+/// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS), fuse(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
 /// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
 /// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon,
-/// burr. Shells eat parentheses: quote the list, or write bloom:10 for bloom(10). The word BITS
+/// burr or fuse. Shells eat parentheses: quote the list, or write bloom:10 for bloom(10). The word BITS
 /// itself stands for each of --bits in turn.
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
@@ -58,7 +58,7 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 #[command(verbatim_doc_comment, group(ArgGroup::new("given").args(["key_file", "from_tables"])))]
 pub struct Compare {
     /// Filter policies, separated by commas
-    /// [default: none,bloom(10),ribbon(7),burr(7)]
+    /// [default: none,bloom(10),ribbon(7),burr(7),fuse(9)]
     #[arg(long, value_name = "LIST", value_parser = policies::templates, verbatim_doc_comment)]
     policies: Option<Templates>,
     /// Bits a key, separated by commas: what BITS in a policy stands for, and BITS+2 for two more
@@ -148,7 +148,7 @@ pub struct Compare {
     /// Measure many policies, each with several caches and shares of absent keys, one database
     /// after the other. Says first how long it will take; started again with the same arguments,
     /// a run that was interrupted goes on. Other default for --policies:
-    ///   none,bloom(BITS),ribbon(BITS),burr(BITS),
+    ///   none,bloom(BITS),ribbon(BITS),burr(BITS),fuse(BITS),
     ///   levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),
     ///   budget(BITS/key, bloom),budget(BITS/key, burr)
     #[arg(long, requires = "out", verbatim_doc_comment)]

@@ -35,8 +35,8 @@ use measure::{Hashes, Row};
 
 /// Measure textbook filters beside those of the database, or judge what is said of filters.
 ///
-/// Standard, split, counting and scalable Bloom filters, cuckoo and quotient filters, a filter
-/// cascade and a binary fuse filter stand beside bloom, ribbon and burr. Each is made for the same
+/// Standard, split, counting and scalable Bloom filters, cuckoo and quotient filters and a filter
+/// cascade stand beside bloom, ribbon, burr and fuse. Each is made for the same
 /// number of keys and the same false-positive rate. Where a rate comes in steps (cuckoo, quotient,
 /// fuse), the next better one is taken: compare the column "bound", bits a key over log2(1/rate),
 /// which counts that in.
