@@ -25,7 +25,7 @@ pub(crate) struct FamilyInfo {
     /// The whole block. `None` when the family cannot serve these keys: a Bloom filter of the same
     /// target is made instead.
     pub build: fn(&HashList, Target) -> Option<LineBuf>,
-    /// The filter to expect of so many keys: its stored bits for each, and its false-positive rate.
+    /// The stored bits a key and the false-positive rate of a filter of this many keys.
     /// `None` where a Bloom filter is made instead.
     pub expected: fn(usize, Target) -> Option<(f64, f64)>,
     /// Bits a key that are stored for a false-positive rate, in a filter of very many keys.
@@ -38,13 +38,13 @@ pub(crate) struct FamilyInfo {
     pub repair: fn(&mut Vec<u8>),
 }
 
-/// What can be asked of a family that is written.
+/// The limits of a family that is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// The most stored bits a key.
     pub most_bits: f64,
     /// The lowest false-positive rate.
     pub lowest_rate: f64,
-    /// Stored bits a key where nobody says: about 1 % of absent keys pass.
+    /// Stored bits a key with which about 1 % of absent keys pass: the default of reports.
     pub default_bits: f64,
 }

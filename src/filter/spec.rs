@@ -44,7 +44,7 @@ fn forms() -> String {
     format!("none, {families}ribbon_like_bloom(BITS), fpr(RATE) or fpr(RATE, FAMILY)")
 }
 
-/// What can be asked of a family.
+/// The limits of a family, if it can be written.
 fn limits(family: Family) -> Result<Limits, SpecError> {
     let unwritten = || SpecError(format!("{family} can be read, but not written"));
     family.info().limits.ok_or_else(unwritten)

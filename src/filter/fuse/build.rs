@@ -11,8 +11,8 @@
 //! one key is left, that is its hash. A key's first slot grows with its hash, so keys in order touch
 //! the tables from low to high, three segments at a time.
 //!
-//! Memory, beside the list of hashes, with 1.13 slots a key: 8 bytes a key for the sorted hashes, and
-//! 8 + 1 + 4 a slot: 23 bytes a key.
+//! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key that
+//! is 23 bytes a key, in addition to the list of hashes.
 
 use super::layout::{BITS, Layout, SEEDS, TRAILER_BYTES, first_slot, place, seed};
 use super::sizing;

@@ -15,8 +15,8 @@
 //! **How it is filled** ([`build`](mod@build)). Where a slot is in only one key's triple, that key can
 //! wait: whatever the other slots become, this one can be set last so that the equation of the key
 //! holds. So the key is taken out, which may leave other slots with one key only, and so on. If all
-//! keys are taken out this way, the slots are set in the opposite order. If some are left, all slots
-//! are picked anew, with the next seed.
+//! keys are taken out this way, the slots are set in the opposite order. If some are left, the next
+//! seed picks other slots.
 //!
 //! Three random slots of the whole array would need 1.23 slots a key. Here the three lie in
 //! neighbouring segments. The array has two ends at which slots have fewer keys, and taking out starts

@@ -10,14 +10,15 @@ use super::layout::{Layout, Place, first_slot, place, seed};
 use super::{plain, sizing};
 use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::family::KeyHash;
-use crate::filter::geometry::Geometry;
+use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::LineBuf;
 
 /// The numbers of a stored filter.
 #[derive(Clone, Copy)]
 pub struct FuseGeometry {
+    /// The value of the seed in two halves, so that a geometry needs no alignment of 8 bytes.
+    seed: [u32; 2],
     first_slots: u32,
-    seed_number: u8,
     log2_slots: u8,
     bits: u8,
 }
@@ -25,23 +26,12 @@ pub struct FuseGeometry {
 impl FuseGeometry {
     #[inline(always)]
     fn place(&self, hash: KeyHash, first: u32) -> Place {
-        place(hash, seed(self.seed_number.into()), first, self.log2_slots.into())
-    }
-}
-
-impl Geometry for FuseGeometry {
-    fn parse(block: &LineBuf) -> Result<FuseGeometry, &'static str> {
-        let (layout, seed_number) = Layout::parse(block)?;
-        Ok(FuseGeometry {
-            first_slots: layout.first_slots(),
-            seed_number: seed_number as u8,
-            log2_slots: layout.log2_slots as u8,
-            bits: layout.bits as u8,
-        })
+        let [low, high] = self.seed.map(u64::from);
+        place(hash, high << 32 | low, first, self.log2_slots.into())
     }
 
-    #[inline]
-    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+    #[inline(always)]
+    fn fetch(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let first = first_slot(hash, self.first_slots);
         for slot in self.place(hash, first).slots {
             block.prefetch((u64::from(slot) * u64::from(self.bits) / 8) as usize);
@@ -49,17 +39,55 @@ impl Geometry for FuseGeometry {
         first
     }
 
-    #[inline]
-    fn finish(&self, block: &LineBuf, hash: KeyHash, first: u32) -> bool {
+    #[inline(always)]
+    fn ask(&self, block: &[u8], hash: KeyHash, first: u32) -> bool {
         let Place { slots: [a, b, c], fingerprint } = self.place(hash, first);
         let bits = u32::from(self.bits);
         let found = read(block, a, bits) ^ read(block, b, bits) ^ read(block, c, bits);
         (found ^ fingerprint) & ((1 << bits) - 1) == 0
     }
+}
 
-    #[inline]
+impl Geometry for FuseGeometry {
+    fn parse(block: &LineBuf) -> Result<FuseGeometry, &'static str> {
+        let (layout, seed_number) = Layout::parse(block)?;
+        let seed = seed(seed_number);
+        Ok(FuseGeometry {
+            seed: [seed as u32, (seed >> 32) as u32],
+            first_slots: layout.first_slots(),
+            log2_slots: layout.log2_slots as u8,
+            bits: layout.bits as u8,
+        })
+    }
+
+    // Calls of their own: inlined, they would take registers from the other families, which share the
+    // reader's functions.
+
+    #[inline(never)]
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        self.fetch(block, hash)
+    }
+
+    #[inline(never)]
+    fn finish(&self, block: &LineBuf, hash: KeyHash, first: u32) -> bool {
+        self.ask(block, hash, first)
+    }
+
+    #[inline(never)]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
-        self.finish(block, hash, first_slot(hash, self.first_slots))
+        self.ask(block, hash, first_slot(hash, self.first_slots))
+    }
+
+    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            let mut firsts = [0; BATCH];
+            for (first, &hash) in firsts.iter_mut().zip(hashes) {
+                *first = self.fetch(block, hash);
+            }
+            for ((answer, &hash), &first) in answers.iter_mut().zip(hashes).zip(&firsts) {
+                *answer = self.ask(block, hash, first);
+            }
+        }
     }
 
     /// Exact, however many keys there are: slots that no key needs are 0, and a fingerprint is random.

@@ -73,7 +73,7 @@ fn of_rate(of_bits: impl Fn(u32) -> Layout, rate: f64, keys: usize) -> Option<La
     (layout.total_bytes() <= bloom as u64).then_some(layout)
 }
 
-/// The filter to expect for so many distinct keys: its stored bits for each, and its rate.
+/// The stored bits a key and the rate of a filter of this many distinct keys.
 pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let layout = fit(target, keys, keys)?;
     Some((layout.total_bytes() as f64 * 8.0 / keys as f64, rate(layout.bits)))

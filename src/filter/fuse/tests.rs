@@ -1,4 +1,4 @@
-//! What the parts of the binary fuse filter promise together. What every family promises is tested in
+//! The promises of the binary fuse filter. Those of every family are tested in
 //! `crate::filter::tests`.
 
 use super::build::build;
