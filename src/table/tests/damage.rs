@@ -26,7 +26,7 @@ struct Sample {
     bytes: Vec<u8>,
 }
 
-const FILTERS: [(&str, Option<&str>); 7] = [
+const FILTERS: [(&str, Option<&str>); 8] = [
     ("none", None),
     ("bloom(10)", None),
     ("ribbon(8)", None),
