@@ -40,7 +40,7 @@ pub struct WriteTable {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "tsv")]
     format: Format,
     /// The table's filter: none, bloom(BITS), ribbon(BITS), fpr(RATE, FAMILY), ... as compare says.
-    /// RocksDB uses bloom and ribbon, and ignores burr
+    /// RocksDB uses bloom and ribbon, and ignores burr and fuse
     #[arg(long, value_name = "FILTER", default_value = "bloom(10)", verbatim_doc_comment)]
     filter: FilterSpec,
     /// Compression of data blocks: none, snappy, lz4 or zstd
