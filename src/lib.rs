@@ -60,6 +60,8 @@ mod memtable;
 #[cfg(not(target_family = "wasm"))]
 mod range_tombstones;
 #[cfg(not(target_family = "wasm"))]
+mod rocksdb;
+#[cfg(not(target_family = "wasm"))]
 mod slice;
 #[cfg(not(target_family = "wasm"))]
 mod stats;
