@@ -52,6 +52,8 @@ pub(crate) struct ListedTable {
     pub epoch: u64,
     /// RocksDB's internal unique id; `None` where it was not recorded.
     pub identity: Option<[u64; 2]>,
+    /// The lowest number of the blob files that it refers to; 0: it refers to none.
+    pub oldest_blob_file: u64,
     /// The directory that it is in; 0: that of the database.
     pub path: u32,
 }
@@ -72,7 +74,6 @@ pub(crate) struct Edit {
     pub dropped: bool,
     /// In an atomic group: how many edits of it follow.
     pub group_left: Option<u32>,
-    pub adds_blob_file: bool,
     /// Logs that were closed or synced, with the bytes that were.
     pub synced_logs: Vec<(u64, Option<u64>)>,
     /// Logs below it are gone.
@@ -121,7 +122,6 @@ impl Edit {
                     decoder.length_prefixed("checksum method")?;
                     decoder.length_prefixed("checksum")?;
                     blob_fields(decoder)?;
-                    edit.adds_blob_file = true;
                 }
                 401 | 8195 => {
                     for what in ["number of a blob file", "garbage blobs", "garbage bytes"] {
@@ -230,6 +230,7 @@ fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
                 };
                 table.identity = (first != 0 || second != 0).then_some([first, second]);
             }
+            4 => table.oldest_blob_file = Decoder::new(field).varint("oldest blob file")?,
             13 => table.epoch = Decoder::new(field).varint("epoch")?,
             65 => match field {
                 [path] => table.path = u32::from(*path),
@@ -285,6 +286,7 @@ mod tests {
             largest_sequence: 9,
             epoch: 5,
             identity: Some([1, 2]),
+            oldest_blob_file: 0,
             path: 0,
         }
     }
@@ -335,7 +337,7 @@ mod tests {
         }
         // Number, count and bytes of a blob file, two empty strings, no fields.
         for blob in [400, 8194] {
-            assert!(field(blob, &[7, 1, 9, 0, 0, 0]).unwrap().adds_blob_file);
+            assert_eq!(field(blob, &[7, 1, 9, 0, 0, 0]).unwrap(), Edit::default());
         }
         for garbage in [401, 8195] {
             assert_eq!(field(garbage, &[7, 1, 9, 0]).unwrap(), Edit::default());
@@ -363,13 +365,14 @@ mod tests {
             bytes.push(1);
             Edit::decode(&bytes).map(|mut edit| edit.added.remove(0))
         };
-        for ignored in [2, 3, 4, 5, 17, 18, 63, 128] {
+        for ignored in [2, 3, 5, 17, 18, 63, 128] {
             assert_eq!(with(ignored, &[1; 9]).unwrap(), sample(), "{ignored}");
         }
         for refused in [64, 66, 127, 192] {
             assert!(matches!(with(refused, b"x"), Err(Refusal::Unsupported(_))), "{refused}");
         }
         assert_eq!(with(65, &[2]).unwrap().path, 2);
+        assert_eq!(with(4, &[0x81, 1]).unwrap().oldest_blob_file, 129);
         for (tag, value) in [(12, &[1; 15][..]), (13, &[0x80]), (65, &[1, 2])] {
             assert!(matches!(with(tag, value), Err(Refusal::Damage(_))), "{tag}");
         }

@@ -18,7 +18,7 @@ use super::edit::{Edit, ListedTable};
 use super::log::{LogEnd, RecordLog};
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs::Fs;
 use crate::table::is_bytewise;
 use crate::version::edit::LEVELS;
@@ -34,8 +34,6 @@ pub(crate) struct Family {
     pub log_number: u64,
     /// By file number.
     pub tables: BTreeMap<u64, ListedTable>,
-    /// Values of it may be in blob files.
-    pub has_blob_files: bool,
     /// Keys end in timestamps that are not stored.
     pub cuts_timestamps: bool,
 }
@@ -194,7 +192,6 @@ impl Builder {
         }
         family.comparator = edit.comparator.or(family.comparator.take());
         family.log_number = family.log_number.max(edit.log_number.unwrap_or(0));
-        family.has_blob_files |= edit.adds_blob_file;
         family.cuts_timestamps |= edit.cuts_timestamps;
         for (level, number) in edit.removed {
             let found = family.tables.remove(&number).map(|table| table.level);
@@ -300,6 +297,7 @@ mod tests {
     use super::super::fuzzing::{EditBytes, LogBytes, listed, put_file};
     use super::*;
     use crate::encoding::key::range_end;
+    use crate::error::Error;
     use crate::fs::MemFs;
 
     fn read(edits: &[&EditBytes]) -> Result<Manifest> {

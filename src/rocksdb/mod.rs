@@ -38,7 +38,7 @@ pub(crate) use directory::Directory;
 pub(crate) use edit::ListedTable;
 pub(crate) use manifest::{Family, Manifest};
 pub(crate) use options::OptionsText;
-pub(crate) use replay::{LogEntry, Replayed, replay_logs};
+pub(crate) use replay::{LogEntry, replay_logs};
 
 use crate::error::{Damage, Error};
 

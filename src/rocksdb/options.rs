@@ -60,11 +60,6 @@ impl OptionsText {
         self.find("DBOptions", "", name)
     }
 
-    /// An option of a column family.
-    pub fn family(&self, family: &str, name: &str) -> Option<&str> {
-        self.find("CFOptions", family, name)
-    }
-
     /// An option of a column family's tables.
     pub fn table(&self, family: &str, name: &str) -> Option<&str> {
         self.find("TableOptions/BlockBasedTable", family, name)
@@ -112,8 +107,7 @@ mod tests {
         let options = OptionsText::parse(TEXT);
         assert_eq!(options.database("wal_dir"), Some("/a:b"));
         assert_eq!(options.database("merge_operator"), None);
-        assert_eq!(options.family("default", "merge_operator"), Some("nullptr"));
-        assert_eq!(options.family("a b", "merge_operator"), Some("{id=x;a=b}"));
+        assert_eq!(options.find("CFOptions", "a b", "merge_operator"), Some("{id=x;a=b}"));
         assert_eq!(options.table("default", "filter_policy"), Some("ribbonfilter:10:0"));
         assert_eq!(options.table("a b", "filter_policy"), None);
         for cut in 0..TEXT.len() {
