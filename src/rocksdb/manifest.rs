@@ -58,7 +58,7 @@ impl Manifest {
     /// Reads the MANIFEST of this number at `path`.
     ///
     /// # Errors
-    /// [`Error::Corruption`] and [`Error::Unsupported`], which name the offset of the edit.
+    /// Damage, and what is not supported, with the offset of the edit.
     pub fn read(fs: &dyn Fs, path: &Path, number: u64) -> Result<Manifest> {
         let mut log = RecordLog::open(fs, path, number)?;
         let mut builder = Builder::default();

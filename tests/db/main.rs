@@ -66,6 +66,7 @@ mod read_only;
 mod reads;
 mod recovery;
 mod repair;
+mod rocksdb;
 mod soak;
 mod writers;
 

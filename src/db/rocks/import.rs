@@ -30,7 +30,6 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, user_key};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
-use crate::fs::Fs;
 use crate::memtable::Memtable;
 use crate::sync::pin;
 use crate::table::{property_names as property, unsupported_entry};
@@ -179,10 +178,9 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
         report.log_entries += memtable.len();
     }
     let number = store.new_number();
-    let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),
-        flushed_sequence: Some(source.visible.load(Ordering::Acquire).max(largest)),
+        flushed_sequence: Some(source.visible.load(Ordering::Acquire)),
         oldest_wal: Some(number + 1),
         added,
         db_identity: Some(store.creator.db.clone()),

@@ -157,7 +157,9 @@ impl Tree {
     ) -> Result<Tree> {
         let none = NoFiles { recovered: None, files: Vec::new(), is_unfinished_copy: false };
         let mut store = table_store(options, &none, true);
-        *store.next_file.get_mut() = directory.manifest.next_file;
+        // Above all tables, whatever the MANIFEST says: an import gives out numbers from here on.
+        let last = family.tables.last_key_value().map_or(0, |(&number, _)| number);
+        *store.next_file.get_mut() = directory.manifest.next_file.max(last + 1);
         store.context = kept.context.get_or_insert(store.context).clone();
         kept.tables.retain(|number, file| {
             let listed = family.tables.get(number).map(meta_of);
@@ -190,6 +192,8 @@ impl Tree {
     }
 
     fn into_db(self, options: &Builder, last_sequence: SequenceNumber) -> Db {
+        let largest = self.version.files().map(|(_, file)| file.meta.largest_sequence).max();
+        let last_sequence = last_sequence.max(largest.unwrap_or(0));
         let replayed = Replayed {
             version: Arc::new(self.version),
             flushed_sequence: 0,
