@@ -67,6 +67,7 @@ mod reads;
 mod recovery;
 mod repair;
 mod rocksdb;
+mod rocksdb_tools;
 mod soak;
 mod writers;
 

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 /// keeps its file open, and the entries of the logs are kept in memory.
 ///
 /// Refused by name, each for its column family alone: other comparators, user-defined timestamps,
-/// tables in other directories, levels below 6, and trees in which a lookup could meet an older entry
+/// tables in other directories, tables below level 6, and trees in which a lookup could meet an older entry
 /// first. Merge operands, wide columns and values in blob files are [`Error::Unsupported`] at the
 /// read of their key.
 ///
