@@ -220,7 +220,7 @@ fn entries_of_logs_hide_those_of_tables_and_unknown_kinds_are_named() {
         let error = get(key).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains(kind), "{error}");
-        let error = db.multi_get([key]).unwrap_err();
+        let error = db.multi_get(&[key]).unwrap_err();
         assert!(error.to_string().contains(kind), "{error}");
         let error = db.range(key..).next().unwrap().unwrap_err();
         assert!(error.to_string().contains(kind), "{error}");
