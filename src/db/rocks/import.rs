@@ -83,7 +83,7 @@ impl RocksDb {
     ///   that this build lacks, or in its logs another entry of a kind that is not understood.
     ///   Nothing is written then.
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
-    /// - [`Error::Io`]. What was made is removed; the directory stays, empty.
+    /// - [`Error::Io`]. The files that were made are removed; the directory stays, empty.
     pub fn import(&self, name: &str, dir: impl AsRef<Path>) -> Result<ImportReport> {
         let db = self.column_family(name)?;
         if let Some(table) = self.with_blobs(name) {
@@ -191,7 +191,7 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
 }
 
 /// Where level 0 has many tables: moves each, the oldest first, to the deepest level above which it
-/// overlaps nothing. What is newer stays above it. Answers how many moved.
+/// overlaps nothing. Newer tables stay above it. Answers how many moved.
 fn move_down(tables: &mut [(usize, FileMeta)]) -> usize {
     let mut level_0: Vec<usize> = (0..tables.len()).filter(|&i| tables[i].0 == 0).collect();
     if level_0.len() <= MOST_IN_LEVEL_0 {

@@ -6,7 +6,7 @@
 //!     └─ …                             same lookups, cursors, checks and counters as Maypole's own
 //! ```
 //!
-//! Each family is a [`Db`] that is opened read-only. What differs is only how it comes to be
+//! Each family is a [`Db`] that is opened read-only. Only its opening differs
 //! (`open.rs`). `import.rs` makes a database of Maypole's of one.
 
 mod import;

@@ -30,7 +30,7 @@ use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
 use crate::table::{BYTEWISE_COMPARATOR, TableContext};
 use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
 
-/// Readings beside a writer before it is called too busy.
+/// Readings before the writer is called too busy.
 const MOST_TRIES: u32 = 10;
 /// Readings in a row that must fail in the same way, with the same MANIFEST, before the failure is
 /// believed.

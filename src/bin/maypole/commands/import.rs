@@ -16,7 +16,7 @@ use crate::show::text::{counted, size};
 ///
 /// The new database shares the tables by hard links, which take no space and no time. Where linking
 /// is refused, as between file systems or for files of another owner, they are copied, and that is
-/// said. What is only in the write-ahead logs goes to new tables. The RocksDB database stays as it is,
+/// said. The entries of the write-ahead logs go to new tables. The RocksDB database stays as it is,
 /// and may be in use.
 ///
 /// Refused before anything is written: other orders of keys than that of their bytes, merge operands,
@@ -65,8 +65,7 @@ impl Import {
                     reports.push((name, report));
                 }
                 Err(error) => {
-                    // Nothing is left. What cannot be removed is an empty directory, or a database
-                    // that is whole.
+                    // If this fails, an empty directory is left, or a whole database.
                     if !dir_existed {
                         let _ = std::fs::remove_dir(dir);
                     }
