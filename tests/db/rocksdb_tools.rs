@@ -123,6 +123,6 @@ fn trees_of_db_bench_read_as_ldb_reads_them() {
             "--compression_type=lz4",
         ];
         run("db_bench", &[&common[..], shape].concat());
-        check(dir.path(), "default", 5000);
+        check(dir.path(), "default", 500);
     }
 }
