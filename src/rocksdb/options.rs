@@ -22,8 +22,16 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Sections with their options, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct OptionsText {
-    /// Section, family (empty without one), options.
-    sections: Vec<(String, String, Vec<(String, String)>)>,
+    sections: Vec<Section>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Section {
+    kind: String,
+    /// Empty where it is of no family.
+    family: String,
+    /// Names and values.
+    options: Vec<(String, String)>,
 }
 
 impl OptionsText {
@@ -44,12 +52,13 @@ impl OptionsText {
             if let Some(section) = section {
                 let (kind, family) = section.split_once(' ').unwrap_or((section, ""));
                 let family = unescape(family.trim().trim_matches('"'));
-                options.sections.push((kind.to_owned(), family, Vec::new()));
+                let kind = kind.to_owned();
+                options.sections.push(Section { kind, family, options: Vec::new() });
             } else if let Some((name, value)) = line.split_once('=')
                 && !line.starts_with('#')
-                && let Some((_, _, entries)) = options.sections.last_mut()
+                && let Some(section) = options.sections.last_mut()
             {
-                entries.push((name.trim().to_owned(), unescape(value.trim())));
+                section.options.push((name.trim().to_owned(), unescape(value.trim())));
             }
         }
         options
@@ -66,8 +75,8 @@ impl OptionsText {
     }
 
     fn find(&self, section: &str, family: &str, wanted: &str) -> Option<&str> {
-        let sections = self.sections.iter().filter(|it| it.0 == section && it.1 == family);
-        let entry = sections.flat_map(|it| &it.2).find(|(name, _)| name == wanted);
+        let sections = self.sections.iter().filter(|it| it.kind == section && it.family == family);
+        let entry = sections.flat_map(|it| &it.options).find(|(name, _)| name == wanted);
         entry.map(|(_, value)| &value[..])
     }
 }

@@ -86,8 +86,8 @@ fn families_and_range_deletions_of_ldb_read_as_ldb_reads_them() {
     check(db, "default", 100);
 }
 
-/// Trees of several levels and styles of compaction, closed and killed, with logs that are compressed
-/// or recycled.
+/// Trees of several levels and of each style of compaction, with several filters, with range deletions,
+/// and with a compressed log.
 #[test]
 #[ignore = "needs RocksDB's db_bench and ldb"]
 fn trees_of_db_bench_read_as_ldb_reads_them() {
@@ -100,7 +100,7 @@ fn trees_of_db_bench_read_as_ldb_reads_them() {
             "--level0_file_num_compaction_trigger=100",
         ],
         &["--benchmarks=fillrandom,deleterandom", "--use_ribbon_filter", "--bloom_bits=10"],
-        &["--benchmarks=fillrandom,overwrite", "--recycle_log_file_num=4"],
+        &["--benchmarks=fillrandom,overwrite", "--wal_compression=zstd"],
         &[
             "--benchmarks=fillrandom",
             "--partition_index_and_filters",

@@ -106,7 +106,7 @@ fn import(db: &Db, dir: &Path) -> Result<ImportReport> {
     for (_, file) in state.version.files() {
         check_table(file)?;
     }
-    state.memtables().try_for_each(|memtable| check_memtable(memtable))?;
+    state.memtables().try_for_each(check_memtable)?;
     make_database(&**fs, &inner.store.dir, &dir, || Ok(()), || fill(inner, &state, &dir))
 }
 

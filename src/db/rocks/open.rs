@@ -10,6 +10,7 @@
 //! and it writes new logs over old ones, which then look as if they ended early. Each of these follows
 //! a record in the MANIFEST. So what was read counts only if the MANIFEST has not grown since.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::thread;
@@ -171,10 +172,11 @@ impl Tree {
         let mut edit = VersionEdit::default();
         for (&number, table) in &family.tables {
             let level = table.level as usize;
-            if !kept.tables.contains_key(&number) {
-                kept.tables.insert(number, store.open_listed(meta_of(table), level)?);
-            }
-            edit.added.push((level, kept.tables[&number].meta.clone()));
+            let file = match kept.tables.entry(number) {
+                Entry::Occupied(open) => open.into_mut(),
+                Entry::Vacant(new) => new.insert(store.open_listed(meta_of(table), level)?),
+            };
+            edit.added.push((level, file.meta.clone()));
         }
         let version = Version::default().apply(&edit, &kept.tables);
         check_disjoint(&version, &directory.manifest.path)?;
