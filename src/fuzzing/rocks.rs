@@ -29,7 +29,9 @@ fn image() -> &'static MemFs {
         let mut manifest = LogBytes::new(None);
         let mut edit = EditBytes::default();
         edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 99);
-        tables[..2].iter().for_each(|table| drop(edit.table(table)));
+        for table in &tables[..2] {
+            edit.table(table);
+        }
         manifest.add(&edit.0);
         let mut edit = EditBytes::default();
         edit.number(200, 1).text(201, "second").number(2, 30);

@@ -51,7 +51,9 @@ fn table(
 fn manifest(tables: &[ListedTable]) -> Vec<u8> {
     let mut edit = EditBytes::default();
     edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 100);
-    tables.iter().for_each(|table| drop(edit.table(table)));
+    for table in tables {
+        edit.table(table);
+    }
     let mut log = LogBytes::new(None);
     log.add(&edit.0);
     log.bytes
@@ -152,7 +154,9 @@ fn a_refused_family_keeps_no_other_from_being_read() {
     {
         let mut edit = EditBytes::default();
         edit.number(200, id).text(201, name);
-        comparator.iter().for_each(|name| drop(edit.text(1, name)));
+        if let Some(name) = comparator {
+            edit.text(1, name);
+        }
         bytes.add(&edit.0);
     }
     let mut edit = EditBytes::default();
