@@ -32,7 +32,11 @@ fn the_textbook_says_ten_bits_for_one_percent() {
             "fpr_at_5_times_the_keys",
         ]
         .map(|field| row[field].as_f64().unwrap());
-        assert!((rates[0] / 0.01 - 1.0).abs() < 0.03, "{row}");
+        match row["filter"].as_str() {
+            // Its fingerprints have whole bits: the next better rate.
+            Some("fuse") => assert_eq!(rates[0], 0.5f64.powi(7), "{row}"),
+            _ => assert!((rates[0] / 0.01 - 1.0).abs() < 0.03, "{row}"),
+        }
         assert!(rates.windows(2).all(|pair| pair[0] < pair[1]), "{row}");
     }
 }

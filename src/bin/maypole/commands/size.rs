@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use maypole::filter::textbook::{bloom, formulas};
-use maypole::filter::{Family, FilterReader, FilterSpec, sizing};
+use maypole::filter::{Family, FilterReader, FilterSpec, SpecError, sizing};
 
 use crate::args;
 use crate::compare::lab;
@@ -140,7 +140,15 @@ impl Size {
     fn rows(&self) -> Result<Vec<SizeRow>> {
         let mut rows = vec![self.textbook(), self.bound()];
         for family in Family::written() {
-            let row = self.family(family)?;
+            let spec = match self.spec(family) {
+                // Bloom has the widest limits.
+                Err(error) if family != Family::Bloom => {
+                    tell(format_args!("note: no {family}: {error}"));
+                    continue;
+                }
+                spec => spec.map_err(Failure::new)?,
+            };
+            let row = self.family(family, spec)?;
             if row.filter != family.name() {
                 let filter = &row.filter;
                 tell(format_args!("note: so few keys get a {filter} filter in place of {family}"));
@@ -195,16 +203,18 @@ impl Size {
         self.row("lower bound", bits, None, |times| (-bits / times).exp2())
     }
 
-    /// From a filter that is really built, of fewer keys where there are many.
-    fn family(&self, family: Family) -> Result<SizeRow> {
-        let keys = self.keys.min(MOST_BUILT_KEYS);
-        let build = |spec: FilterSpec| lab::build(spec, keys, 1);
-        let spec = match self.bits {
+    fn spec(&self, family: Family) -> std::result::Result<FilterSpec, SpecError> {
+        match self.bits {
             None => FilterSpec::fpr(self.rate, family),
             Some(bits) => FilterSpec::stored(bits, family),
-        };
-        let block = build(spec.map_err(Failure::new)?)
-            .ok_or_else(|| Failure::new("no filter could be built"))?;
+        }
+    }
+
+    /// From a filter that is really built, of fewer keys where there are many.
+    fn family(&self, family: Family, spec: FilterSpec) -> Result<SizeRow> {
+        let keys = self.keys.min(MOST_BUILT_KEYS);
+        let build = |spec: FilterSpec| lab::build(spec, keys, 1);
+        let block = build(spec).ok_or_else(|| Failure::new("no filter could be built"))?;
         let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
         let bits = block.bits_per_key();
         let fpr = |times: f64| {
