@@ -55,6 +55,10 @@ const SPECS: &[&str] = &[
     "burr(7.5)",
     "burr(10)",
     "burr(14)",
+    "fuse(5)",
+    "fuse(8)",
+    "fuse(9.1)",
+    "fuse(13.7)",
 ];
 const KEYS: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const BATCH: usize = 32;

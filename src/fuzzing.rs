@@ -25,7 +25,7 @@ use crate::version::{FileMeta, VersionEdit};
 
 pub use self::databases::{manifest, operations, wal};
 pub use self::filters::{
-    filter_bloom, filter_burr, filter_legacy_bloom, filter_ribbon, filter_round_trip,
+    filter_bloom, filter_burr, filter_fuse, filter_legacy_bloom, filter_ribbon, filter_round_trip,
 };
 pub use crate::table::fuzzing::{block, footer, index, properties};
 pub use crate::wal::fuzzing::log;

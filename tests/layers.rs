@@ -390,3 +390,75 @@ fn unsafe_words_are_counted_outside_of_comments() {
     let text = "unsafe { f() } // unsafe\n/// unsafe\nunsafe_op(); let x = unsafe{y};";
     assert_eq!(unsafe_words(text), 2);
 }
+
+/// The words of a name such as `RibbonGeometry` or `fuse_positions`, in small letters.
+fn words(name: &str) -> BTreeSet<String> {
+    let mut text = String::new();
+    for character in name.chars() {
+        if character.is_uppercase() {
+            text.push('_');
+        }
+        text.extend(character.to_lowercase());
+    }
+    text.split('_').map(str::to_string).collect()
+}
+
+/// The families that a source text names in its code. A `mod` line and a re-export do not count: the
+/// language asks for the one, and the other names what a family's folder has.
+fn families_named(code: &str) -> BTreeSet<String> {
+    let lines = code.lines().filter(|line| {
+        let line = line.trim_start();
+        !line.starts_with("mod ") && !line.starts_with("pub use ")
+    });
+    // The encoding of burr has the word ribbon in its name.
+    let code = lines.collect::<Vec<_>>().join("\n").replace("BumpedRibbon", "Burr");
+    let names = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let named: BTreeSet<String> = names.flat_map(words).collect();
+    FAMILIES.iter().map(|name| name.to_string()).filter(|name| named.contains(name)).collect()
+}
+
+/// Bloom is the default and what every other family falls back to, so it is named where either is meant.
+const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
+
+/// The names in `family.rs`, the table in `families.rs`, the reader's variant, and one more file: a
+/// constructor in `spec.rs`, or a kind of trace.
+const FILES_THAT_NAME_A_FAMILY: usize = 4;
+
+/// What a family is stands in its folder. When this fails, let the code go through the table of
+/// families (`src/filter/families.rs`), and put what it must know into `FamilyInfo`.
+#[test]
+fn few_files_outside_its_folder_name_a_family() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    source_files(&source, &mut files);
+    let mut naming: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for path in files {
+        let relative = path.strip_prefix(&source).unwrap().to_path_buf();
+        let is_excepted = ["bin", "annotate", "fuzzing", "fuzzing.rs"]
+            .iter()
+            .any(|excepted| relative.starts_with(excepted));
+        let is_test = relative.iter().any(|part| part == "tests" || part == "tests.rs");
+        if is_excepted || is_test {
+            continue;
+        }
+        for family in families_named(&code_of(&fs::read_to_string(&path).unwrap())) {
+            if !relative.starts_with(Path::new("filter").join(&family)) {
+                naming.entry(family).or_default().insert(relative.clone());
+            }
+        }
+    }
+    for family in FAMILIES {
+        let files = &naming[*family];
+        assert!(files.contains(Path::new("filter/families.rs")), "{family} is not in the table");
+        let few = files.len() <= FILES_THAT_NAME_A_FAMILY;
+        assert!(few, "{family} is named in {} files: {files:#?}", files.len());
+    }
+}
+
+#[test]
+fn families_are_found_by_their_words_in_names() {
+    let named = |code: &str| families_named(code).into_iter().collect::<Vec<_>>();
+    assert_eq!(named("let x = RibbonGeometry::parse(a.burr_fpr());"), ["burr", "ribbon"]);
+    assert_eq!(named("FilterEncoding::BumpedRibbon"), ["burr"]);
+    assert!(named("mod burr;\npub use burr::build;\nlet unburred = ribbons();").is_empty());
+}

@@ -1,6 +1,6 @@
 //! Filter blocks: the parts of each family. Their layouts are drawn in `filter/bloom/layout.rs`,
-//! `filter/ribbon/layout.rs` and `filter/legacy.rs`. That of the bumped ribbon is read here from
-//! `docs/format.md` alone, without `filter/burr/layout.rs`.
+//! `filter/ribbon/layout.rs` and `filter/legacy.rs`. Those of the bumped ribbon and of the binary fuse
+//! filter are read here from `docs/format.md` alone, without the `layout.rs` of the family.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};
@@ -19,6 +19,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result
     let filter = FilterReader::from_bytes(dump.rest(), encoding);
     match filter.family() {
         Some(Family::Burr) => bumped_ribbon(dump),
+        Some(Family::Fuse) => binary_fuse(dump),
         Some(family) => with_trailer(dump, family),
         None => Err(Stop::Unclear(format!(
             "a filter that answers \"maybe\" to every key: {}",
@@ -89,7 +90,7 @@ struct Burr {
     slots: Vec<usize>,
 }
 
-/// Bytes behind the slots of a bumped ribbon.
+/// Bytes of the fixed part at the end of a filter of Maypole's own.
 const FIXED_BYTES: usize = 16;
 
 impl Burr {
@@ -154,6 +155,36 @@ fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     dump.byte("width")?;
     dump.field(4, "check of the trailer: right")?;
     dump.field(3, "magic of a bumped ribbon")?;
+    dump.byte("version")?;
+    Ok(())
+}
+
+/// Segments of a binary fuse filter that are printed one by one.
+const SEGMENTS_SHOWN: usize = 8;
+
+fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
+    let filter = dump.rest();
+    let unclear = || Stop::Unclear("no trailer of a binary fuse filter".into());
+    let slot_bytes = filter.len().checked_sub(FIXED_BYTES).ok_or_else(unclear)?;
+    let fixed = &filter[slot_bytes..];
+    let segments = fixed32(fixed) as usize + 2;
+    let (segment_slots, bits) = (1usize << fixed[4], usize::from(fixed[5]));
+    // Segments of four slots may end within a byte: then all slots are one field.
+    let segment_bits = segment_slots * bits;
+    let shown = if segment_bits % 8 == 0 { segments.min(SEGMENTS_SHOWN) } else { 0 };
+    for segment in 0..shown {
+        let what = format_args!("segment {segment}: {segment_slots} slots of {bits} bits");
+        dump.field(segment_bits / 8, what)?;
+    }
+    let others = segments - shown;
+    dump.field(slot_bytes - shown * segment_bits / 8, format_args!("the other {others} segments"))?;
+    dump.fixed32("segments in which the first slot of a key can lie")?;
+    dump.byte("log2 of the slots of a segment")?;
+    dump.byte("bits of a slot")?;
+    dump.byte("number of the seed")?;
+    dump.field(1, "reserved")?;
+    dump.field(4, "check of the trailer: right")?;
+    dump.field(3, "magic of a binary fuse filter")?;
     dump.byte("version")?;
     Ok(())
 }

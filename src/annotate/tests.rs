@@ -112,13 +112,18 @@ fn golden_dumps_stand_in_the_description() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     table(&*fs, "/bloom.sst", "bloom(10)", Compression::None, &three_entries());
     table(&*fs, "/burr.sst", "burr(7)", Compression::None, &many_entries());
+    table(&*fs, "/fuse.sst", "fuse(7)", Compression::None, &many_entries());
     let dump = |path: &str| read(&*fs, path).to_string();
     // Of a table with this many keys only the filter.
-    let burr = dump("/burr.sst");
-    let filter = burr.split("\n\n").find(|part| part.starts_with("Filter block")).unwrap();
+    let filter = |path: &str| {
+        let whole = dump(path);
+        let part = whole.split("\n\n").find(|part| part.starts_with("Filter block"));
+        format!("{}\n", part.unwrap())
+    };
     let dumps = [
         ("A table of three keys with a Bloom filter", dump("/bloom.sst")),
-        ("A bumped ribbon of 256 keys", format!("{filter}\n")),
+        ("A bumped ribbon of 256 keys", filter("/burr.sst")),
+        ("A binary fuse filter of 256 keys", filter("/fuse.sst")),
         ("A MANIFEST of two records", dump(&manifest(&fs))),
     ];
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/format.md");
@@ -194,7 +199,9 @@ fn every_byte_of_every_kind_of_file_is_shown_and_understood() {
         assert!(!dump.contains("WRONG"), "{}:\n{dump}", path.display());
     }
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    for (i, filter) in ["none", "bloom(10)", "ribbon(7)", "burr(7)"].into_iter().enumerate() {
+    for (i, filter) in
+        ["none", "bloom(10)", "ribbon(7)", "burr(7)", "fuse(7)"].into_iter().enumerate()
+    {
         for compression in Compression::ALL {
             let path = format!("/{i}.sst");
             table(&*fs, &path, filter, compression, &many_entries());
@@ -233,7 +240,8 @@ fn damaged_files_are_shown_as_far_as_they_are_understood() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     table(&*fs, "/bloom.sst", "bloom(10)", Compression::None, &three_entries());
     table(&*fs, "/burr.sst", "burr(7)", Compression::Lz4, &many_entries());
-    for path in ["/bloom.sst", "/burr.sst", &manifest(&fs)] {
+    table(&*fs, "/fuse.sst", "fuse(7)", Compression::None, &many_entries());
+    for path in ["/bloom.sst", "/burr.sst", "/fuse.sst", &manifest(&fs)] {
         let AnnotatedFile { path, bytes } = read(&*fs, path);
         for cut in (0..bytes.len()).step_by(7) {
             let file = AnnotatedFile { path: path.clone(), bytes: bytes[..cut].to_vec() };

@@ -263,8 +263,8 @@ impl Builder {
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
-    /// directory: at most once an `interval`, where something was counted or the oldest snapshot
-    /// changed, and at closing.
+    /// directory: at most once an `interval`, where something was counted, or the tree or the
+    /// oldest snapshot changed, and at closing.
     /// `maypole stats` and [`Db::published_stats`] read it. Default: never. A second is a good
     /// interval; 10 milliseconds to a day are taken.
     ///

@@ -13,11 +13,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::family::{Family, FilterEncoding, KeyHash};
+use super::family::{Family, FilterEncoding, KeyHash, Target};
 use super::hashes::HashList;
 use super::reader::FilterReader;
-use super::spec::{FilterSpec, Target};
-use super::{bloom, burr, ribbon};
+use super::spec::FilterSpec;
 use crate::memory::LineBuf;
 
 /// Collects the key hashes of one table.
@@ -160,14 +159,8 @@ impl FilterBuilder {
 
 /// One attempt; `None` when the family cannot serve these keys.
 fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, FilterEncoding)> {
-    match family {
-        Family::Bloom => {
-            Some((bloom::build(hashes, target.bloom_millibits()), FilterEncoding::RocksDb))
-        }
-        Family::Ribbon => Some((ribbon::build(hashes, target)?, FilterEncoding::RocksDb)),
-        Family::Burr => Some((burr::build(hashes, target)?, FilterEncoding::BumpedRibbon)),
-        Family::LegacyBloom => None,
-    }
+    let info = family.info();
+    Some(((info.build)(hashes, target)?, info.encoding))
 }
 
 /// Whether a hash would be lost.
@@ -277,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_build_that_misses_a_key_is_thrown_away_and_counted() {
-        for spec in ["bloom(16)", "ribbon(14)", "burr(14)"] {
+        for spec in ["bloom(16)", "ribbon(14)", "burr(14)", "fuse(20)"] {
             let (block, failed) = builder_of(spec).finish_with(|family, hashes, target| {
                 if family == Family::Bloom {
                     build(family, hashes, target)

@@ -1,6 +1,9 @@
-//! The words that the whole library speaks: families, hashes, and how a block is to be read.
+//! The words that the whole library speaks: families and what is wanted of them, hashes, and how a
+//! block is to be read.
 
 use std::fmt;
+
+use super::bloom::sizing::bloom_millibits_for_fpr;
 
 /// The 64-bit hash of a user key ([`crate::hash64`]). Only legacy filters are fed another:
 /// [`FilterReader::hash_kind`](super::FilterReader::hash_kind) tells.
@@ -37,28 +40,11 @@ pub enum Family {
     Ribbon,
     /// Maypole's bumped ribbon.
     Burr,
+    /// The binary fuse filter, in Maypole's own format.
+    Fuse,
 }
 
-impl Family {
-    /// The name that specs and reports use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::LegacyBloom => "legacy_bloom",
-            Family::Bloom => "bloom",
-            Family::Ribbon => "ribbon",
-            Family::Burr => "burr",
-        }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How the bytes of a filter block are to be read. A table stores the two kinds under different
-/// names. Within RocksDB's kind the block's last bytes tell the families apart.
+/// How the bytes of a filter block are to be read. A table stores each kind under a name of its own. Within RocksDB's kind the block's last bytes tell the families apart.
 ///
 /// ```
 /// use maypole::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
@@ -80,6 +66,8 @@ pub enum FilterEncoding {
     RocksDb,
     /// Maypole's bumped ribbon. RocksDB does not know the name and reads the table without it.
     BumpedRibbon,
+    /// The binary fuse filter. RocksDB does not know the name either.
+    BinaryFuse,
 }
 
 /// What a filter is fed.
@@ -102,3 +90,47 @@ pub enum HashKind {
     /// LevelDB's 32-bit hash of the user key, widened with zeros.
     LegacyHash32,
 }
+
+/// What a family's builder has to reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Target {
+    /// Thousandths of a stored bit for each key.
+    MillibitsPerKey(u32),
+    /// The false-positive rate of RocksDB's Bloom filter of so many thousandths of a bit a key.
+    LikeBloom(u32),
+    /// A false-positive rate.
+    Fpr(f64),
+}
+
+impl Target {
+    /// The size of a RocksDB Bloom filter that serves this target.
+    pub fn bloom_millibits(self) -> u32 {
+        match self {
+            Target::MillibitsPerKey(millibits) | Target::LikeBloom(millibits) => millibits,
+            Target::Fpr(fpr) => bloom_millibits_for_fpr(fpr),
+        }
+    }
+}
+
+/// Why a spec is no filter: one line that names what was given and what is possible.
+///
+/// ```
+/// use maypole::filter::FilterSpec;
+///
+/// let error = "blom(10)".parse::<FilterSpec>().unwrap_err();
+/// assert!(error.to_string().contains("blom") && error.to_string().contains("bloom(BITS)"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecError(pub(crate) String);
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It quotes what was given, line breaks too.
+        self.0.chars().try_for_each(|character| match character.is_control() {
+            true => write!(f, "{}", character.escape_default()),
+            false => write!(f, "{character}"),
+        })
+    }
+}
+
+impl std::error::Error for SpecError {}

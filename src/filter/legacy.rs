@@ -16,14 +16,37 @@
 use std::ops::RangeInclusive;
 
 use super::anatomy::trace::{ProbedBit, QueryTrace};
-use super::bloom::layout::TRAILER_BYTES;
-use super::bloom::sizing::cache_line_bloom_fpr;
-use super::family::KeyHash;
+#[cfg(any(test, fuzzing))]
+use super::bloom::layout::repair_trailer;
+use super::bloom::layout::{METAINDEX_NAME, POLICY_NAME, TRAILER_BYTES};
+use super::bloom::sizing::{bloom_millibits_for_fpr, cache_line_bloom_fpr};
+use super::family::{Family, FilterEncoding, KeyHash};
 use super::geometry::Geometry;
+use super::info::FamilyInfo;
 use crate::memory::LineBuf;
 
 /// Cache lines that machines have had.
 const LINE_BYTES: RangeInclusive<usize> = 16..=1024;
+
+pub(super) const INFO: FamilyInfo = FamilyInfo {
+    family: Family::LegacyBloom,
+    name: "legacy_bloom",
+    limits: None,
+    encoding: FilterEncoding::RocksDb,
+    metaindex_name: METAINDEX_NAME,
+    policy_name: POLICY_NAME,
+    build: |_, _| None,
+    expected: |_, _| None,
+    bits_for_rate: |rate| f64::from(bloom_millibits_for_fpr(rate)) / 1000.0,
+    inspect: |_| None,
+    #[cfg(any(test, fuzzing))]
+    repair: |block| {
+        repair_trailer(block, |lines, [probes, ..]| {
+            let [a, b, c, d] = (lines as u32).to_le_bytes();
+            [probes % 0x80, a, b, c, d]
+        });
+    },
+};
 
 /// A legacy Bloom filter's shape.
 #[derive(Clone, Copy)]

@@ -12,6 +12,7 @@ use super::anatomy::trace::QueryTrace;
 use super::bloom::query::BloomGeometry;
 use super::burr::query::BurrGeometry;
 use super::family::{Family, FilterEncoding, HashKind, KeyHash};
+use super::fuse::query::FuseGeometry;
 use super::geometry::Geometry;
 use super::legacy::LegacyGeometry;
 use super::ribbon::query::RibbonGeometry;
@@ -89,6 +90,7 @@ enum AnyGeometry {
     Bloom(BloomGeometry),
     Ribbon(RibbonGeometry),
     Burr(BurrGeometry),
+    Fuse(FuseGeometry),
 }
 
 /// Evaluates `$answer` with `$geometry` bound to the geometry of whichever family it is.
@@ -100,6 +102,7 @@ macro_rules! of_family {
             AnyGeometry::Bloom($geometry) => $answer,
             AnyGeometry::Ribbon($geometry) => $answer,
             AnyGeometry::Burr($geometry) => $answer,
+            AnyGeometry::Fuse($geometry) => $answer,
         }
     };
 }
@@ -127,6 +130,7 @@ impl AnyGeometry {
                 }
             }
             FilterEncoding::BumpedRibbon => BurrGeometry::parse(block).map(AnyGeometry::Burr),
+            FilterEncoding::BinaryFuse => FuseGeometry::parse(block).map(AnyGeometry::Fuse),
         }
     }
 }
@@ -251,6 +255,7 @@ impl FilterReader {
             AnyGeometry::Bloom(_) => Some(Family::Bloom),
             AnyGeometry::Ribbon(_) => Some(Family::Ribbon),
             AnyGeometry::Burr(_) => Some(Family::Burr),
+            AnyGeometry::Fuse(_) => Some(Family::Fuse),
         }
     }
 

@@ -1,9 +1,7 @@
 //! How large a filter must be, and which false-positive rate is predicted for it, before it is built.
-//! Gathered for users. The arithmetic is `bloom_fpr` in `bloom/sizing.rs` and `expected` in
-//! `burr/sizing.rs`. A Ribbon's rate follows from its layout (`fit` in `ribbon/sizing.rs`, then
-//! `Layout::predicted_fpr`), so no formula is offered here: build one and ask it, as `maypole size`
-//! does. Legacy Bloom and partitioned filters are only read, never written: nothing predicts them
-//! before.
+//! Gathered for users. The arithmetic is in the `sizing.rs` of each family; `FamilyInfo::expected`
+//! leads to it. Legacy Bloom and partitioned filters are only read, never written: nothing predicts
+//! them before.
 //!
 //! Where the rate of a stored filter is predicted, each by its `predicted_fpr`:
 //!
@@ -24,8 +22,7 @@
 //! fewer bits a key (Carter et al., STOC 1978).
 
 use super::bloom;
-use super::burr;
-use super::spec::Target;
+use super::family::{Family, Target};
 
 pub use bloom::sizing::{
     bits_set_distribution, bloom_bytes, bloom_fpr, bloom_millibits_for_fpr, bloom_probes,
@@ -37,17 +34,19 @@ pub fn lower_bound_bits_per_key(fpr: f64) -> f64 {
     -fpr.log2()
 }
 
-/// The false-positive rate to expect of a bumped ribbon of so many stored bits for each of `keys`
-/// keys. `None` for so few or so many keys that a Bloom filter is made instead.
-pub fn burr_fpr(keys: usize, millibits_per_key: u32) -> Option<f64> {
-    let (_, fpr) = burr::sizing::expected(keys, Target::MillibitsPerKey(millibits_per_key))?;
+/// The false-positive rate to expect of a filter of `family` with so many stored bits for each of
+/// `keys` keys. `None` where a Bloom filter is made instead, as for few keys, and for a family that is
+/// never written.
+pub fn expected_fpr(family: Family, keys: usize, millibits_per_key: u32) -> Option<f64> {
+    let (_, fpr) = (family.info().expected)(keys, Target::MillibitsPerKey(millibits_per_key))?;
     Some(fpr)
 }
 
-/// The stored bits for each of `keys` keys that a bumped ribbon with at most the rate `fpr` takes.
-/// `None` for so few or so many keys that a Bloom filter is made instead.
-pub fn burr_bits_per_key(keys: usize, fpr: f64) -> Option<f64> {
-    let (bits_per_key, _) = burr::sizing::expected(keys, Target::Fpr(fpr))?;
+/// The stored bits for each of `keys` keys that a filter of `family` with at most the rate `fpr`
+/// takes. `None` where a Bloom filter is made instead, as for few keys, and for a family that is never
+/// written.
+pub fn expected_bits_per_key(family: Family, keys: usize, fpr: f64) -> Option<f64> {
+    let (bits_per_key, _) = (family.info().expected)(keys, Target::Fpr(fpr))?;
     Some(bits_per_key)
 }
 

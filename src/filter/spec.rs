@@ -14,8 +14,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::bloom::sizing::bloom_millibits_for_fpr;
-use super::family::Family;
+use super::family::{Family, SpecError, Target};
+use super::info::Limits;
 
 /// Which filter a table gets.
 ///
@@ -38,60 +38,16 @@ pub struct FilterSpec {
     plan: Option<(Family, Target)>,
 }
 
-/// What a family's builder has to reach.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Target {
-    /// Thousandths of a stored bit for each key.
-    MillibitsPerKey(u32),
-    /// The false-positive rate of RocksDB's Bloom filter of so many thousandths of a bit a key.
-    LikeBloom(u32),
-    /// A false-positive rate.
-    Fpr(f64),
+/// The forms of a spec, for whoever wrote another.
+fn forms() -> String {
+    let families: String = Family::written().map(|family| format!("{family}(BITS), ")).collect();
+    format!("none, {families}ribbon_like_bloom(BITS), fpr(RATE) or fpr(RATE, FAMILY)")
 }
 
-impl Target {
-    /// The size of a RocksDB Bloom filter that serves this target.
-    pub fn bloom_millibits(self) -> u32 {
-        match self {
-            Target::MillibitsPerKey(millibits) | Target::LikeBloom(millibits) => millibits,
-            Target::Fpr(fpr) => bloom_millibits_for_fpr(fpr),
-        }
-    }
-}
-
-/// Why a spec is no filter: one line that names what was given and what is possible.
-///
-/// ```
-/// use maypole::filter::FilterSpec;
-///
-/// let error = "blom(10)".parse::<FilterSpec>().unwrap_err();
-/// assert!(error.to_string().contains("blom") && error.to_string().contains("bloom(BITS)"));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpecError(pub(crate) String);
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It quotes what was given, line breaks too.
-        self.0.chars().try_for_each(|character| match character.is_control() {
-            true => write!(f, "{}", character.escape_default()),
-            false => write!(f, "{character}"),
-        })
-    }
-}
-
-impl std::error::Error for SpecError {}
-
-const FORMS: &str = "none, bloom(BITS), ribbon(BITS), burr(BITS), ribbon_like_bloom(BITS), fpr(RATE) or fpr(RATE, FAMILY)";
-
-/// The most bits a key a family can store, and the lowest rate it can reach.
-fn limits(family: Family) -> (f64, f64) {
-    match family {
-        Family::Bloom | Family::LegacyBloom => (100.0, 1e-9),
-        // One column of the band matrix is one bit of the rate: 32 columns in RocksDB's format
-        // and in ours.
-        Family::Ribbon | Family::Burr => (32.0, 2.4e-10),
-    }
+/// The limits of a family, if it can be written.
+fn limits(family: Family) -> Result<Limits, SpecError> {
+    let unwritten = || SpecError(format!("{family} can be read, but not written"));
+    family.info().limits.ok_or_else(unwritten)
 }
 
 impl FilterSpec {
@@ -104,7 +60,7 @@ impl FilterSpec {
     ///
     /// [`SpecError`] where the bits are out of range.
     pub fn bloom(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
-        Self::stored_bits(Family::Bloom, bits_per_key)
+        Self::stored(bits_per_key, Family::Bloom)
     }
 
     /// RocksDB's Ribbon filter (Standard128). 7 bits a key give 1 %; each further 3.5 a tenth of
@@ -114,7 +70,7 @@ impl FilterSpec {
     ///
     /// [`SpecError`] where the bits are out of range.
     pub fn ribbon(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
-        Self::stored_bits(Family::Ribbon, bits_per_key)
+        Self::stored(bits_per_key, Family::Ribbon)
     }
 
     /// RocksDB's Ribbon filter in RocksDB's own measure: the false-positive rate of
@@ -124,8 +80,8 @@ impl FilterSpec {
     ///
     /// [`SpecError`] where the bits are out of range.
     pub fn ribbon_like_bloom(bloom_bits_per_key: f64) -> Result<FilterSpec, SpecError> {
-        let millibits =
-            millibits("ribbon_like_bloom", bloom_bits_per_key, limits(Family::Bloom).0)?;
+        let most = limits(Family::Bloom)?.most_bits;
+        let millibits = millibits("ribbon_like_bloom", bloom_bits_per_key, most)?;
         Ok(FilterSpec { plan: Some((Family::Ribbon, Target::LikeBloom(millibits))) })
     }
 
@@ -136,7 +92,7 @@ impl FilterSpec {
     ///
     /// [`SpecError`] where the bits are out of range.
     pub fn burr(bits_per_key: f64) -> Result<FilterSpec, SpecError> {
-        Self::stored_bits(Family::Burr, bits_per_key)
+        Self::stored(bits_per_key, Family::Burr)
     }
 
     /// A filter of `family` with at most about the false-positive rate `rate`; 1 means none.
@@ -145,10 +101,7 @@ impl FilterSpec {
     ///
     /// [`SpecError`] where the rate is out of range, or the family cannot have it.
     pub fn fpr(rate: f64, family: Family) -> Result<FilterSpec, SpecError> {
-        let (_, lowest) = limits(family);
-        if family == Family::LegacyBloom {
-            return Err(SpecError("legacy_bloom can be read, but not written".into()));
-        }
+        let lowest = limits(family)?.lowest_rate;
         if !(lowest..=1.0).contains(&rate) {
             return Err(SpecError(format!(
                 "fpr({rate}, {family}): the rate must lie between {lowest:e} and 1"
@@ -160,8 +113,13 @@ impl FilterSpec {
         Ok(FilterSpec { plan: Some((family, Target::Fpr(rate))) })
     }
 
-    fn stored_bits(family: Family, bits_per_key: f64) -> Result<FilterSpec, SpecError> {
-        let millibits = millibits(family.name(), bits_per_key, limits(family).0)?;
+    /// A filter of `family` that stores `bits_per_key` bits for each key.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where the bits are out of range, or the family cannot be written.
+    pub fn stored(bits_per_key: f64, family: Family) -> Result<FilterSpec, SpecError> {
+        let millibits = millibits(family.name(), bits_per_key, limits(family)?.most_bits)?;
         Ok(FilterSpec { plan: Some((family, Target::MillibitsPerKey(millibits))) })
     }
 
@@ -203,26 +161,11 @@ impl fmt::Display for FilterSpec {
     }
 }
 
-/// The families that can be written.
-impl FromStr for Family {
-    type Err = SpecError;
-
-    fn from_str(name: &str) -> Result<Family, SpecError> {
-        [Family::Bloom, Family::Ribbon, Family::Burr]
-            .into_iter()
-            .find(|family| family.name() == name)
-            .ok_or_else(|| {
-                let expected = "expected bloom, ribbon or burr";
-                SpecError(format!("unknown filter family {name:?}: {expected}"))
-            })
-    }
-}
-
 impl FromStr for FilterSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<FilterSpec, SpecError> {
-        let unknown = || SpecError(format!("unknown filter {text:?}: expected {FORMS}"));
+        let unknown = || SpecError(format!("unknown filter {text:?}: expected {}", forms()));
         let text = text.trim();
         let (name, arguments) = match text.split_once(['(', ':']) {
             None => (text, None),
@@ -241,12 +184,13 @@ impl FromStr for FilterSpec {
         };
         match (name, arguments.as_slice()) {
             ("none", []) => Ok(FilterSpec::NONE),
-            ("bloom", [bits]) => FilterSpec::bloom(number(bits)?),
-            ("ribbon", [bits]) => FilterSpec::ribbon(number(bits)?),
             ("ribbon_like_bloom", [bits]) => FilterSpec::ribbon_like_bloom(number(bits)?),
-            ("burr", [bits]) => FilterSpec::burr(number(bits)?),
             ("fpr", [rate]) => FilterSpec::fpr(number(rate)?, Family::Bloom),
             ("fpr", [rate, family]) => FilterSpec::fpr(number(rate)?, family.parse()?),
+            (name, [bits]) => {
+                let family = name.parse().map_err(|_| unknown())?;
+                FilterSpec::stored(number(bits)?, family)
+            }
             _ => Err(unknown()),
         }
     }
@@ -269,6 +213,8 @@ mod tests {
             "fpr(0.01)",
             "fpr(0.001, ribbon)",
             "fpr(0.02, burr)",
+            "fuse(9.1)",
+            "fpr(0.01, fuse)",
         ] {
             let spec: FilterSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
@@ -313,6 +259,9 @@ mod tests {
             "bloom(1e9)",
             "ribbon(33)",
             "burr(33)",
+            "fuse(33)",
+            "fuse(0.5)",
+            "fpr(0.00001, fuse)",
             "ribbon_like_bloom(101)",
             "fpr(0)",
             "fpr(-0.1)",

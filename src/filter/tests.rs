@@ -29,6 +29,10 @@ const SPECS: &[&str] = &[
     "burr(20)",
     "burr(32)",
     "fpr(0.01, burr)",
+    "fuse(4.6)",
+    "fuse(9)",
+    "fuse(20)",
+    "fpr(0.01, fuse)",
 ];
 
 fn random_hashes(seed: u64, count: usize) -> Vec<KeyHash> {
@@ -152,6 +156,9 @@ fn observed_false_positive_rates_are_the_predicted_ones() {
         ("burr(7)", 1_500_000),
         ("burr(10)", 12_000_000),
         ("fpr(0.01, burr)", 1_500_000),
+        ("fuse(4.8)", 500_000),
+        ("fuse(8.5)", 1_500_000),
+        ("fuse(11)", 6_000_000),
     ] {
         let block = block_of(spec, &random_hashes(7, 100_000));
         let predicted = block.predicted_fpr();
@@ -273,9 +280,9 @@ fn with_trailer(bytes: usize, trailer: [u8; 5]) -> Vec<u8> {
 
 #[test]
 fn malformed_filters_answer_maybe() {
-    use FilterEncoding::{BumpedRibbon, RocksDb};
+    use FilterEncoding::{BinaryFuse, BumpedRibbon, RocksDb};
     // Too short for anything, whatever the bytes.
-    for encoding in [RocksDb, BumpedRibbon] {
+    for encoding in [RocksDb, BumpedRibbon, BinaryFuse] {
         for length in 0..=6 {
             for byte in [0, 1, 6, 0x7f, 0xfe, 0xff] {
                 assert_untrusted(&vec![byte; length], encoding);
@@ -349,7 +356,9 @@ fn no_bytes_make_a_reader_panic() {
                 _ => {}
             }
         }
-        for encoding in [FilterEncoding::RocksDb, FilterEncoding::BumpedRibbon] {
+        for encoding in
+            [FilterEncoding::RocksDb, FilterEncoding::BumpedRibbon, FilterEncoding::BinaryFuse]
+        {
             let filter = FilterReader::from_bytes(&bytes, encoding);
             filter.may_contain_many(&hashes, &mut answers);
             for &hash in &hashes {

@@ -22,7 +22,7 @@
 //! rewritten as soon as no other compaction is due.
 
 use super::context::FilterContext;
-use crate::filter::{Family, sizing};
+use crate::filter::Family;
 
 /// Memory for all filters of a tree together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,11 +95,5 @@ pub fn stored_bits(rate: f64, family: Family) -> f64 {
     if rate > WORST_FPR {
         return 0.0;
     }
-    match family {
-        Family::Bloom | Family::LegacyBloom => {
-            f64::from(sizing::bloom_millibits_for_fpr(rate)) / 1000.0
-        }
-        Family::Ribbon => 1.05 * sizing::lower_bound_bits_per_key(rate),
-        Family::Burr => 1.02 * sizing::lower_bound_bits_per_key(rate),
-    }
+    (family.info().bits_for_rate)(rate)
 }

@@ -1,6 +1,6 @@
 //! Filter blocks of every family, and filters that are built and asked for their keys.
 
-use crate::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
+use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 
 /// Hashes to ask for, from the first eight bytes of the input.
 fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
@@ -32,6 +32,11 @@ pub fn filter_burr(data: &[u8]) {
     filter_of(Family::Burr, data);
 }
 
+/// As a binary fuse filter block.
+pub fn filter_fuse(data: &[u8]) {
+    filter_of(Family::Fuse, data);
+}
+
 /// The first eight bytes say what is asked; the trailer is repaired if the first is even.
 fn filter_of(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
@@ -39,11 +44,7 @@ fn filter_of(family: Family, data: &[u8]) {
     if seed[0] & 1 == 0 {
         crate::filter::fuzzing::repair(family, &mut block);
     }
-    let encoding = match family {
-        Family::Burr => FilterEncoding::BumpedRibbon,
-        _ => FilterEncoding::RocksDb,
-    };
-    let reader = FilterReader::from_bytes(&block, encoding);
+    let reader = FilterReader::from_bytes(&block, family.info().encoding);
     let answers = ask_every_way(&reader, &hashes(seed, 100));
     assert!(reader.untrusted().is_none() || answers.iter().all(|&maybe| maybe));
     let rate = reader.predicted_fpr(1 + block.len() as u64);
@@ -68,7 +69,8 @@ fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
 /// four bytes are a key, and more keys follow from the first bytes.
 pub fn filter_round_trip(data: &[u8]) {
     let Some((&[family, bits, more, less], keys)) = data.split_first_chunk() else { return };
-    let family = [Family::Bloom, Family::Ribbon, Family::Burr][usize::from(family) % 3];
+    let mut families = Family::written().cycle();
+    let family = families.nth(family.into()).expect("some family is written");
     let bits = 1.0 + f64::from(bits) / 10.0;
     let Ok(spec) = FilterSpec::fpr(0.5f64.powf(bits / 1.44).clamp(1e-6, 0.9), family) else {
         return;

@@ -12,16 +12,17 @@ use super::databases::{DIR, Image, image};
 use super::*;
 use crate::encoding::hash::hash64;
 use crate::encoding::key::internal_key;
-use crate::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
+use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 use crate::table::{Compression, SstWriter, TableOptions};
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 16] = [
+const TARGETS: [(&str, Target); 17] = [
     ("block", block),
     ("edit", edit),
     ("filter_bloom", filter_bloom),
     ("filter_burr", filter_burr),
+    ("filter_fuse", filter_fuse),
     ("filter_legacy_bloom", filter_legacy_bloom),
     ("filter_ribbon", filter_ribbon),
     ("filter_round_trip", filter_round_trip),
@@ -72,7 +73,7 @@ fn any_bytes_are_answered_as_a_filter() {
     for _ in 0..300 {
         let mut data = vec![0; random.random_range(8..4000)];
         random.fill(&mut data[..]);
-        for target in [filter_bloom, filter_legacy_bloom, filter_ribbon, filter_burr] {
+        for (_, target) in FILTERS {
             target(&data);
         }
     }
@@ -90,11 +91,8 @@ fn a_changed_filter_is_answered_and_often_believed() {
             let at = random.random_range(0..block.len());
             block[at] ^= 1 << random.random_range(0..8);
             crate::filter::fuzzing::repair(family, &mut block);
-            let encoding = match family {
-                Family::Burr => FilterEncoding::BumpedRibbon,
-                _ => FilterEncoding::RocksDb,
-            };
-            believed += u32::from(FilterReader::from_bytes(&block, encoding).untrusted().is_none());
+            let reader = FilterReader::from_bytes(&block, family.info().encoding);
+            believed += u32::from(reader.untrusted().is_none());
         }
         assert!(believed > 200, "{family}: {believed} of 300 believed");
     }
@@ -159,14 +157,15 @@ fn any_text_is_refused_or_printed_as_it_was_meant() {
     }
 }
 
-const FILTERS: [(Family, Target); 4] = [
+const FILTERS: [(Family, Target); 5] = [
     (Family::Bloom, filter_bloom),
     (Family::LegacyBloom, filter_legacy_bloom),
     (Family::Ribbon, filter_ribbon),
     (Family::Burr, filter_burr),
+    (Family::Fuse, filter_fuse),
 ];
 
-const POLICIES: [&str; 10] = [
+const POLICIES: [&str; 11] = [
     "none",
     "bloom(9.9)",
     "fpr(0.01, burr)",
@@ -174,6 +173,7 @@ const POLICIES: [&str; 10] = [
     "bottommost_none(burr(7))",
     "budget(6/key, bloom)",
     "budget(64MiB, burr)",
+    "budget(6/key, fuse)",
     "fixed(4)",
     "capped(8)",
     "delimiter(2f, 1)",
@@ -181,12 +181,12 @@ const POLICIES: [&str; 10] = [
 
 /// What is asked, and a filter of 2000 keys: with few of them, burr falls back to Bloom.
 fn filter_sample(family: Family) -> Vec<u8> {
-    let spec = match family {
-        Family::Ribbon => "ribbon(7)",
-        Family::Burr => "burr(5.5)",
-        _ => "bloom(9)",
+    // Legacy filters cannot be written.
+    let spec = match FilterSpec::stored(9.0, family) {
+        Ok(spec) => spec,
+        Err(_) => FilterSpec::bloom(9.0).unwrap(),
     };
-    let mut builder = FilterBuilder::new(spec.parse::<FilterSpec>().unwrap());
+    let mut builder = FilterBuilder::new(spec);
     (0..2000u32).for_each(|n| builder.add(hash64(&n.to_le_bytes())));
     let built = builder.finish().unwrap();
     assert!(built.family() == family || family == Family::LegacyBloom);

@@ -323,3 +323,47 @@ fn a_file_is_not_input_and_output_at_a_time_nor_input_twice() {
         assert!(error.contains("only one option"), "{error}");
     }
 }
+
+/// `load DIR`, `write-table --out DIR/000007.sst` and `checkpoint DB DIR` with the directory of another
+/// engine. The second one replaced a table there, and one of Maypole's own as well. Now each call
+/// names whose directory it is, and the files stay.
+#[test]
+fn output_into_the_directory_of_a_database_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let level = dir.path().join("leveldb");
+    fs::create_dir(&level).unwrap();
+    fs::write(level.join("CURRENT"), "MANIFEST-000002\n").unwrap();
+    fs::write(level.join("000005.ldb"), "its own").unwrap();
+    fs::write(level.join("000007.sst"), "its own").unwrap();
+    let names = || {
+        let names = fs::read_dir(&level).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let own = dir.path().join("own");
+    maypole!("put", &own, "key", "value").well();
+    maypole!("compact", &own).well();
+    let keys = dir.path().join("keys");
+    fs::write(&keys, "a\nb\n").unwrap();
+    let table = level.join("000007.sst");
+    let calls = [
+        maypole!("load", &level, "--key-file", &keys),
+        run_with(&["write-table", "--out", table.to_str().unwrap()], b"a\t1\n"),
+        maypole!("checkpoint", &own, &level),
+    ];
+    for call in calls {
+        let error = call.badly(1);
+        assert!(error.contains("LevelDB") && error.contains("left untouched"), "{error}");
+        assert_eq!(names(), before);
+        assert_eq!(fs::read(&table).unwrap(), b"its own");
+    }
+    let table = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path());
+    let table =
+        table.filter(|path| path.extension().is_some_and(|end| end == "sst")).next().unwrap();
+    let bytes = fs::read(&table).unwrap();
+    let error = run_with(&["write-table", "--out", table.to_str().unwrap()], b"a\t1\n").badly(1);
+    assert!(error.contains("in the directory of a database"), "{error}");
+    assert_eq!(fs::read(&table).unwrap(), bytes);
+}

@@ -375,7 +375,9 @@ fn searches_that_no_filter_could_spare_are_counted() {
 }
 
 /// A database whose space does not shrink: the counters that it publishes said neither how much of it
-/// is dead nor that a forgotten snapshot keeps it. Now they do, and the snapshot is news by itself.
+/// is dead nor that a forgotten snapshot keeps it. Now they do, and the snapshot is news by itself. So
+/// is the tree: a flush counts before its table is in it, and what was published between the two stayed
+/// until something else was counted.
 #[test]
 fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let (_dir, path) = dir();
@@ -400,7 +402,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
         }
     };
     let stats = db.stats();
-    assert!(stats.held_by_snapshots_bytes > 60_000, "{stats}");
+    assert!(stats.held_by_snapshots_bytes > 5000, "{stats}");
     wait_for(&|published| published.held_by_snapshots_bytes == stats.held_by_snapshots_bytes);
     let label = format!("{{database=\"{}\"", path.display());
     let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
@@ -422,7 +424,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     db.wait_for_compaction().unwrap();
     (0..40).for_each(|key| db.delete(format!("{:04}", 100 + key)).unwrap());
     db.flush().unwrap();
-    db.wait_for_compaction().unwrap();
+    // Not waited for: that would compact them.
     let stats = db.stats();
     assert!(stats.levels.iter().any(|level| level.dead_entries >= 40), "{stats}");
     db.close().unwrap();

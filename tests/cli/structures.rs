@@ -34,10 +34,10 @@ const NAMES: [&str; 11] = [
     "cuckoo",
     "quotient",
     "cascade",
-    "binary fuse",
     "maypole bloom",
     "maypole ribbon",
     "maypole burr",
+    "maypole fuse",
 ];
 
 fn objects(text: &str) -> Vec<Value> {

@@ -62,6 +62,37 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
     }
 }
 
+/// A checkpoint, a copy with other filters or a set of entries is sent to the directory of another
+/// engine. It was refused as "not empty"; now it is called by its name, and every byte stays.
+#[test]
+fn copies_to_directories_of_other_engines_are_refused_by_name() {
+    let own = tempfile::tempdir().unwrap();
+    let db = Db::open(own.path()).unwrap();
+    db.put("key", "value").unwrap();
+    for (what, files) in directories() {
+        if what == "a database of SQLite" {
+            continue;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        put(dir.path(), &files);
+        let before = contents(dir.path());
+        let copies = [
+            ("checkpoint", db.checkpoint(dir.path())),
+            (
+                "copy_with_filters",
+                db.copy_with_filters(dir.path(), &maypole::FilterPolicy::default()),
+            ),
+        ];
+        for (call, made) in copies {
+            let error = made.unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{call} to {what}: {error}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("this is {what}; it was left untouched")), "{text}");
+            assert!(contents(dir.path()) == before, "{call} to {what} changed the directory");
+        }
+    }
+}
+
 /// A database of Maypole stays one, whatever is put beside its files, and however damaged it is.
 #[test]
 fn a_directory_of_ours_is_not_taken_for_another_engines() {

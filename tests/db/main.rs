@@ -24,6 +24,7 @@ mod bounds;
 mod budget;
 mod by_hand;
 mod calls;
+mod careless;
 mod cold;
 mod compaction;
 mod concurrent;

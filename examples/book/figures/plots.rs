@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use maypole::filter::sizing::{bloom_fpr, burr_fpr, standard_bloom_fpr};
+use maypole::filter::Family;
+use maypole::filter::sizing::{bloom_fpr, expected_fpr, standard_bloom_fpr};
 
 use super::rates::{filled, observed};
 
@@ -131,7 +132,10 @@ fn bits() -> String {
     plot.line(RED, steps().map(|bits| (bits, bloom_fpr((bits * 1000.0) as u32))));
     plot.line(
         GREEN,
-        steps().filter_map(|bits| Some((bits, burr_fpr(1_000_000, (bits * 1000.0) as u32)?))),
+        steps().filter_map(|bits| {
+            let fpr = expected_fpr(Family::Burr, 1_000_000, (bits * 1000.0) as u32)?;
+            Some((bits, fpr))
+        }),
     );
     plot.dots(
         BLUE,

@@ -3,9 +3,10 @@
 use std::f64::consts::LN_2;
 use std::fmt::Write;
 
+use maypole::filter::Family;
 use maypole::filter::sizing::{
-    bloom_fpr, bloom_millibits_for_fpr, bloom_probes, burr_bits_per_key, lower_bound_bits_per_key,
-    standard_bloom_fpr,
+    bloom_fpr, bloom_millibits_for_fpr, bloom_probes, expected_bits_per_key,
+    lower_bound_bits_per_key, standard_bloom_fpr,
 };
 use maypole::wilson_interval_95;
 
@@ -32,7 +33,7 @@ pub fn mathematics() -> String {
     for rate in [0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001] {
         let bound = lower_bound_bits_per_key(rate);
         let line = f64::from(bloom_millibits_for_fpr(rate)) / 1000.0;
-        let burr = burr_bits_per_key(1_000_000, rate).unwrap();
+        let burr = expected_bits_per_key(Family::Burr, 1_000_000, rate).unwrap();
         let percent = format!("{} %", rate * 100.0);
         writeln!(out, "{percent:<8} {bound:>6.2} {:>9.2} {line:>9.2} {burr:>9.2}", bound / LN_2)
             .unwrap();

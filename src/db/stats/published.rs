@@ -17,7 +17,7 @@
 //! rewritten every second. Levels are seven at most.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{LevelStats, Stats, format};
@@ -25,10 +25,11 @@ use crate::cache::{BlockKind, KindUsage};
 use crate::db::Inner;
 use crate::db::open::take_over::no_database;
 use crate::db::options::Builder;
+use crate::db::read_state::ReadState;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::stats::{FileCounts, Tickers};
-use crate::sync::lock;
+use crate::sync::{lock, pin};
 use crate::version::names;
 
 /// The most bytes of a file that is read. One of all counters has a tenth of it.
@@ -60,7 +61,7 @@ pub struct PublishedStats {
     /// When the owner opened the database: all counters count from there.
     pub opened: SystemTime,
     /// When this was written, by the owner's clock. Nothing is written while nothing is counted and
-    /// the oldest snapshot stays the same.
+    /// the tree and the oldest snapshot stay the same.
     pub written: SystemTime,
     /// How often the owner looks whether there is something to write.
     pub interval: Duration,
@@ -133,9 +134,26 @@ fn now() -> SystemTime {
 pub(crate) struct Publishing {
     interval: Duration,
     opened: SystemTime,
-    /// The counters at the last write, and when its oldest snapshot was made; `None`: no write
-    /// succeeded yet.
-    written: Mutex<Option<(Tickers, Option<Instant>)>>,
+    /// What the last write showed; `None`: none succeeded yet.
+    written: Mutex<Option<Shown>>,
+}
+
+/// What is news when it changes.
+struct Shown {
+    tickers: Tickers,
+    /// When the oldest snapshot was made.
+    oldest_snapshot: Option<Instant>,
+    /// A flush counts before its table is in the tree, so the counters alone do not tell. Weak: it
+    /// keeps no table.
+    tree: Weak<ReadState>,
+}
+
+impl PartialEq for Shown {
+    fn eq(&self, other: &Shown) -> bool {
+        self.tickers == other.tickers
+            && self.oldest_snapshot == other.oldest_snapshot
+            && Weak::ptr_eq(&self.tree, &other.tree)
+    }
 }
 
 impl Publishing {
@@ -145,21 +163,26 @@ impl Publishing {
 }
 
 impl Inner {
-    /// Writes `STATS` when something was counted since the last write, when the oldest snapshot is
-    /// another one, and when the database closes.
+    /// Writes `STATS` when something was counted since the last write, when the tree or the oldest
+    /// snapshot is another one, and when the database closes.
     /// Failures are nobody's business: the next attempt may succeed, and nothing depends on it.
     pub(crate) fn publish_stats(&self, is_open: bool) {
         let Some(publishing) = &self.publishing else { return };
         // Held while the file is written: one write at a time.
         let mut written = lock(&publishing.written);
-        let news = (self.counters.sums(), self.snapshots.oldest());
-        if is_open && written.as_ref() == Some(&news) {
+        // First: what changes from here on is news at the next turn.
+        let shown = Shown {
+            tickers: self.counters.sums(),
+            oldest_snapshot: self.snapshots.oldest(),
+            tree: Arc::downgrade(&self.read_state.load_arc(&pin())),
+        };
+        if is_open && written.as_ref() == Some(&shown) {
             return;
         }
         let stats = PublishedStats::new(self.stats(), publishing, is_open);
         let bytes = format::write(&stats);
         if replace(&*self.store.fs, &self.store.dir, bytes.as_bytes()).is_ok() {
-            *written = Some(news);
+            *written = Some(shown);
         }
     }
 

@@ -26,6 +26,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs::{self, Fs};
+use crate::known_files;
 use crate::sync::{lock, pin};
 use crate::table::TableSummary;
 use crate::version::names::FileKind;
@@ -149,11 +150,13 @@ impl Inner {
     }
 }
 
-/// Refuses a directory that has anything in it but the rest of a copy that was cut short.
+/// Refuses a directory that has anything in it but the rest of a copy that was cut short. One of
+/// another engine is called by its name.
 fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if !fs.exists(dir)? || is_rest(&fs.list(dir)?) {
         return Ok(());
     }
+    known_files::refuse_foreign_database(fs, dir)?;
     Err(Error::InvalidArgument(format!(
         "{}: exists already and is not empty; a copy of a database needs a new directory",
         dir.display()

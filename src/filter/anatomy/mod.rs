@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Bloom    FilterReader::lines     cache lines; a key sets bits of one of them
-//! ribbons  FilterReader::ribbon    layers of slots; a key is an equation over the slots of one layer
+//! ribbons  FilterReader::band      layers of slots; a key is an equation over the slots of one layer
 //!
 //!          slots         0 . . . start . . . start + width - 1 . . . slots - 1
 //!          coefficients          1 ? ? ? ? ? ? ?
@@ -14,32 +14,28 @@ pub(super) mod trace;
 
 use std::slice::ChunksExact;
 
-use super::family::{Family, KeyHash};
+use super::family::KeyHash;
 use super::reader::FilterReader;
-use super::{burr, ribbon};
-use parts::{KeyEquation, RibbonLayer, RibbonParts, Rows};
+use parts::{BandLayer, BandParts, KeyEquation};
 
-impl RibbonParts {
+impl BandParts {
     /// The equation of a key. `None` for a key that no layer keeps. The answer to an absent key is
     /// the equation that a query tests.
     pub fn equation(&self, mut hash: KeyHash) -> Option<KeyEquation> {
         for (number, layer) in self.layers.iter().enumerate() {
-            let (start, coefficients, fingerprint) = match self.rows {
-                Rows::Bumped => burr::row_of(hash, self.width, layer.starts),
-                Rows::Seeded(seed) => ribbon::row_of(hash, seed, layer.starts),
-            };
+            let (start, coefficients, fingerprint) = self.rows.of(hash, layer.starts);
             if self.keeps(layer, start) {
                 let is_low = start / self.width < layer.low_blocks;
                 let columns = self.columns - u32::from(is_low);
                 let fingerprint = fingerprint & ((1u64 << columns) - 1) as u32;
                 return Some(KeyEquation { layer: number, start, coefficients, fingerprint });
             }
-            hash = burr::hash_after_bump(hash);
+            hash = self.rows.next_hash(hash);
         }
         None
     }
 
-    fn keeps(&self, layer: &RibbonLayer, start: u32) -> bool {
+    fn keeps(&self, layer: &BandLayer, start: u32) -> bool {
         let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
         let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
         // The right end of a bucket is kept first.
@@ -48,7 +44,7 @@ impl RibbonParts {
     }
 
     /// The part of a layer's start positions whose keys stay in it, 0 to 1. The others' are bumped.
-    pub fn kept(&self, layer: &RibbonLayer) -> f64 {
+    pub fn kept(&self, layer: &BandLayer) -> f64 {
         if layer.thresholds.is_empty() {
             return 1.0;
         }
@@ -63,7 +59,7 @@ impl RibbonParts {
     }
 
     /// Stored bytes of a layer's slots.
-    pub fn slot_bytes(&self, layer: &RibbonLayer) -> u64 {
+    pub fn slot_bytes(&self, layer: &BandLayer) -> u64 {
         let blocks = u64::from(layer.slots / self.width);
         let segments = blocks * u64::from(self.columns) - u64::from(layer.low_blocks);
         segments * u64::from(self.width / 8)
@@ -94,14 +90,10 @@ impl FilterReader {
         Some(bytes[..bytes.len() / line_bytes * line_bytes].chunks_exact(line_bytes))
     }
 
-    /// The parts of a ribbon filter. `None` for other families. Copies the thresholds: 2 bits for
-    /// each 64 slots become a byte.
-    pub fn ribbon(&self) -> Option<RibbonParts> {
-        match self.family()? {
-            Family::Ribbon => ribbon::parts(self.bytes()),
-            Family::Burr => burr::parts(self.bytes()),
-            Family::LegacyBloom | Family::Bloom => None,
-        }
+    /// The parts of a ribbon filter, whose keys are equations. `None` for other families. Copies the
+    /// thresholds: 2 bits for each 64 slots become a byte.
+    pub fn band(&self) -> Option<BandParts> {
+        (self.family()?.info().inspect)(self.bytes())
     }
 }
 
@@ -123,7 +115,7 @@ mod tests {
     }
 
     /// Whether the stored slots solve an equation: slot by slot, as both formats lay them.
-    fn is_solved(filter: &FilterReader, parts: &RibbonParts, equation: &KeyEquation) -> bool {
+    fn is_solved(filter: &FilterReader, parts: &BandParts, equation: &KeyEquation) -> bool {
         let before = &parts.layers[..equation.layer];
         let at: u64 = before.iter().map(|layer| parts.slot_bytes(layer)).sum();
         let low_blocks = parts.layers[equation.layer].low_blocks;
@@ -148,7 +140,7 @@ mod tests {
         {
             let (keys, absent) = (hashes(0, count), hashes(count, 2000));
             let filter = filter_of(spec, &keys);
-            let parts = filter.ribbon().unwrap();
+            let parts = filter.band().unwrap();
             assert!(filter.lines().is_none());
             let mut kept = vec![0; parts.layers.len()];
             let mut left = 0;
@@ -180,7 +172,7 @@ mod tests {
     fn lines_are_as_full_as_theory_says() {
         let keys = hashes(0, 40_000);
         let filter = filter_of("bloom(10)", &keys);
-        assert!(filter.ribbon().is_none());
+        assert!(filter.band().is_none());
         let set = |line: &[u8]| line.iter().map(|byte| byte.count_ones()).sum::<u32>();
         let lines: Vec<u32> = filter.lines().unwrap().map(set).collect();
         assert_eq!(lines.len(), filter.bytes().len() / 64);
@@ -203,6 +195,6 @@ mod tests {
     #[test]
     fn what_is_no_filter_has_no_parts() {
         let filter = FilterReader::from_bytes(b"no filter", crate::filter::FilterEncoding::RocksDb);
-        assert!(filter.lines().is_none() && filter.ribbon().is_none());
+        assert!(filter.lines().is_none() && filter.band().is_none());
     }
 }

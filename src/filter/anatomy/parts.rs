@@ -12,20 +12,20 @@
 /// let block = builder.finish().expect("there are keys");
 ///
 /// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
-/// let parts = filter.ribbon().expect("a ribbon");
+/// let parts = filter.band().expect("a ribbon");
 /// let first = hashes.iter().filter(|&&hash| parts.equation(hash).is_some_and(|e| e.layer == 0));
 /// assert!(first.count() > 9000, "most keys stay in the first layer");
 /// # Ok::<(), maypole::filter::SpecError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RibbonParts {
+pub struct BandParts {
     /// Coefficients of an equation, and slots of a block: 32, 64 or 128.
     pub width: u32,
     /// Bits of a slot. A query compares one bit for each column.
     pub columns: u32,
     /// At least one. A key that a layer bumps is looked up in the next one.
-    pub layers: Vec<RibbonLayer>,
+    pub layers: Vec<BandLayer>,
     /// Keys that no layer took: they are spelled out.
     pub tags: usize,
     /// Start positions that share a threshold. 0 where no key is ever bumped.
@@ -43,7 +43,7 @@ pub struct RibbonParts {
 /// # let hashes: Vec<u64> = (0u64..10_000).map(|i| maypole::hash64(&i.to_le_bytes())).collect();
 /// # hashes.iter().for_each(|&hash| builder.add(hash));
 /// # let filter = builder.finish().expect("there are keys").into_reader();
-/// let parts = filter.ribbon().expect("a ribbon");
+/// let parts = filter.band().expect("a ribbon");
 ///
 /// // Each layer takes what the one before has bumped: about a tenth.
 /// let slots: Vec<u32> = parts.layers.iter().map(|layer| layer.slots).collect();
@@ -53,7 +53,7 @@ pub struct RibbonParts {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RibbonLayer {
+pub struct BandLayer {
     /// How many slots: a multiple of the width.
     pub slots: u32,
     /// Slots at which an equation can start: the first ones.
@@ -73,7 +73,7 @@ pub struct RibbonLayer {
 /// # let hashes: Vec<u64> = (0u64..10_000).map(|i| maypole::hash64(&i.to_le_bytes())).collect();
 /// # hashes.iter().for_each(|&hash| builder.add(hash));
 /// # let filter = builder.finish().expect("there are keys").into_reader();
-/// let parts = filter.ribbon().expect("a ribbon");
+/// let parts = filter.band().expect("a ribbon");
 ///
 /// let equation = hashes.iter().find_map(|&hash| parts.equation(hash)).expect("a key");
 /// assert_eq!(equation.coefficients & 1, 1, "the first coefficient is 1");
@@ -94,9 +94,33 @@ pub struct KeyEquation {
     pub fingerprint: u32,
 }
 
-/// How the equations of a filter follow from hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::filter) enum Rows {
-    Bumped,
-    Seeded(u32),
+/// How the equations of a filter follow from hashes, by functions of the filter's family.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::filter) struct Rows {
+    /// What the family must know of the filter: its seed, or its width.
+    pub parameter: u32,
+    /// Start, coefficients and uncut fingerprint: from a hash, the parameter and the number of start
+    /// positions.
+    pub row: fn(u64, u32, u32) -> (u32, u128, u32),
+    /// The hash in the next layer of a key that was bumped.
+    pub next: fn(u64) -> u64,
 }
+
+impl Rows {
+    pub fn of(&self, hash: u64, starts: u32) -> (u32, u128, u32) {
+        (self.row)(hash, self.parameter, starts)
+    }
+
+    pub fn next_hash(&self, hash: u64) -> u64 {
+        (self.next)(hash)
+    }
+}
+
+/// Filters of the same width are of the same family, so the functions need no comparison.
+impl PartialEq for Rows {
+    fn eq(&self, other: &Rows) -> bool {
+        self.parameter == other.parameter
+    }
+}
+
+impl Eq for Rows {}

@@ -8,6 +8,7 @@
 //! bloom           those of the key's line              ones
 //! ribbon, burr    the sum of the key's slots, a        the key's fingerprint
 //!                 bit a column
+//! fuse            the sum of the key's three slots     the key's fingerprint
 //! ```
 //!
 //! If all agree the answer is "maybe". Traces are made by the plain version of each family
@@ -75,6 +76,15 @@ pub enum QueryTrace {
         /// Whether the key's is among them.
         found: bool,
     },
+    /// Binary fuse: the sum of three slots, bit by bit. Wanted is the key's fingerprint.
+    Fingerprint {
+        /// The key's slots, the first of which is in the lowest segment.
+        slots: [u32; 3],
+        /// Slots of the filter. Slot i begins at bit `i * bits.len()`.
+        of: u32,
+        /// The bits of a slot, from the lowest on.
+        bits: Vec<ProbedBit>,
+    },
 }
 
 /// One bit that a query compares.
@@ -86,7 +96,7 @@ pub enum QueryTrace {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbedBit {
-    /// Of a line the bit, from the lowest bit of its first byte on; else the column.
+    /// The bit of a line, from the lowest bit of its first byte on, or of a slot; else the column.
     pub number: u32,
     /// What the filter says.
     pub found: bool,
@@ -126,9 +136,9 @@ impl QueryTrace {
     pub fn says_maybe(&self) -> bool {
         match self {
             QueryTrace::Untrusted(_) => true,
-            QueryTrace::Line { bits: all, .. } | QueryTrace::Slots { columns: all, .. } => {
-                all.iter().all(ProbedBit::agrees)
-            }
+            QueryTrace::Line { bits: all, .. }
+            | QueryTrace::Slots { columns: all, .. }
+            | QueryTrace::Fingerprint { bits: all, .. } => all.iter().all(ProbedBit::agrees),
             QueryTrace::Tags { found, .. } => *found,
         }
     }
@@ -179,7 +189,16 @@ mod tests {
     #[test]
     fn a_trace_leads_to_the_answer_for_every_family() {
         let mut seen = Seen::default();
-        for spec in ["bloom(1)", "bloom(10)", "ribbon(1)", "ribbon(5.5)", "burr(1)", "burr(4.5)"] {
+        for spec in [
+            "bloom(1)",
+            "bloom(10)",
+            "ribbon(1)",
+            "ribbon(5.5)",
+            "burr(1)",
+            "burr(4.5)",
+            "fuse(5.5)",
+            "fuse(20)",
+        ] {
             for keys in [1, 40, 3000, 20_000] {
                 let present = random_hashes(keys as u64, keys);
                 let spec: FilterSpec = spec.parse().unwrap();

@@ -11,6 +11,12 @@
 
 use crate::memory::LINE_BYTES;
 
+/// Under which RocksDB stores its filters, of every family, in a table's metaindex.
+pub const METAINDEX_NAME: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
+
+/// RocksDB's name for its Bloom filters, old and new.
+pub const POLICY_NAME: &str = "bloomfilter";
+
 /// Marks the filters that are not legacy.
 pub const MARKER: u8 = 0xff;
 
@@ -54,4 +60,23 @@ pub(super) fn parse(block: &[u8]) -> Result<(u32, u8), &'static str> {
     let lines =
         u32::try_from(lines.len()).map_err(|_| "a Bloom filter larger than its format allows")?;
     Ok((lines, probes))
+}
+
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair).
+#[cfg(any(test, fuzzing))]
+pub(super) fn repair(block: &mut Vec<u8>) {
+    repair_trailer(block, |_, trailer| [MARKER, 0, trailer[2] % 31, 0, 0]);
+}
+
+/// Cuts `block` to whole lines and a trailer, which `trailer_of` makes of the number of lines and of
+/// the last five bytes. All families of RocksDB's encoding are repaired so.
+#[cfg(any(test, fuzzing))]
+pub fn repair_trailer(
+    block: &mut Vec<u8>,
+    trailer_of: impl Fn(usize, [u8; TRAILER_BYTES]) -> [u8; TRAILER_BYTES],
+) {
+    let Some((payload, &trailer)) = block.split_last_chunk() else { return };
+    let lines = payload.len() / LINE_BYTES;
+    block.truncate(lines * LINE_BYTES);
+    block.extend(trailer_of(lines, trailer));
 }

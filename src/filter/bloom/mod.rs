@@ -35,9 +35,30 @@ mod tests;
 mod x86;
 
 use super::cpu::{Isa, dispatch};
+use super::family::{Family, FilterEncoding};
 use super::hashes::HashList;
+use super::info::{FamilyInfo, Limits};
 use crate::memory::LineBuf;
 use kernel::Kernels;
+
+pub(super) const INFO: FamilyInfo = FamilyInfo {
+    family: Family::Bloom,
+    name: "bloom",
+    limits: Some(Limits { most_bits: 100.0, lowest_rate: 1e-9, default_bits: 10.0 }),
+    encoding: FilterEncoding::RocksDb,
+    metaindex_name: layout::METAINDEX_NAME,
+    policy_name: layout::POLICY_NAME,
+    build: |hashes, target| Some(build(hashes, target.bloom_millibits())),
+    expected: |keys, target| {
+        let millibits = target.bloom_millibits();
+        let bytes = sizing::bloom_bytes(keys, millibits) + layout::TRAILER_BYTES;
+        Some((bytes as f64 * 8.0 / keys as f64, sizing::bloom_fpr(millibits)))
+    },
+    bits_for_rate: |rate| f64::from(sizing::bloom_millibits_for_fpr(rate)) / 1000.0,
+    inspect: |_| None,
+    #[cfg(any(test, fuzzing))]
+    repair: layout::repair,
+};
 
 /// A filter of `millibits_per_key / 1000` bits for each of `hashes`, of which there is at least one.
 pub(super) fn build(hashes: &HashList, millibits_per_key: u32) -> LineBuf {

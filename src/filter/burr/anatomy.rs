@@ -2,10 +2,10 @@
 
 use super::layout::Layout;
 use super::row::{equation, next_hash, start};
-use crate::filter::anatomy::parts::{RibbonLayer, RibbonParts, Rows};
+use crate::filter::anatomy::parts::{BandLayer, BandParts, Rows};
 
 /// The parts of the filter in `block`; `None` if it is none.
-pub(in crate::filter) fn parts(block: &[u8]) -> Option<RibbonParts> {
+pub(super) fn parts(block: &[u8]) -> Option<BandParts> {
     let layout = Layout::decode(block).ok()?;
     let shape = layout.shape;
     let (_, thresholds_at) = layout.parts();
@@ -14,26 +14,26 @@ pub(in crate::filter) fn parts(block: &[u8]) -> Option<RibbonParts> {
         let starts = slots - shape.width;
         let buckets = starts.div_ceil(shape.bucket()) as usize;
         let threshold = |bucket: usize| block[at + bucket / 4] >> (2 * (bucket % 4)) & 3;
-        RibbonLayer {
+        BandLayer {
             slots,
             starts,
             low_blocks: if number == 0 { layout.low_blocks } else { 0 },
             thresholds: (0..buckets).map(threshold).collect(),
         }
     });
-    Some(RibbonParts {
+    Some(BandParts {
         width: shape.width,
         columns: layout.columns,
         layers: layers.collect(),
         tags: layout.tags,
         bucket_starts: shape.bucket(),
         kept_starts: [0, shape.lo, shape.up, shape.bucket()],
-        rows: Rows::Bumped,
+        rows: Rows { parameter: shape.width, row: row_of, next: next_hash },
     })
 }
 
 /// Start, coefficients and uncut fingerprint of a hash in a layer of `starts` start positions.
-pub(in crate::filter) fn row_of(hash: u64, width: u32, starts: u32) -> (u32, u128, u32) {
+fn row_of(hash: u64, width: u32, starts: u32) -> (u32, u128, u32) {
     let (coefficients, fingerprint) = match width {
         32 => {
             let (coefficients, fingerprint) = equation::<u32>(hash);
@@ -45,9 +45,4 @@ pub(in crate::filter) fn row_of(hash: u64, width: u32, starts: u32) -> (u32, u12
         }
     };
     (start(hash, starts), coefficients, fingerprint)
-}
-
-/// The hash of a bumped key in the next layer.
-pub(in crate::filter) fn hash_after_bump(hash: u64) -> u64 {
-    next_hash(hash)
 }

@@ -12,7 +12,7 @@
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
 use crate::filter::bloom::sizing::bloom_fpr;
-use crate::filter::spec::Target;
+use crate::filter::family::Target;
 
 /// The fewest keys worth a ribbon. Below, whole blocks and the trailer cost more than is saved.
 const MIN_KEYS: usize = 256;
@@ -109,7 +109,7 @@ pub(super) fn fit(
 
 /// The filter to expect for so many keys: its stored bits for each, and its false-positive rate.
 /// `None` where a Bloom filter is made instead.
-pub(in crate::filter) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
+pub(super) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let plan = Plan::for_keys(keys)?;
     let (slots, tags) = plan.expected_layers(keys)?;
     let layout = fit(Shape::of_width(plan.width), &slots, tags, keys, target)?;

@@ -2,32 +2,32 @@
 
 use super::layout::{BLOCK_SLOTS, Layout};
 use super::row::{Equation, raw_seed, rehash};
-use crate::filter::anatomy::parts::{RibbonLayer, RibbonParts, Rows};
+use crate::filter::anatomy::parts::{BandLayer, BandParts, Rows};
 
 /// The parts of the filter in `block`; `None` if it is none. One layer takes all keys.
-pub(in crate::filter) fn parts(block: &[u8]) -> Option<RibbonParts> {
+pub(super) fn parts(block: &[u8]) -> Option<BandParts> {
     let (layout, seed) = Layout::parse(block).ok()?;
     let blocks = layout.slots() / BLOCK_SLOTS;
     let low_blocks = blocks * layout.columns() - layout.segments() as u32;
-    let layer = RibbonLayer {
+    let layer = BandLayer {
         slots: layout.slots(),
         starts: layout.starts(),
         low_blocks,
         thresholds: Vec::new(),
     };
-    Some(RibbonParts {
+    Some(BandParts {
         width: BLOCK_SLOTS,
         columns: layout.columns(),
         layers: vec![layer],
         tags: 0,
         bucket_starts: 0,
         kept_starts: [0; 4],
-        rows: Rows::Seeded(raw_seed(seed)),
+        rows: Rows { parameter: raw_seed(seed), row: row_of, next: |hash| hash },
     })
 }
 
 /// Start, coefficients and uncut fingerprint of a hash.
-pub(in crate::filter) fn row_of(hash: u64, raw_seed: u32, starts: u32) -> (u32, u128, u32) {
+fn row_of(hash: u64, raw_seed: u32, starts: u32) -> (u32, u128, u32) {
     let Equation { start, coefficients, fingerprint } =
         Equation::new(rehash(hash, raw_seed), starts);
     (start, coefficients, fingerprint)

@@ -122,6 +122,17 @@ impl Layout {
     }
 }
 
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The columns follow from blocks
+/// and length: up to 32 of 16 bytes in each block.
+#[cfg(any(test, fuzzing))]
+pub(super) fn repair(block: &mut Vec<u8>) {
+    crate::filter::bloom::layout::repair_trailer(block, |lines, [_, seed, b0, ..]| {
+        let blocks = lines * 4 / (1 + usize::from(b0) % 32);
+        let [b0, b1, b2, ..] = blocks.to_le_bytes();
+        [MARKER, seed, b0, b1, b2]
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,5 +42,22 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(super) use anatomy::{parts, row_of};
-pub(super) use build::build;
+use super::bloom::layout::METAINDEX_NAME;
+use super::family::{Family, FilterEncoding};
+use super::info::{FamilyInfo, Limits};
+
+pub(super) const INFO: FamilyInfo = FamilyInfo {
+    family: Family::Ribbon,
+    name: "ribbon",
+    // A column of the band matrix is a bit of the rate: 32 columns at most.
+    limits: Some(Limits { most_bits: 32.0, lowest_rate: 2.4e-10, default_bits: 7.0 }),
+    encoding: FilterEncoding::RocksDb,
+    metaindex_name: METAINDEX_NAME,
+    policy_name: "ribbonfilter",
+    build: build::build,
+    expected: sizing::expected,
+    bits_for_rate: |rate| -1.05 * rate.log2(),
+    inspect: anatomy::parts,
+    #[cfg(any(test, fuzzing))]
+    repair: layout::repair,
+};

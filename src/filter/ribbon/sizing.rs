@@ -15,7 +15,7 @@
 
 use super::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES, TRAILER_BYTES};
 use crate::filter::bloom::sizing::{bloom_bytes, bloom_fpr, rocksdb_bloom_fpr};
-use crate::filter::spec::Target;
+use crate::filter::family::Target;
 
 /// More keys than this make a Bloom filter.
 pub const MAX_KEYS: usize = 950_000_000;
@@ -76,6 +76,13 @@ pub fn fit(target: Target, keys: usize, first_hash: u64) -> Option<Layout> {
     };
     let layout = Layout::new(blocks, segments)?;
     (layout.slots() >= SMALL_SLOTS || !bloom_is_better(target, keys, &layout)).then_some(layout)
+}
+
+/// The filter to expect for so many keys: its stored bits for each, and its false-positive rate.
+/// `None` where a Bloom filter is made instead.
+pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
+    let layout = fit(target, keys, 0)?;
+    Some((layout.stored_bytes() as f64 * 8.0 / keys as f64, layout.predicted_fpr()))
 }
 
 fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {

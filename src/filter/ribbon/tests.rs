@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::filter::bloom;
+use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
-use crate::filter::spec::Target;
 use crate::hash64;
 
 /// Filters that RocksDB wrote: `keys,key bytes,bits per key,block bytes,hash of the block`.
@@ -33,7 +33,7 @@ fn every_filter_is_rocksdbs_byte_for_byte() {
         let [keys, key_bytes, bits, block_bytes, block_hash] = fields[..] else { panic!("{line}") };
         let hashes = sequential_hashes(keys.parse().unwrap(), key_bytes.parse().unwrap());
         let millibits = (bits.parse::<f64>().unwrap() * 1000.0).round() as u32;
-        let block = match build(&hashes, Target::LikeBloom(millibits)) {
+        let block = match build::build(&hashes, Target::LikeBloom(millibits)) {
             Some(block) => {
                 let (_, seed) = layout::Layout::parse(&block).unwrap();
                 ribbons += 1;
@@ -55,11 +55,11 @@ fn every_filter_is_rocksdbs_byte_for_byte() {
 fn the_order_of_all_keys_but_the_first_does_not_matter() {
     let hashes: Vec<u64> = sequential_hashes(3000, 16).iter().collect();
     let target = Target::MillibitsPerKey(7000);
-    let expected = build(&hashes.iter().copied().collect(), target).unwrap();
+    let expected = build::build(&hashes.iter().copied().collect(), target).unwrap();
     for turn in [1, 7, 1000] {
         let mut turned = hashes.clone();
         turned[1..].rotate_left(turn);
-        assert_eq!(*build(&turned.into_iter().collect(), target).unwrap(), *expected);
+        assert_eq!(*build::build(&turned.into_iter().collect(), target).unwrap(), *expected);
     }
 }
 
@@ -73,5 +73,5 @@ fn keys_that_crowd_under_every_seed_are_left_to_a_bloom_filter() {
         inverse.wrapping_mul(2u32.wrapping_sub(multiplier.wrapping_mul(inverse)))
     });
     let crowded = (0..4000u32).map(|i| u64::from((i << 10).wrapping_mul(inverse)) << 32);
-    assert!(build(&crowded.collect(), Target::MillibitsPerKey(7000)).is_none());
+    assert!(build::build(&crowded.collect(), Target::MillibitsPerKey(7000)).is_none());
 }

@@ -3,13 +3,13 @@
 //! ```text
 //! name in the metaindex                            what it leads to
 //! fullfilter.rocksdb.BuiltinBloomFilter            one filter: Bloom, Ribbon or legacy Bloom
-//! fullfilter.maypole.BumpedRibbon                  one filter: Maypole's bumped ribbon
+//! fullfilter.maypole.…                             one filter of a family of Maypole's own
 //! partitionedfilter.rocksdb.BuiltinBloomFilter     an index of filters, each for a range of keys
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; passed over
 //! ```
 //!
-//! RocksDB passes over names that it does not know: it reads a table with a bumped ribbon as one
-//! without a filter.
+//! The names of full filters are those of the families, in `FamilyInfo`. RocksDB passes over names that
+//! it does not know: it reads such a table as one without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
@@ -26,16 +26,12 @@ use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::{Index, IndexParser};
 use crate::table::lookup::key::LookupKey;
 
-const ROCKSDB_FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
-const BUMPED_RIBBON: &str = "fullfilter.maypole.BumpedRibbon";
 
 /// The metaindex name of a full filter.
 pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
-    match encoding {
-        FilterEncoding::RocksDb => ROCKSDB_FULL,
-        FilterEncoding::BumpedRibbon => BUMPED_RIBBON,
-    }
+    let mut names = FilterEncoding::names();
+    names.find(|(other, _)| *other == encoding).expect("every encoding has a name").1
 }
 
 /// Where a table's filter is.
@@ -52,10 +48,8 @@ impl StoredFilter {
         let handle = |wanted: &str| {
             metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
         };
-        let full =
-            |encoding| Some(StoredFilter::Full(handle(full_filter_name(encoding))?, encoding));
-        full(FilterEncoding::RocksDb)
-            .or_else(|| full(FilterEncoding::BumpedRibbon))
+        FilterEncoding::names()
+            .find_map(|(encoding, name)| Some(StoredFilter::Full(handle(name)?, encoding)))
             .or_else(|| Some(StoredFilter::Partitioned(handle(ROCKSDB_PARTITIONED)?)))
     }
 

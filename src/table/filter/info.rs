@@ -1,6 +1,6 @@
 //! [`FilterInfo`]: what is known of a table's filter without asking it.
 
-use crate::filter::{Family, FilterReader};
+use crate::filter::{FAMILIES, Family, FilterReader};
 
 use crate::table::format::properties::{TableProperties, names};
 
@@ -35,14 +35,10 @@ impl FilterInfo {
     /// What the properties say; the filter is not read.
     pub(crate) fn of(properties: &TableProperties) -> Option<FilterInfo> {
         let bytes = properties.number(names::FILTER_BYTES).filter(|&bytes| bytes > 0)?;
-        let family = match properties.text(names::FILTER_POLICY) {
-            Some(BLOOM_POLICY) => Some(Family::Bloom),
-            Some(RIBBON_POLICY) => Some(Family::Ribbon),
-            Some(BURR_POLICY) => Some(Family::Burr),
-            _ => None,
-        };
+        let policy = properties.text(names::FILTER_POLICY);
+        let info = FAMILIES.iter().find(|info| Some(info.policy_name) == policy);
         Some(FilterInfo {
-            family,
+            family: info.map(|info| info.family),
             bytes,
             keys: keys(properties),
             predicted_fpr: properties
@@ -75,17 +71,4 @@ pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
 /// the table's `keys`. The caller sums.
 pub(crate) fn predicted_fpr(filter: &FilterReader, keys: u64, share: f64) -> f64 {
     filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1))
-}
-
-const BLOOM_POLICY: &str = "bloomfilter";
-const RIBBON_POLICY: &str = "ribbonfilter";
-const BURR_POLICY: &str = "maypole.burr";
-
-/// What a table written with a filter of `family` says in `rocksdb.filter.policy`.
-pub(crate) fn policy_name(family: Family) -> &'static str {
-    match family {
-        Family::Bloom | Family::LegacyBloom => BLOOM_POLICY,
-        Family::Ribbon => RIBBON_POLICY,
-        Family::Burr => BURR_POLICY,
-    }
 }

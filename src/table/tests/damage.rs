@@ -25,11 +25,12 @@ struct Sample {
     bytes: Vec<u8>,
 }
 
-const FILTERS: [(&str, Option<&str>); 7] = [
+const FILTERS: [(&str, Option<&str>); 8] = [
     ("none", None),
     ("bloom(10)", None),
     ("ribbon(8)", None),
     ("burr(7)", None),
+    ("fuse(9)", None),
     ("bloom(10)", Some("fixed(4)")),
     ("ribbon(8)", Some("delimiter(0x2f, 1)")),
     ("burr(7)", Some("capped(9)")),
@@ -233,7 +234,7 @@ fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_misse
     let entries: Entries = (0..600u32)
         .map(|i| (internal_key(format!("key{i:05}").as_bytes(), 7, 1), vec![i as u8; 40]))
         .collect();
-    for filter in ["none", "bloom(10)", "burr(7)"] {
+    for filter in ["none", "bloom(10)", "burr(7)", "fuse(9)"] {
         let options = TableOptions {
             filter: filter.parse().unwrap(),
             block_bytes: 600,

@@ -2,7 +2,7 @@
 "use strict";
 
 const rate = (() => {
-  const FAMILIES = ["bloom", "ribbon", "burr"];
+  const FAMILIES = ["bloom", "ribbon", "burr", "fuse"];
   const LEAST = 1, MOST = 20;
   /// The lowest rate of the picture.
   const FLOOR = 1e-7;
@@ -77,6 +77,7 @@ const rate = (() => {
     const kind = now ? "mark now" : "mark";
     if (family === "bloom") return svg("circle", { class: kind, cx: x, cy: y, r: 4 });
     if (family === "ribbon") return svg("rect", { class: kind, x: x - 3.6, y: y - 3.6, width: 7.2, height: 7.2 });
+    if (family === "fuse") return svg("path", { class: kind, d: `M${x} ${y - 5}l5 5l-5 5l-5 -5z` });
     return svg("path", { class: kind, d: `M${x} ${y - 5}l5 8.5h-10z` });
   }
 

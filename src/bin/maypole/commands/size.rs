@@ -139,7 +139,7 @@ impl Size {
     /// The textbook's filter, the bound, and each family.
     fn rows(&self) -> Result<Vec<SizeRow>> {
         let mut rows = vec![self.textbook(), self.bound()];
-        for family in lab::FAMILIES {
+        for family in Family::written() {
             let row = self.family(family)?;
             if row.filter != family.name() {
                 let filter = &row.filter;
@@ -201,7 +201,7 @@ impl Size {
         let build = |spec: FilterSpec| lab::build(spec, keys, 1);
         let spec = match self.bits {
             None => FilterSpec::fpr(self.rate, family),
-            Some(bits) => lab::spec(family, bits),
+            Some(bits) => FilterSpec::stored(bits, family),
         };
         let block = build(spec.map_err(Failure::new)?)
             .ok_or_else(|| Failure::new("no filter could be built"))?;
@@ -215,7 +215,7 @@ impl Size {
                 return reader.predicted_fpr((keys as f64 * times) as u64);
             }
             // A Ribbon cannot be overfull: it is built of all keys, here with fewer bits for each.
-            let smaller = lab::spec(family, bits / times).ok().and_then(build);
+            let smaller = FilterSpec::stored(bits / times, family).ok().and_then(build);
             smaller.map_or(1.0, |block| block.predicted_fpr())
         };
         Ok(self.row(block.family().name(), bits, reader.probes().map(u64::from), fpr))

@@ -23,8 +23,6 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::show::record::{self, Record};
 
-/// Those that can be written.
-pub const FAMILIES: [Family; 3] = [Family::Bloom, Family::Ribbon, Family::Burr];
 /// Bits a key of the filters whose accuracy is measured.
 const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0];
 /// Keys of the largest filter whose accuracy is measured: more changes nothing but the time it takes.
@@ -45,12 +43,12 @@ const MOST_REPEATED_KEYS: u64 = 1 << 20;
 /// Measures each family at each size, with as many absent hashes as said.
 pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
     let keys = keys.min(MOST_ACCURACY_KEYS);
-    let bar = progress::bar((FAMILIES.len() * BITS.len()) as u64, "filters: accuracy");
+    let bar = progress::bar((Family::written().count() * BITS.len()) as u64, "filters: accuracy");
     let mut rows = Vec::new();
-    for family in FAMILIES {
+    for family in Family::written() {
         for bits in BITS {
             bar.inc(1);
-            let Ok(spec) = spec(family, bits) else { continue };
+            let Ok(spec) = FilterSpec::stored(bits, family) else { continue };
             let Some(block) = build(spec, keys, seed) else { continue };
             // At few keys a Bloom filter may have taken its place.
             if block.family() != family {
@@ -61,19 +59,6 @@ pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> 
     }
     bar.finish_and_clear();
     Ok(rows)
-}
-
-/// So many stored bits a key.
-pub fn spec(
-    family: Family,
-    bits: f64,
-) -> std::result::Result<FilterSpec, maypole::filter::SpecError> {
-    match family {
-        Family::Ribbon => FilterSpec::ribbon(bits),
-        Family::Burr => FilterSpec::burr(bits),
-        Family::Bloom => FilterSpec::bloom(bits),
-        other => unreachable!("{other} is not measured here"),
-    }
 }
 
 /// A filter of `keys` random keys.
@@ -121,9 +106,12 @@ pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     let (first, most) = (*SPEED_KEYS.start(), (*SPEED_KEYS.end()).min(keys.saturating_mul(16)));
     let sizes: Vec<u64> =
         std::iter::successors(Some(first), |n| Some(n * 4)).take_while(|&n| n <= most).collect();
-    let bar = progress::bar(3 * sizes.iter().sum::<u64>(), "filters: speed");
+    let bar = progress::bar(
+        Family::written().count() as u64 * sizes.iter().sum::<u64>(),
+        "filters: speed",
+    );
     let mut rows = Vec::new();
-    for family in FAMILIES {
+    for family in Family::written() {
         for &keys in &sizes {
             let mut command = Command::new(&program);
             command.args(["filter-speed", family.name()]);

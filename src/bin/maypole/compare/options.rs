@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use maypole::Compression;
+use maypole::filter::Family;
 
 use super::keys::{Request, Source};
 use super::policies::{self, Bits, Templates};
@@ -17,9 +18,19 @@ const ABSENT_COLD: usize = 20_000;
 /// The same with `--sweep`, where many databases are asked.
 const ABSENT_SWEEP: usize = 200_000;
 
-const POLICIES: &str = "none,bloom(10),ribbon(7),burr(7)";
-const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
-     levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),budget(BITS/key, bloom),budget(BITS/key, burr)";
+/// No filter, and each family with its usual number of bits.
+fn policies_of_families() -> String {
+    let spec = |family: Family| Some(format!(",{family}({})", family.default_bits_per_key()?));
+    format!("none{}", Family::written().filter_map(spec).collect::<String>())
+}
+
+/// No filter, each family with all numbers of bits, and these.
+fn policies_of_sweep() -> String {
+    let families: String = Family::written().map(|family| format!(",{family}(BITS)")).collect();
+    format!("none{families},{OTHERS_OF_SWEEP}")
+}
+
+const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),budget(BITS/key, bloom),budget(BITS/key, burr)";
 
 /// Measure filter policies on the same keys: memory, accuracy, reads and time saved.
 ///
@@ -31,12 +42,12 @@ const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
 /// tables' key ranges are looked up, and as many present ones. Each policy gets one row of results,
 /// and a verdict in words follows. --out writes all of it as a page with plots.
 ///
-/// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS) with BITS stored bits a key;
+/// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS), fuse(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
 /// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
-/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon or
-/// burr. Shells interpret parentheses: quote the list, or write bloom:10 for bloom(10). The word
-/// BITS itself stands for each of --bits in turn.
+/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon,
+/// burr or fuse. Shells interpret parentheses: quote the list, or write bloom:10 for bloom(10). The
+/// word BITS itself stands for each of --bits in turn.
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single
@@ -46,7 +57,7 @@ const POLICIES_OF_SWEEP: &str = "none,bloom(BITS),ribbon(BITS),burr(BITS),\
 #[command(verbatim_doc_comment, group(ArgGroup::new("given").args(["key_file", "from_tables"])))]
 pub struct Compare {
     /// Filter policies, separated by commas
-    /// [default: none,bloom(10),ribbon(7),burr(7)]
+    /// [default: none,bloom(10),ribbon(7),burr(7),fuse(9)]
     #[arg(long, value_name = "LIST", value_parser = policies::templates, verbatim_doc_comment)]
     policies: Option<Templates>,
     /// Bits a key, separated by commas: what BITS in a policy stands for, and BITS+2 for two more
@@ -136,7 +147,7 @@ pub struct Compare {
     /// Measure many policies, each with several caches and shares of absent keys, one database
     /// after the other. Says first how long it will take; started again with the same arguments,
     /// a run that was interrupted goes on. Other default for --policies:
-    ///   none,bloom(BITS),ribbon(BITS),burr(BITS),
+    ///   none,bloom(BITS),ribbon(BITS),burr(BITS),fuse(BITS),
     ///   levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),
     ///   budget(BITS/key, bloom),budget(BITS/key, burr)
     #[arg(long, requires = "out", verbatim_doc_comment)]
@@ -164,8 +175,8 @@ fn exponent(text: &str) -> Result<f64, String> {
 
 impl Compare {
     pub fn templates(&self) -> Result<Templates, String> {
-        let default = if self.sweep { POLICIES_OF_SWEEP } else { POLICIES };
-        self.policies.clone().map_or_else(|| policies::templates(default), Ok)
+        let default = if self.sweep { policies_of_sweep } else { policies_of_families };
+        self.policies.clone().map_or_else(|| policies::templates(&default()), Ok)
     }
 
     /// Standard input is read to its end by the first who reads it.

@@ -120,6 +120,12 @@ fn query(query: &QueryTrace) -> String {
             ("tags", tags),
             ("found", found),
         ]),
+        QueryTrace::Fingerprint { slots, of, bits } => json_object(&[
+            ("kind", &text("fingerprint")),
+            ("slots", &array(slots, u32::to_string)),
+            ("of", of),
+            ("bits", &array(bits, bit)),
+        ]),
         QueryTrace::Untrusted(reason) => {
             json_object(&[("kind", &text("untrusted")), ("reason", &text(reason))])
         }

@@ -207,6 +207,11 @@ impl Page<'_> {
                 }
                 self.bits("column", columns, true)
             }
+            QueryTrace::Fingerprint { slots: [first, second, third], of, bits } => {
+                let of = count(u64::from(*of));
+                self.plain("", &format!("slots {first}, {second} and {third} of {of}; their sum"))?;
+                self.bits("bit", bits, true)
+            }
             QueryTrace::Tags { bumped, tag, tags, found } => {
                 self.bumped(bumped)?;
                 let is = if *found { "is" } else { "is not" };

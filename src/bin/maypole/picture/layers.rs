@@ -1,6 +1,6 @@
 //! A ribbon: its layers, which of their buckets bumped keys, and the band of its equations.
 
-use maypole::filter::{FilterReader, KeyEquation, RibbonLayer, RibbonParts};
+use maypole::filter::{BandLayer, BandParts, FilterReader, KeyEquation};
 use maypole::table::SstReader;
 
 use super::{Band, Bar, Drawing, Heat, Panel, Rows};
@@ -24,7 +24,7 @@ struct Keys {
 
 /// Nothing where no part is a ribbon. Reads all keys of the table where the filter is in one piece.
 pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
-    let ribbons: Vec<RibbonParts> = parts.iter().filter_map(FilterReader::ribbon).collect();
+    let ribbons: Vec<BandParts> = parts.iter().filter_map(FilterReader::band).collect();
     let [ribbon] = &ribbons[..] else {
         return Ok(if ribbons.is_empty() { Vec::new() } else { vec![partitions(&ribbons)] });
     };
@@ -41,7 +41,7 @@ pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
 }
 
 impl Keys {
-    fn read(table: &SstReader, ribbon: &RibbonParts) -> Result<Keys> {
+    fn read(table: &SstReader, ribbon: &BandParts) -> Result<Keys> {
         let mut keys = Keys { kept: vec![0; ribbon.layers.len()], all: 0, first: Vec::new() };
         let spinner = progress::spinner("reading the table's keys");
         let read = table.each_filter_hash(|hash| {
@@ -61,14 +61,14 @@ impl Keys {
     }
 }
 
-fn columns(ribbon: &RibbonParts, layer: &RibbonLayer) -> String {
+fn columns(ribbon: &BandParts, layer: &BandLayer) -> String {
     match layer.low_blocks {
         0 => ribbon.columns.to_string(),
         _ => format!("{}–{}", ribbon.columns - 1, ribbon.columns),
     }
 }
 
-fn layers(ribbon: &RibbonParts, keys: &Keys) -> Panel {
+fn layers(ribbon: &BandParts, keys: &Keys) -> Panel {
     let mut reach = keys.all;
     let rows = ribbon.layers.iter().zip(&keys.kept).enumerate().map(|(number, (layer, &kept))| {
         let came = reach;
@@ -121,9 +121,9 @@ fn layers(ribbon: &RibbonParts, keys: &Keys) -> Panel {
 }
 
 /// The parts of a partitioned filter. Their keys are not told apart, so no equations are drawn.
-fn partitions(ribbons: &[RibbonParts]) -> Panel {
+fn partitions(ribbons: &[BandParts]) -> Panel {
     const MOST_ROWS: usize = 20;
-    let row = |(number, ribbon): (usize, &RibbonParts)| {
+    let row = |(number, ribbon): (usize, &BandParts)| {
         let slots: u64 = ribbon.layers.iter().map(|layer| u64::from(layer.slots)).sum();
         let bytes: u64 = ribbon.layers.iter().map(|layer| ribbon.slot_bytes(layer)).sum();
         vec![
@@ -150,7 +150,7 @@ fn partitions(ribbons: &[RibbonParts]) -> Panel {
     }
 }
 
-fn thresholds(ribbon: &RibbonParts) -> Vec<Panel> {
+fn thresholds(ribbon: &BandParts) -> Vec<Panel> {
     let mut panels = Vec::new();
     for (number, layer) in ribbon.layers.iter().take(LAYERS_SHOWN).enumerate() {
         let values = layer.thresholds.iter().map(|&threshold| f64::from(threshold));
@@ -192,7 +192,7 @@ fn thresholds(ribbon: &RibbonParts) -> Vec<Panel> {
     panels
 }
 
-fn band(ribbon: &RibbonParts, keys: Keys) -> Panel {
+fn band(ribbon: &BandParts, keys: Keys) -> Panel {
     let layer = &ribbon.layers[0];
     let slots = layer.slots.min(BAND_SLOTS);
     let shown = match slots == layer.slots {

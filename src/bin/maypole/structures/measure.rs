@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use maypole::filter::textbook::{BloomFilter, Layout, mix};
 
-use super::subjects::{Filter, Make, Subject};
+use super::subjects::{self, Filter, Make, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::show::text::percent;
@@ -50,7 +50,7 @@ impl Hashes {
 
 /// What one structure is like.
 pub struct Row {
-    pub name: &'static str,
+    pub name: String,
     pub deletes: bool,
     pub keys: usize,
     pub bytes: usize,
@@ -112,6 +112,7 @@ pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
 fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<Box<dyn Filter>> {
     match subject.make {
         Make::Static(make) => make(keys, rate, absent),
+        Make::Own(family) => subjects::own(keys, rate, family),
         Make::Dynamic(make) => {
             let mut filter = make(keys.len(), rate);
             match filter.add(keys) {
@@ -194,7 +195,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
             return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
         }
         Ok(Row {
-            name: subject.name,
+            name: subject.name.clone(),
             deletes: subject.deletes,
             keys,
             bytes: filter.bytes(),
@@ -204,7 +205,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
             queries: absent.len(),
             false_positives: filter.count(&absent),
             over: match subject.make {
-                Make::Static(_) => [Over::Static, Over::Static],
+                Make::Static(_) | Make::Own(_) => [Over::Static, Over::Static],
                 Make::Dynamic(_) => overfill(&mut *filter, &more, keys, &absent),
             },
         })

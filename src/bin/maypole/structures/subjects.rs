@@ -7,9 +7,11 @@ use maypole::filter::textbook::{
     BloomFilter, Cascade, CountingBloom, CuckooFilter, Full, Layout, QuotientFilter, ScalableBloom,
 };
 use maypole::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
-use xorf::{BinaryFuse8, BinaryFuse16, Filter as _};
 
 use crate::failure::{Failure, Result};
+
+/// What the names of the database's own families begin with.
+pub const OWN: &str = "maypole ";
 
 /// How full a quotient filter is made: the middle of what its paper recommends.
 pub const QUOTIENT_LOAD: f64 = 0.85;
@@ -42,7 +44,7 @@ pub trait Filter {
 
 /// A structure to measure.
 pub struct Subject {
-    pub name: &'static str,
+    pub name: String,
     pub deletes: bool,
     pub make: Make,
 }
@@ -56,12 +58,14 @@ pub enum Make {
     Dynamic(fn(usize, f64) -> Box<dyn Filter>),
     /// From all its keys and for such a rate. Only the cascade looks at the absent keys.
     Static(fn(&[u64], f64, &[u64]) -> Built),
+    /// A family of the database, from all its keys and for such a rate.
+    Own(Family),
 }
 
 pub fn all() -> Vec<Subject> {
     use Make::{Dynamic, Static};
-    let subject = |name, deletes, make| Subject { name, deletes, make };
-    vec![
+    let subject = |name: &str, deletes, make| Subject { name: name.into(), deletes, make };
+    let textbook = vec![
         subject(
             "bloom, shared array",
             false,
@@ -85,11 +89,18 @@ pub fn all() -> Vec<Subject> {
             Dynamic(|keys, rate| Box::new(QuotientFilter::for_rate(keys, rate, QUOTIENT_LOAD))),
         ),
         subject("cascade", false, Static(cascade)),
-        subject("binary fuse", false, Static(fuse)),
-        subject("maypole bloom", false, Static(|keys, rate, _| own(keys, rate, Family::Bloom))),
-        subject("maypole ribbon", false, Static(|keys, rate, _| own(keys, rate, Family::Ribbon))),
-        subject("maypole burr", false, Static(|keys, rate, _| own(keys, rate, Family::Burr))),
-    ]
+    ];
+    textbook.into_iter().chain(own_families()).collect()
+}
+
+/// The families of the database, in the order of reports.
+pub fn own_families() -> impl Iterator<Item = Subject> {
+    let name = |family: Family| format!("{OWN}{family}");
+    Family::written().map(move |family| Subject {
+        name: name(family),
+        deletes: false,
+        make: Make::Own(family),
+    })
 }
 
 fn scalable(keys: usize, rate: f64) -> Box<dyn Filter> {
@@ -104,17 +115,7 @@ fn cascade(keys: &[u64], _: f64, absent: &[u64]) -> Built {
     }
 }
 
-/// Fingerprints of 8 bits where their rate is low enough, of 16 otherwise.
-fn fuse(keys: &[u64], rate: f64, _: &[u64]) -> Built {
-    let failed = |error| Failure::new(format_args!("binary fuse: {error}"));
-    if rate >= 1.0 / 256.0 {
-        Ok(Box::new(BinaryFuse8::try_from(keys).map_err(failed)?))
-    } else {
-        Ok(Box::new(BinaryFuse16::try_from(keys).map_err(failed)?))
-    }
-}
-
-fn own(keys: &[u64], rate: f64, family: Family) -> Built {
+pub fn own(keys: &[u64], rate: f64, family: Family) -> Built {
     let spec = FilterSpec::fpr(rate, family).map_err(Failure::new)?;
     Ok(Box::new(reader(keys, spec)?))
 }
@@ -224,25 +225,5 @@ impl Filter for FilterReader {
 
     fn bytes(&self) -> usize {
         self.bytes().len()
-    }
-}
-
-impl Filter for BinaryFuse8 {
-    fn contains(&self, hash: u64) -> bool {
-        xorf::Filter::contains(self, &hash)
-    }
-
-    fn bytes(&self) -> usize {
-        self.len()
-    }
-}
-
-impl Filter for BinaryFuse16 {
-    fn contains(&self, hash: u64) -> bool {
-        xorf::Filter::contains(self, &hash)
-    }
-
-    fn bytes(&self) -> usize {
-        2 * self.len()
     }
 }

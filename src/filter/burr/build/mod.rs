@@ -17,8 +17,8 @@ use super::layout::{self, Layout, MAX_LAYERS};
 use super::row::{self, Row, Row32, Row64, Word};
 use super::sizing::{self, Plan};
 use crate::filter::cpu::{Isa, dispatch};
+use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
-use crate::filter::spec::Target;
 use crate::memory::LineBuf;
 use banding::Banded;
 

@@ -8,7 +8,7 @@ use crate::filter::burr::layout::{MAX_LAYERS, tag, tag_bytes};
 use crate::filter::burr::row::next_hash;
 use crate::filter::burr::shape::{CLASSES, Shape};
 use crate::filter::burr::sizing::{Plan, fit};
-use crate::filter::spec::Target;
+use crate::filter::family::Target;
 
 /// What became of a row.
 pub enum Inserted {

@@ -11,8 +11,8 @@ pub(super) mod solve;
 use super::kernel::Kernels;
 use super::{layout, row, sizing};
 use crate::filter::cpu::{Isa, dispatch};
+use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
-use crate::filter::spec::Target;
 use crate::memory::LineBuf;
 
 /// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be the smaller

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use maypole::Compression;
 use maypole::filter::FilterSpec;
 use maypole::fs::{Fs, RealFs};
 use maypole::table::{SstWriter, TableOptions, TableSummary};
+use maypole::{Compression, Db, Error};
 
 use crate::failure::{Failure, Result};
 use crate::input::{Format, Input};
@@ -40,7 +40,7 @@ pub struct WriteTable {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "tsv")]
     format: Format,
     /// The table's filter: none, bloom(BITS), ribbon(BITS), fpr(RATE, FAMILY), ... as compare says.
-    /// RocksDB uses bloom and ribbon, and ignores burr
+    /// RocksDB uses bloom and ribbon, and ignores burr and fuse
     #[arg(long, value_name = "FILTER", default_value = "bloom(10)", verbatim_doc_comment)]
     filter: FilterSpec,
     /// Compression of data blocks: none, snappy, lz4 or zstd
@@ -71,6 +71,7 @@ record! {
 impl WriteTable {
     pub fn run(self, out: &mut dyn Write) -> Result {
         self.check_name()?;
+        self.check_parent()?;
         let mut input = Input::open(Path::new("-"), self.format)?;
         if input.is_at_end()? {
             return Err(Failure::new("standard input: no entries: a table needs one"));
@@ -99,6 +100,21 @@ impl WriteTable {
                 Err(Failure::new(format_args!("{shown}: expected the name of a file")))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A table of a database has a name like any other: it is not to be replaced.
+    fn check_parent(&self) -> Result {
+        match Db::published_stats(self.parent()) {
+            Ok(_) => Err(Failure::new(format_args!(
+                "{}: is in the directory of a database, whose tables have such names: write it elsewhere, \
+                 then ingest it",
+                self.out.display()
+            ))),
+            // Of another engine.
+            Err(error @ Error::Unsupported { .. }) => Err(error.into()),
+            // None is there.
+            Err(_) => Ok(()),
         }
     }
 

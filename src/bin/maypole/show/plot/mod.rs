@@ -15,6 +15,7 @@
 
 mod scale;
 
+use maypole::filter::Family;
 use std::fmt::Write;
 
 use crate::show::html::escape;
@@ -22,6 +23,15 @@ pub use scale::{Scale, Spread, range};
 
 /// Colours that the style sheet defines.
 pub const COLORS: usize = 8;
+
+/// The colour of everything that has none of its own.
+pub const OTHERS: usize = COLORS - 1;
+
+/// The colour of a family by itself: from 1 on, the fourth and later ones share the last.
+pub fn color_of_family(name: &str) -> Option<usize> {
+    let number = Family::written().position(|family| family.name() == name)?;
+    Some(if number < 3 { number + 1 } else { OTHERS })
+}
 
 /// The drawing's own units. Small, so that text stays readable where the plot is as narrow as a
 /// phone.

@@ -1,8 +1,9 @@
 //! The charts of a page: a line for each structure, in one order everywhere.
 
 use super::super::measure::{Over, Row};
+use super::super::subjects::OWN;
 use crate::show::bars::{Chart, Line, Mark, Shape};
-use crate::show::plot::{Axis, Spread};
+use crate::show::plot::{Axis, Spread, color_of_family};
 use crate::show::text::{count, percent};
 
 /// A bar that is this many times as long as the second longest is cut.
@@ -85,19 +86,14 @@ pub fn rates(rows: &[Row]) -> Chart {
 fn lines(rows: &[Row], shown: impl Fn(&Row) -> (Vec<Mark>, String)) -> Vec<Line> {
     let line = |row: &Row| {
         let (marks, note) = shown(row);
-        Line { name: row.name.to_string(), color: color(row.name), marks, note }
+        Line { name: row.name.to_string(), color: color(&row.name), marks, note }
     };
     rows.iter().map(line).collect()
 }
 
 /// The database's own as on the pages of `compare`, the textbooks' grey.
 fn color(name: &str) -> usize {
-    match name {
-        "maypole bloom" => 1,
-        "maypole ribbon" => 2,
-        "maypole burr" => 3,
-        _ => 0,
-    }
+    name.strip_prefix(OWN).and_then(color_of_family).unwrap_or(0)
 }
 
 /// From 0 to the longest time, or not quite to one that would leave all others no room.

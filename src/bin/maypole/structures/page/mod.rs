@@ -90,7 +90,7 @@ fn glance(rows: &[Row], claims: &[Claim]) -> String {
             html,
             "<tr><td>{}</td><td>{}</td><td>{:.2}</td><td>{}</td><td>{:.1}</td><td>{:.1}</td>\
              <td>{:.1}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(row.name),
+            escape(&row.name),
             if row.deletes { "yes" } else { "no" },
             row.bits_per_key(),
             row.over_bound().map_or("–".into(), |over| format!("{over:.2}")),

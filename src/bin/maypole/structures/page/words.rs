@@ -55,9 +55,9 @@ fn times(rows: &[Row]) -> Option<String> {
     let (build, absent) = (fastest(|row| row.build_ns)?, fastest(|row| row.absent_ns)?);
     Some(format!(
         "{} is built fastest, in {:.1} ns a key. {} answers fastest for an absent key, in {:.1} ns.",
-        capital(build.name),
+        capital(&build.name),
         build.build_ns,
-        capital(absent.name),
+        capital(&absent.name),
         absent.absent_ns
     ))
 }
@@ -66,7 +66,7 @@ fn overfilled(rows: &[Row]) -> Option<String> {
     let mut rates: Vec<(f64, &str)> = rows
         .iter()
         .filter_map(|row| match row.over[1] {
-            Over::Rate(rate) => Some((rate, row.name)),
+            Over::Rate(rate) => Some((rate, row.name.as_str())),
             _ => None,
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Which policy is drawn in which colour: a kind of filter has the same everywhere on a page.
 
 use super::super::PolicyRow;
-use crate::show::plot::COLORS;
+use crate::show::plot::{COLORS, OTHERS, color_of_family};
 
 /// Curves that one plot can tell apart.
 const MOST: usize = COLORS;
@@ -80,13 +80,10 @@ fn is_unit(word: &str) -> bool {
 fn usual_color(group: &str) -> usize {
     match group {
         "none" => 0,
-        "bloom" => 1,
-        "ribbon" => 2,
-        "burr" => 3,
-        group if group.starts_with("budget burr") => 6,
+        "budget burr" => 6,
         group if group.starts_with("budget") => 4,
         group if group.starts_with("levels") => 5,
-        _ => 7,
+        group => color_of_family(group).unwrap_or(OTHERS),
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow};
 use super::colors::{Colors, group};
-use crate::compare::lab::{FAMILIES, SPEED_FPR};
+use maypole::filter::Family;
+
+use crate::compare::lab::SPEED_FPR;
 use crate::compare::throughput::MIXED;
 use crate::show::html;
-use crate::show::plot::{Axis, Look, Plot, Point, Series, Spread};
+use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::sheet::short_count;
 use crate::show::text::{count, percent, size};
 
@@ -115,9 +117,9 @@ pub fn filters(results: &Results) -> Vec<Shown> {
 
 /// A series for each filter family, where it has points.
 fn families(points: impl Fn(&str) -> Vec<Point>) -> Vec<Series> {
-    let all = FAMILIES.iter().enumerate().map(|(n, family)| Series {
+    let all = Family::written().map(|family| Series {
         name: family.name().to_string(),
-        color: n + 1,
+        color: color_of_family(family.name()).unwrap_or(OTHERS),
         look: Look::Joined,
         points: points(family.name()),
     });

@@ -1,0 +1,5 @@
+//! Any bytes, asked as a binary fuse filter.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole::fuzzing::filter_fuse(data));

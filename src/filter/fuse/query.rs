@@ -1,0 +1,101 @@
+//! The reader: is the exclusive or of a key's three slots its fingerprint?
+//!
+//! The first slot follows from one product of the hash, the other two and the fingerprint from
+//! another. Neither waits for the other, and the three slots are read at the same time: up to three
+//! cache lines, and a segment of a filter of a million keys has 8,192 slots, so that they are three
+//! nearly always.
+
+use super::build::read;
+use super::layout::{Layout, Place, first_slot, place, seed};
+use super::{plain, sizing};
+use crate::filter::anatomy::trace::QueryTrace;
+use crate::filter::family::KeyHash;
+use crate::filter::geometry::{BATCH, Geometry};
+use crate::memory::LineBuf;
+
+/// The numbers of a stored filter.
+#[derive(Clone, Copy)]
+pub struct FuseGeometry {
+    /// The value of the seed in two halves, so that a geometry needs no alignment of 8 bytes.
+    seed: [u32; 2],
+    first_slots: u32,
+    log2_slots: u8,
+    bits: u8,
+}
+
+impl FuseGeometry {
+    #[inline(always)]
+    fn place(&self, hash: KeyHash, first: u32) -> Place {
+        let [low, high] = self.seed.map(u64::from);
+        place(hash, high << 32 | low, first, self.log2_slots.into())
+    }
+
+    #[inline(always)]
+    fn fetch(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        let first = first_slot(hash, self.first_slots);
+        for slot in self.place(hash, first).slots {
+            block.prefetch((u64::from(slot) * u64::from(self.bits) / 8) as usize);
+        }
+        first
+    }
+
+    #[inline(always)]
+    fn ask(&self, block: &[u8], hash: KeyHash, first: u32) -> bool {
+        let Place { slots: [a, b, c], fingerprint } = self.place(hash, first);
+        let bits = u32::from(self.bits);
+        let found = read(block, a, bits) ^ read(block, b, bits) ^ read(block, c, bits);
+        (found ^ fingerprint) & ((1 << bits) - 1) == 0
+    }
+}
+
+impl Geometry for FuseGeometry {
+    fn parse(block: &LineBuf) -> Result<FuseGeometry, &'static str> {
+        let (layout, seed_number) = Layout::parse(block)?;
+        let seed = seed(seed_number);
+        Ok(FuseGeometry {
+            seed: [seed as u32, (seed >> 32) as u32],
+            first_slots: layout.first_slots(),
+            log2_slots: layout.log2_slots as u8,
+            bits: layout.bits as u8,
+        })
+    }
+
+    // Calls of their own: inlined, they would take registers from the other families, which share the
+    // reader's functions.
+
+    #[inline(never)]
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        self.fetch(block, hash)
+    }
+
+    #[inline(never)]
+    fn finish(&self, block: &LineBuf, hash: KeyHash, first: u32) -> bool {
+        self.ask(block, hash, first)
+    }
+
+    #[inline(never)]
+    fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
+        self.ask(block, hash, first_slot(hash, self.first_slots))
+    }
+
+    fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
+        for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            let mut firsts = [0; BATCH];
+            for (first, &hash) in firsts.iter_mut().zip(hashes) {
+                *first = self.fetch(block, hash);
+            }
+            for ((answer, &hash), &first) in answers.iter_mut().zip(hashes).zip(&firsts) {
+                *answer = self.ask(block, hash, first);
+            }
+        }
+    }
+
+    /// Exact, however many keys there are: slots that no key needs are 0, and a fingerprint is random.
+    fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
+        sizing::rate(self.bits.into())
+    }
+
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
+        plain::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
+    }
+}

@@ -1,0 +1,128 @@
+//! How many slots a binary fuse filter has, and how many bits a slot: pure functions.
+//!
+//! *How many slots?* Segments must be long enough that taking out keys never stalls, and short enough
+//! that there are many of them: the advantage over three random slots comes from the two ends. The
+//! formulas are those of the paper, found by experiment. With n keys a segment has about
+//! `9.6 * n^0.58` slots, and the array
+//!
+//! ```text
+//! keys          1,000   10,000   100,000   1 million   10 million
+//! slots a key    1.38     1.25      1.18       1.13         1.125      plus what rounding to
+//!                                                                      segments adds
+//! ```
+//!
+//! *How many bits?* The widest fingerprint of 4 to 16 bits whose array fits the bits asked for. A rate
+//! asked for gets the narrowest that reaches it.
+//!
+//! A segment is a power of two, so the length of the array moves in steps. The logarithms are those of
+//! the standard library: where one lies within its last digit of a step, two systems may differ by a
+//! segment.
+
+use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
+use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
+use crate::filter::bloom::sizing::{bloom_bytes, bloom_millibits_for_fpr};
+use crate::filter::family::Target;
+
+/// The rate of the widest fingerprint, 2^-16.
+pub const LOWEST_RATE: f64 = 1.0 / 65_536.0;
+
+/// Slots a key in a very large filter.
+const SLOTS_PER_KEY: f64 = 1.125;
+
+/// The array for `keys` distinct keys, at least one. `None` if its slots cannot be counted in 32 bits.
+fn array(keys: usize) -> Option<Layout> {
+    let keys = keys as f64;
+    // A single key has the logarithm 0, and any array is large enough.
+    let log2_slots = (keys.ln() / 3.33f64.ln() + 2.25) as u32;
+    let log2_slots = log2_slots.clamp(MIN_LOG2_SLOTS, MAX_LOG2_SLOTS);
+    let slots_per_key = (0.875 + 0.25 * 1e6f64.ln() / keys.max(2.0).ln()).max(SLOTS_PER_KEY);
+    let slots = (keys * slots_per_key).round() as u64;
+    let all_segments = slots.div_ceil(1 << log2_slots).max(3);
+    let segments = u32::try_from(all_segments - 2).ok()?;
+    let layout = Layout { segments, log2_slots, bits: *BITS.start() };
+    (layout.slots() <= u64::from(u32::MAX)).then_some(layout)
+}
+
+/// Whole bits of a fingerprint that is met by at most this part of absent keys.
+fn bits_of_rate(rate: f64) -> u32 {
+    (-rate.log2()).ceil().clamp(f64::from(*BITS.start()), f64::from(*BITS.end())) as u32
+}
+
+/// The layout for `keys` hashes of which `distinct` differ, at least one. `None` where a Bloom filter
+/// is made instead: no width fits, or the filter of this rate would be larger than a Bloom filter.
+pub fn fit(target: Target, keys: usize, distinct: usize) -> Option<Layout> {
+    let array = array(distinct)?;
+    let of_bits = |bits| Layout { bits, ..array };
+    let layout = match target {
+        Target::MillibitsPerKey(millibits) => {
+            let bytes = keys as u64 * u64::from(millibits) / 8000;
+            let mut widest_first = BITS.rev().map(of_bits);
+            widest_first.find(|layout| layout.total_bytes() <= bytes)?
+        }
+        Target::Fpr(rate) => of_rate(of_bits, rate, keys)?,
+        Target::LikeBloom(millibits) => {
+            of_rate(of_bits, crate::filter::bloom::sizing::bloom_fpr(millibits), keys)?
+        }
+    };
+    (layout.total_bytes() <= u64::from(u32::MAX)).then_some(layout)
+}
+
+fn of_rate(of_bits: impl Fn(u32) -> Layout, rate: f64, keys: usize) -> Option<Layout> {
+    let layout = of_bits(bits_of_rate(rate));
+    let bloom = bloom_bytes(keys, bloom_millibits_for_fpr(rate)) + BLOOM_TRAILER_BYTES;
+    (layout.total_bytes() <= bloom as u64).then_some(layout)
+}
+
+/// The stored bits a key and the rate of a filter of this many distinct keys.
+pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
+    let layout = fit(target, keys, keys)?;
+    Some((layout.total_bytes() as f64 * 8.0 / keys as f64, rate(layout.bits)))
+}
+
+/// The part of absent keys whose slots happen to give their fingerprint.
+pub fn rate(bits: u32) -> f64 {
+    0.5f64.powi(bits as i32)
+}
+
+/// Bits a key for a rate, with about a million keys. Where a Bloom filter is smaller, it is made.
+pub fn bits_for_rate(rate: f64) -> f64 {
+    let fuse = 1.13 * f64::from(bits_of_rate(rate));
+    fuse.min(f64::from(bloom_millibits_for_fpr(rate)) / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_fingerprint_that_fits_is_taken() {
+        let million = 1_000_000;
+        let bits_of = |millibits| {
+            fit(Target::MillibitsPerKey(millibits), million, million).map(|layout| layout.bits)
+        };
+        for (bits, expected) in [(4, 4), (8, 8), (12, 12), (16, 16)] {
+            let bytes = Layout { bits, ..array(million).unwrap() }.total_bytes();
+            let millibits = (bytes * 8000).div_ceil(million as u64) as u32;
+            assert_eq!(bits_of(millibits), Some(expected));
+            assert_eq!(bits_of(millibits - 1), (bits > 4).then(|| expected - 1));
+        }
+        assert_eq!(bits_of(9_100), Some(8));
+        assert_eq!(bits_of(13_700), Some(12));
+        assert_eq!(bits_of(18_200), Some(16));
+        assert_eq!(bits_of(32_000), Some(16));
+    }
+
+    #[test]
+    fn a_rate_gets_the_narrowest_fingerprint_that_reaches_it() {
+        let bits_of = |rate| fit(Target::Fpr(rate), 100_000, 100_000).map(|layout| layout.bits);
+        assert_eq!(bits_of(0.01), Some(7));
+        assert_eq!(bits_of(1.0 / 128.0), Some(7));
+        assert_eq!(bits_of(1.0 / 129.0), Some(8));
+        assert_eq!(bits_of(LOWEST_RATE), Some(16));
+        // Four bits are the fewest: a Bloom filter of such a rate is smaller.
+        assert_eq!(bits_of(0.3), None);
+        let few = fit(Target::MillibitsPerKey(9000), 10, 10);
+        assert!(few.is_none(), "the trailer alone takes more");
+        assert!(fit(Target::Fpr(0.01), 5_000_000_000, 5_000_000_000).is_none(), "so many keys");
+    }
+}

@@ -1,0 +1,50 @@
+//! [`FamilyInfo`]: what the rest of the crate must know of a family. One value in each family's folder.
+//!
+//! Code outside a family's folder names no family: it goes through the table in `families.rs`. Only
+//! queries do not come by here. A function pointer would cost them a jump that cannot be inlined, so
+//! `reader.rs` has a variant for each family's reader.
+
+use super::anatomy::parts::BandParts;
+use super::family::{Family, FilterEncoding, Target};
+use super::hashes::HashList;
+use crate::memory::LineBuf;
+
+/// One family, described.
+pub(crate) struct FamilyInfo {
+    pub family: Family,
+    /// The name in specs and reports.
+    pub name: &'static str,
+    /// `None` for a family that is read and never written.
+    pub limits: Option<Limits>,
+    pub encoding: FilterEncoding,
+    /// The name of the block in a table's metaindex. It belongs to the encoding: families that share
+    /// the encoding share the name.
+    pub metaindex_name: &'static str,
+    /// What a table's property `rocksdb.filter.policy` says.
+    pub policy_name: &'static str,
+    /// The whole block. `None` when the family cannot serve these keys: a Bloom filter of the same
+    /// target is made instead.
+    pub build: fn(&HashList, Target) -> Option<LineBuf>,
+    /// The stored bits a key and the false-positive rate of a filter of this many keys.
+    /// `None` where a Bloom filter is made instead.
+    pub expected: fn(usize, Target) -> Option<(f64, f64)>,
+    /// Bits a key that are stored for a false-positive rate, in a filter of very many keys.
+    pub bits_for_rate: fn(f64) -> f64,
+    /// The parts of a stored filter whose keys are equations; `None` for every other block.
+    pub inspect: fn(&[u8]) -> Option<BandParts>,
+    /// Gives any bytes the trailer of a filter and cuts them to a size that fits, so that a fuzzer
+    /// gets past it. Fields of the trailer that can be believed are kept.
+    #[cfg(any(test, fuzzing))]
+    pub repair: fn(&mut Vec<u8>),
+}
+
+/// The limits of a family that is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// The most stored bits a key.
+    pub most_bits: f64,
+    /// The lowest false-positive rate.
+    pub lowest_rate: f64,
+    /// Stored bits a key with which about 1 % of absent keys pass: the default of reports.
+    pub default_bits: f64,
+}
