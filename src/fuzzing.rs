@@ -6,6 +6,7 @@
 //! block  index  properties  footer           the parts of a table
 //! table      a whole table, no checksum      log  edit           the parts of WAL and MANIFEST
 //! wal  manifest   a database whose WAL or MANIFEST is the input
+//! rocksdb_*  a database of RocksDB's whose MANIFEST or log is the input
 //! operations      writes, reads and reopenings against a BTreeMap
 //! policy          the text of filter policies and prefix extractors
 //! ```
@@ -14,6 +15,7 @@
 
 mod databases;
 mod filters;
+mod rocks;
 
 use std::path::Path;
 
@@ -27,6 +29,7 @@ pub use self::databases::{manifest, operations, wal};
 pub use self::filters::{
     filter_bloom, filter_burr, filter_fuse, filter_legacy_bloom, filter_ribbon, filter_round_trip,
 };
+pub use self::rocks::{rocksdb_log, rocksdb_manifest};
 pub use crate::table::fuzzing::{block, footer, index, properties};
 pub use crate::wal::fuzzing::log;
 

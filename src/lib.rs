@@ -60,6 +60,8 @@ mod memtable;
 #[cfg(not(target_family = "wasm"))]
 mod range_tombstones;
 #[cfg(not(target_family = "wasm"))]
+mod rocksdb;
+#[cfg(not(target_family = "wasm"))]
 mod slice;
 #[cfg(not(target_family = "wasm"))]
 mod stats;
@@ -78,10 +80,10 @@ pub use annotate::AnnotatedFile;
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 #[cfg(not(target_family = "wasm"))]
 pub use db::{
-    BatchOperation, Builder, DamagedTable, Db, DbCursor, DbIterator, DestroyReport, Durability,
-    FileStats, FileTrace, KeyBounds, LevelStats, LevelTrace, LookupCost, LookupOutcome,
-    LookupTrace, Loss, MemtableTrace, PublishedStats, RepairReport, Snapshot, Stats, VerifyReport,
-    WarmUpReport, WriteBatch, WriteStall, WriteStallCause,
+    BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator, DestroyReport,
+    Durability, FileStats, FileTrace, ImportReport, KeyBounds, LevelStats, LevelTrace, LookupCost,
+    LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats, RepairReport, RocksDb,
+    Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause,
 };
 pub use encoding::hash::hash64;
 #[cfg(not(target_family = "wasm"))]

@@ -160,6 +160,20 @@ impl RangeTombstones {
         Some((self.bound(0), self.bound(last)))
     }
 
+    /// What is deleted from `lower` to before `upper`; `None`: nothing.
+    pub fn within(self: Arc<Self>, lower: &[u8], upper: &[u8]) -> Option<Arc<RangeTombstones>> {
+        let (start, end) = self.span()?;
+        if lower <= start && end <= upper {
+            return Some(self);
+        }
+        let set = RangeTombstones::new(self.iter().map(|range| RangeTombstone {
+            start: range.start.max(lower),
+            end: range.end.min(upper),
+            sequence: range.sequence,
+        }));
+        (!set.is_empty()).then(|| Arc::new(set))
+    }
+
     pub fn heap_bytes(&self) -> usize {
         let numbers = self.key_ends.capacity() + self.nodes.capacity() + self.sequences.capacity();
         let range_bytes = size_of::<(usize, usize, SequenceNumber)>();

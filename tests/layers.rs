@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 4  db/
-//! 3  compaction/   version/   filter_policy   annotate/
+//! 3  compaction/   version/   rocksdb/   filter_policy   annotate/
 //! 2  table/   memtable/   wal/
 //! 1  fs/   cache/   known_files/
 //! 0  filter/ (imports memory/ and nothing else)   cursor/   memory/   encoding/   sync/   stats/
@@ -35,6 +35,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("filter_policy", 3),
     ("annotate", 3),
     ("version", 3),
+    ("rocksdb", 3),
     ("compaction", 3),
     ("db", 4),
 ];

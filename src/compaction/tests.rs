@@ -47,6 +47,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             pin_metadata: false,
             global_sequence: None,
             tail_bytes: 0,
+            key_bounds: None,
         },
         pin_metadata: PinMetadata::None,
         options: TableOptions {

@@ -208,7 +208,7 @@ impl Db {
         Db::builder(path).published_stats()
     }
 
-    fn of(inner: Arc<Inner>) -> Db {
+    pub(super) fn of(inner: Arc<Inner>) -> Db {
         let handle = Handle { inner: Arc::clone(&inner), pops: Mutex::new(()) };
         Db { inner, handle: Arc::new(handle) }
     }

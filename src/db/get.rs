@@ -30,6 +30,7 @@
 //! **Observers.** Each step tells an observer what it did. `get` has one that hears nothing and costs
 //! nothing; `explain` writes down what it hears. So there is one lookup, and it explains itself.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Inner;
@@ -237,8 +238,11 @@ pub(super) fn find_in_memtables<'g>(
         observer.memtable_searched(memtable, newest, deleted_at);
         if let Some((sequence, kind, value)) = newest {
             tickers.add(Ticker::MemtableHit, 1);
-            // The log's decoder lets no kind in that this build does not understand.
             let is_value = kind == EntryKind::Value as u8;
+            // Only a log of RocksDB's has such entries.
+            if !is_value && EntryKind::of_point(kind).is_none() && sequence >= deleted_at {
+                return Err(unsupported_entry(Path::new("the log"), key.user_key, kind));
+            }
             return Ok(Some((is_value && sequence >= deleted_at).then_some(value)));
         }
         if deleted_at > 0 {

@@ -11,6 +11,7 @@
 //!   flush, compact        flush.rs  background/
 //!   the whole database    whole/ (copy, take in, check, remove)  repair/
 //!   small calls over these  convenience.rs (len, first, last, sizes)
+//!   RocksDB's databases   rocks/ (read as they are)
 //!   what all these share  inner.rs (locks)  read_state.rs (no lock)
 //! ```
 //!
@@ -30,6 +31,7 @@ mod open;
 mod options;
 mod read_state;
 mod repair;
+mod rocks;
 mod snapshot;
 mod stats;
 mod whole;
@@ -42,6 +44,7 @@ pub use iter::bounds::KeyBounds;
 pub use iter::cursor::DbCursor;
 pub use options::Builder;
 pub use repair::{Loss, RepairReport};
+pub use rocks::{ColumnFamily, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
 pub use whole::{DestroyReport, VerifyReport, WarmUpReport};

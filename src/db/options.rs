@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::open::directory::refuse_lost_current;
-use super::{Db, DestroyReport, PublishedStats, RepairReport};
+use super::{Db, DestroyReport, PublishedStats, RepairReport, RocksDb};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::compaction::TreeShape;
 use crate::error::{Error, Result};
@@ -337,6 +337,27 @@ impl Builder {
     pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
         self.at_its_path(Db::read_with)
+    }
+
+    /// Opens a database of RocksDB's to read it only, as it stands. Nothing is written, and no lock is
+    /// taken, so that RocksDB may have it open. It shows every write up to a certain one, and none
+    /// after, as RocksDB's own recovery does.
+    ///
+    /// Of the options, those of the block cache and of the file system count.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoDatabase`] where there is none.
+    /// - [`Error::Unsupported`] where the directory is another program's, or needs as a whole what
+    ///   this build does not have: a two-phase transaction in a log, for one. What concerns one
+    ///   column family is reported by [`RocksDb::column_family`].
+    /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is damaged.
+    /// - [`Error::InvalidArgument`] where the process may not open all tables, or where a writer
+    ///   changed the directory during each of ten readings.
+    pub fn open_rocksdb(self) -> Result<RocksDb> {
+        self.check()?;
+        let options = Builder { path: lasting(&*self.fs, &self.path)?, ..self };
+        RocksDb::open_with(options)
     }
 
     /// Rebuilds a database that cannot be opened from the files that are left in its directory:

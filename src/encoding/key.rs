@@ -150,6 +150,16 @@ pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
     }
 }
 
+/// The first user key behind a file whose largest internal key is `largest`.
+pub(crate) fn user_key_behind(largest: &[u8]) -> Vec<u8> {
+    let mut end = user_key(largest).to_vec();
+    if !is_range_end(largest) {
+        // The key right after `key` is `key` with a zero byte appended.
+        end.push(0);
+    }
+    end
+}
+
 /// Whether an internal key is a [`range_end`].
 pub(crate) fn is_range_end(internal_key: &[u8]) -> bool {
     trailer(internal_key) == pack(MAX_SEQUENCE, EntryKind::RangeDeletion as u8)

@@ -17,7 +17,7 @@ use crate::table::{Compression, SstWriter, TableOptions};
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 17] = [
+const TARGETS: [(&str, Target); 19] = [
     ("block", block),
     ("edit", edit),
     ("filter_bloom", filter_bloom),
@@ -33,9 +33,12 @@ const TARGETS: [(&str, Target); 17] = [
     ("operations", operations),
     ("policy", policy),
     ("properties", properties),
+    ("rocksdb_log", rocksdb_log),
+    ("rocksdb_manifest", rocksdb_manifest),
     ("table", table),
     ("wal", wal),
 ];
+
 fn root(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -138,6 +141,13 @@ fn a_database_opens_with_a_changed_wal_or_manifest_or_refuses() {
     let read = |name: &str| fs.read(&Path::new(DIR).join(name)).unwrap();
     mutations(11, 300, &read(name), manifest);
     mutations(12, 300, &read(wal_name), wal);
+}
+
+#[test]
+fn a_rocksdb_directory_with_a_changed_manifest_or_log_is_refused_or_read() {
+    let [good_manifest, good_log] = rocks::samples();
+    mutations(15, 400, &good_manifest, rocksdb_manifest);
+    mutations(16, 400, &good_log, rocksdb_log);
 }
 
 #[test]
@@ -285,6 +295,9 @@ fn write_the_seeds() {
     let mut wal = read(wal);
     wal.truncate(wal.iter().rposition(|&byte| byte != 0).unwrap() + 1);
     seeds.push(("wal", vec![wal]));
+    let [manifest, log] = rocks::samples();
+    seeds.push(("rocksdb_manifest", vec![manifest]));
+    seeds.push(("rocksdb_log", vec![log]));
     for (name, inputs) in seeds {
         let dir = root("fuzz/seeds").join(name);
         let _ = fs::remove_dir_all(&dir);

@@ -29,6 +29,10 @@ const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the 
                          save tables alone, copy the .sst files of one column family to a directory \
                          of their own and repair that";
 
+/// As [`OWN_TOOLS`], of a database that can be imported.
+const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it as \
+                      it is; its own tools repair it";
+
 /// Databases that have nothing in common with Maypole's names.
 const OTHERS: &[(&str, &str)] = &[
     ("data.mdb", "a database of LMDB"),
@@ -94,7 +98,8 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
         false => "",
     };
     if !what.is_empty() {
-        return Some(Known::new(what, OWN_TOOLS));
+        let instead = if what == "a database of RocksDB" { IMPORT } else { OWN_TOOLS };
+        return Some(Known::new(what, instead));
     }
     let other = OTHERS.iter().find(|(name, _)| has(name));
     other.map(|(_, what)| Known::new(*what, ""))

@@ -44,7 +44,7 @@ pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;
 pub(crate) use cursor::TableCursor;
 pub(crate) use cursor::read_ahead::ScanOptions;
-pub(crate) use format::properties::names as property_names;
+pub(crate) use format::properties::{BYTEWISE_COMPARATOR, is_bytewise, names as property_names};
 pub(crate) use lookup::key::LookupKey;
 pub(crate) use lookup::observer::TableObserver;
 pub(crate) use lookup::reading::Missing;

@@ -13,7 +13,7 @@ use super::block::Block;
 use super::format::file::{BlockFile, MOST_TAIL_BYTES};
 use super::format::footer::{BlockHandle, unsupported};
 use super::format::limits::KeyBytes;
-use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, names};
+use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
 use super::range_del::RANGE_DEL_BLOCK;
 
 /// Where the first of the blocks lies that opening reads.
@@ -122,11 +122,11 @@ pub(super) fn refuse_unknown(
         return Err(unsupported(file.path(), "compression dictionaries"));
     }
     match properties.text(names::COMPARATOR) {
-        None | Some(BYTEWISE_COMPARATOR) => Ok(()),
-        Some(other) => Err(unsupported(
+        Some(other) if !is_bytewise(other) => Err(unsupported(
             file.path(),
             format_args!("the comparator {other} (this build reads {BYTEWISE_COMPARATOR})"),
         )),
+        _ => Ok(()),
     }
 }
 

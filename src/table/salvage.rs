@@ -184,8 +184,8 @@ impl Salvage {
     }
 
     /// The ranges that the table deletes, as far as they can be read.
-    pub fn ranges(&self) -> Option<&RangeTombstones> {
-        self.ranges.as_deref()
+    pub fn ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        self.ranges.as_ref()
     }
 
     /// Hands internal key and value of every readable entry to `visit`, in order. Answers what is

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
+use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
@@ -48,6 +49,10 @@ pub(crate) struct TableContext {
     pub global_sequence: Option<SequenceNumber>,
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
+    /// The smallest and the largest internal key, where somebody keeps them: the table's range
+    /// deletions count between them only. RocksDB writes a range deletion whole into each table that
+    /// it reaches, and zeroes sequence numbers of keys beside it.
+    pub key_bounds: Option<[Vec<u8>; 2]>,
 }
 
 /// Memory of an open table beside [`Table`]: its file and the words that count its users, the
@@ -145,6 +150,13 @@ impl Table {
             global_sequence_of(&properties, context.global_sequence).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
         let ranges = read_ranges(&file, &metaindex, &properties, global_sequence)?;
+        let ranges = match &context.key_bounds {
+            Some([smallest, largest]) => ranges.and_then(|ranges| {
+                let end = key::user_key_behind(largest);
+                ranges.within(key::user_key(smallest), &end)
+            }),
+            None => ranges,
+        };
         file.forget_tail();
         let found = StoredFilter::find(&metaindex);
         let stored_filter = found.filter(|_| properties.whole_key_filtering());

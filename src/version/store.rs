@@ -55,7 +55,9 @@ impl TableStore {
     /// [`Error::Corruption`] if the file is another one than `meta` describes.
     pub fn open(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let path = names::table_path(&self.dir, meta.number);
-        let table = self.open_table(&path, meta.global_sequence, level, meta.tail_bytes)?;
+        let mut context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
+        context.key_bounds = Some([meta.smallest.clone(), meta.largest.clone()]);
+        let table = self.open_in(&path, context)?;
         check_described(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();
@@ -73,18 +75,45 @@ impl TableStore {
         level: usize,
         tail_bytes: u64,
     ) -> Result<Arc<Table>> {
+        self.open_in(path, self.context_for(global_sequence, level, tail_bytes))
+    }
+
+    fn context_for(
+        &self,
+        global_sequence: Option<SequenceNumber>,
+        level: usize,
+        tail_bytes: u64,
+    ) -> TableContext {
         let pin_metadata = match self.pin_metadata {
             PinMetadata::None => false,
             PinMetadata::Level0 => level == 0,
             PinMetadata::All => true,
         };
-        let shared = self.context.clone();
-        let context = TableContext { global_sequence, pin_metadata, tail_bytes, ..shared };
+        TableContext { global_sequence, pin_metadata, tail_bytes, ..self.context.clone() }
+    }
+
+    fn open_in(&self, path: &Path, context: TableContext) -> Result<Arc<Table>> {
         let file = match self.keeps_tables_open {
             true => self.fs.open(path)?,
             false => self.fs.open_pooled(path, &self.descriptors)?,
         };
         Table::open(file, context)
+    }
+
+    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: that says less, and
+    /// calls a table ingested by a property only.
+    pub fn open_listed(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
+        let path = names::table_path(&self.dir, meta.number);
+        let table = self.open_table(&path, None, level, 0)?;
+        let properties = table.properties();
+        meta.entries = properties.entries();
+        meta.deletions = properties.number(property::DELETIONS).unwrap_or(0);
+        if properties.number(property::EXTERNAL_VERSION) >= Some(2) {
+            meta.global_sequence = Some(meta.largest_sequence);
+        }
+        meta.tail_bytes = table.tail_bytes();
+        drop(table);
+        self.open(meta, level)
     }
 
     /// Counts what building a new table's filter took.

@@ -419,3 +419,60 @@ fn a_directory_of_rocksdb_is_called_by_its_name() {
     }
     assert!(!dir.path().join("db").exists());
 }
+
+/// A RocksDB database as the fixtures have it, with column families.
+fn rocksdb(dir: &std::path::Path) {
+    let archive =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb-dirs/10.4.2-cfs.tar.zst");
+    let mut bytes = Vec::new();
+    let packed = std::fs::File::open(archive).unwrap();
+    let mut decoder = zstd::stream::read::Decoder::new(packed).unwrap();
+    std::io::Read::read_to_end(&mut decoder, &mut bytes).unwrap();
+    // The format ustar: a header of 512 bytes, and the file in blocks of as many.
+    let mut at = 0;
+    while bytes[at] != 0 {
+        let text = |from: usize, to: usize| {
+            let field = bytes[at + from..at + to].split(|&byte| byte == 0).next().unwrap();
+            String::from_utf8(field.to_vec()).unwrap()
+        };
+        let length = usize::from_str_radix(text(124, 136).trim(), 8).unwrap();
+        if bytes[at + 156] == b'0' {
+            let content = &bytes[at + 512..at + 512 + length];
+            std::fs::write(dir.join(text(0, 100)), content).unwrap();
+        }
+        at += 512 + length.next_multiple_of(512);
+    }
+}
+
+#[test]
+fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("rocks");
+    std::fs::create_dir(&source).unwrap();
+    rocksdb(&source);
+    let count = |db: &std::path::Path| maypole!("count", db).well().trim().to_string();
+    let (one, all) = (dir.path().join("one"), dir.path().join("all"));
+    let said = maypole!("import", &source, &one, "--column-family", "beta", "--verify").well();
+    assert!(said.starts_with("beta: 1 table (1 linked, 0 copied), "), "{said}");
+    assert!(count(&one).contains("2983"), "{}", count(&one));
+    let said = maypole!("import", &source, &all, "--all", "--json").well();
+    let reports: Vec<serde_json::Value> =
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<_> = reports.iter().map(|it| it["column_family"].as_str().unwrap()).collect();
+    assert_eq!(names, ["default", "alpha", "beta", "delta"]);
+    assert!(count(&all.join("delta")).contains("1000"));
+    // What is there already stays, and nothing new is made.
+    for arguments in [vec!["--column-family", "alpha"], vec!["--all"]] {
+        let call = [&["import", source.to_str().unwrap(), all.to_str().unwrap()][..], &arguments];
+        let error = super::run(&call.concat()).badly(1);
+        assert!(error.contains("not empty"), "{error}");
+    }
+    let none = dir.path().join("none");
+    let error = maypole!("import", &source, &none, "--column-family", "gone").badly(1);
+    assert!(error.contains("there is no column family \"gone\""), "{error}");
+    assert!(!none.exists());
+    assert!(maypole!("import", &source, &none, "--all", "--column-family", "beta").code == 2);
+    // The other commands call the directory by its name, and this one.
+    let error = maypole!("get", &source, "key").badly(1);
+    assert!(error.contains("RocksDB") && error.contains("maypole import"), "{error}");
+}

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "compare",
     "size",
     "structures",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 21] = [
     "ingest",
     "compact",
     "checkpoint",
+    "import",
     "stats",
     "inspect",
     "verify",

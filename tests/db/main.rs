@@ -67,6 +67,8 @@ mod read_only;
 mod reads;
 mod recovery;
 mod repair;
+mod rocksdb;
+mod rocksdb_tools;
 mod soak;
 mod still;
 mod writers;

@@ -47,7 +47,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::entries::{count, delete, get, load, put, scan};
 use commands::tables::{ingest, inspect, write_table};
-use commands::{checkpoint, compact, repair, shell, size, stats, verify};
+use commands::{checkpoint, compact, import, repair, shell, size, stats, verify};
 use failure::{Failure, Result};
 use output::tell;
 
@@ -92,6 +92,7 @@ enum Command {
     Ingest(ingest::Ingest),
     Compact(compact::Compact),
     Checkpoint(checkpoint::Checkpoint),
+    Import(import::Import),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
@@ -120,6 +121,7 @@ impl Command {
             Command::Ingest(command) => command.run(out),
             Command::Compact(command) => command.run(out),
             Command::Checkpoint(command) => command.run(out),
+            Command::Import(command) => command.run(out),
             Command::Stats(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),

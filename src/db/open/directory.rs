@@ -148,6 +148,7 @@ pub(crate) fn table_store(
             pin_metadata: false,
             global_sequence: None,
             tail_bytes: 0,
+            key_bounds: None,
         },
         pin_metadata: options.pin_metadata,
         options: TableOptions {
@@ -184,6 +185,12 @@ pub(super) fn open_tables(
         edit.added.push((*level, file.meta.clone()));
     }
     let version = Version::default().apply(&edit, opened);
+    check_disjoint(&version, &store.dir.join(names::manifest_name(recovered.manifest.0)))?;
+    Ok(version)
+}
+
+/// Refuses a tree with files of a level from 1 on that overlap. `manifest` lists them.
+pub(in crate::db) fn check_disjoint(version: &Version, manifest: &Path) -> Result<()> {
     if let Some((level, one, other)) = version.overlap() {
         let range = |meta: &FileMeta| {
             let [from, to] =
@@ -191,13 +198,13 @@ pub(super) fn open_tables(
             format!("{:06} from \"{from}\" to \"{to}\"", meta.number)
         };
         return Err(Error::Corruption {
-            file: store.dir.join(names::manifest_name(recovered.manifest.0)),
+            file: manifest.to_owned(),
             offset: 0,
             expected: format!("tables of level {level} that share no key"),
             found: format!("{} and {}", range(one), range(other)),
         });
     }
-    Ok(version)
+    Ok(())
 }
 
 #[cfg(test)]

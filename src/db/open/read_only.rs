@@ -113,7 +113,7 @@ fn attempt(
 }
 
 /// Raises the limit of the process where it must: every table keeps its file open.
-fn allow_open_files(tables: u64) -> Result<()> {
+pub(in crate::db) fn allow_open_files(tables: u64) -> Result<()> {
     let needed = tables.saturating_add(OTHER_OPEN_FILES);
     let allows = |limit: OpenFilesLimit| needed <= limit.soft;
     if allows(open_files_limit()) || allows(raise_open_files_limit()) {
@@ -128,7 +128,7 @@ fn allow_open_files(tables: u64) -> Result<()> {
 }
 
 /// Whether a writer in the same directory can be the reason.
-fn may_pass(error: &Error) -> bool {
+pub(in crate::db) fn may_pass(error: &Error) -> bool {
     match error {
         Error::Corruption { .. } => true,
         Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,

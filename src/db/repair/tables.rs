@@ -12,6 +12,7 @@ use crate::compaction::run::Job;
 use crate::compaction::{self, run};
 use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
 use crate::db::whole::ingest::smallest_and_largest;
+use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
@@ -296,7 +297,15 @@ impl Repair<'_> {
             is_empty = false;
             table.add(key, value)
         })?;
-        let ranges = salvage.ranges().into_iter().flat_map(|ranges| ranges.iter());
+        // As an open table: they count within its bounds only.
+        let ranges = match meta {
+            Some(meta) => {
+                let end = key::user_key_behind(&meta.largest);
+                salvage.ranges().cloned().and_then(|it| it.within(user_key(&meta.smallest), &end))
+            }
+            None => salvage.ranges().cloned(),
+        };
+        let ranges = ranges.iter().flat_map(|ranges| ranges.iter());
         let mut ranges: Vec<RangeTombstone<'_>> = ranges.collect();
         ranges.sort_unstable_by(|a, b| a.start.cmp(b.start).then(b.sequence.cmp(&a.sequence)));
         is_empty &= ranges.is_empty();

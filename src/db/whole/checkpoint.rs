@@ -74,31 +74,9 @@ impl Inner {
         dir: &Path,
         copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
-        let fs = &*self.store.fs;
-        if fs::resolved(dir).starts_with(fs::resolved(&self.store.dir)) {
-            return Err(Error::InvalidArgument(format!(
-                "{}: is in the directory of the database that it would copy",
-                dir.display()
-            )));
-        }
-        refuse_used(fs, dir)?;
+        let fs = &self.store.fs;
         // Before anything is made: a database that cannot be written makes no copy.
-        self.flush()?;
-        if !fs.exists(dir)? {
-            fs::create_dir_durably(fs, dir)?;
-        }
-        // Two copies to one directory: the second one fails.
-        let lock_path = names::lock_path(dir);
-        let lock = fs.lock(&lock_path)?;
-        let made = refuse_used(fs, dir).and_then(|()| {
-            self.fill(dir, copy).inspect_err(|_| {
-                // What cannot be removed now is removed by the next copy to this directory.
-                let _ = remove_rest(fs, dir);
-            })
-        });
-        let _ = fs.remove(&lock_path);
-        drop(lock);
-        made
+        make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
     }
 
     /// Makes the files of the copy.
@@ -108,10 +86,6 @@ impl Inner {
         mut copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
         let fs = &self.store.fs;
-        remove_rest(&**fs, dir)?;
-        let mark = names::unfinished_copy_path(dir);
-        fs.create(&mark)?.sync()?;
-        fs.sync_dir(dir)?;
         let (read_state, flushed_sequence) = self.flushed_tree()?;
         let mut added = Vec::new();
         for (level, file) in read_state.version.files() {
@@ -123,9 +97,6 @@ impl Inner {
         let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
         let tree = VersionEdit { added, ..tree };
         Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes)?;
-        fs.remove(&mark)?;
-        // The copy is whole, also if a power loss brings the mark back.
-        let _ = fs.sync_dir(dir);
         Ok(())
     }
 
@@ -148,6 +119,51 @@ impl Inner {
         };
         Ok(tree)
     }
+}
+
+/// Makes a new database in `dir`, an absolute path, of the one in `source`: after `prepare`, which may
+/// refuse, `fill` makes its files, `CURRENT` last. Nothing is left where that fails.
+pub(in crate::db) fn make_database<T>(
+    fs: &dyn Fs,
+    source: &Path,
+    dir: &Path,
+    prepare: impl FnOnce() -> Result<()>,
+    fill: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    if fs::resolved(dir).starts_with(fs::resolved(source)) {
+        return Err(Error::InvalidArgument(format!(
+            "{}: is in the directory of the database that it would copy",
+            dir.display()
+        )));
+    }
+    refuse_used(fs, dir)?;
+    prepare()?;
+    if !fs.exists(dir)? {
+        fs::create_dir_durably(fs, dir)?;
+    }
+    // Two copies to one directory: the second one fails.
+    let lock_path = names::lock_path(dir);
+    let lock = fs.lock(&lock_path)?;
+    let fill_marked = || {
+        remove_rest(fs, dir)?;
+        let mark = names::unfinished_copy_path(dir);
+        fs.create(&mark)?.sync()?;
+        fs.sync_dir(dir)?;
+        let filled = fill()?;
+        fs.remove(&mark)?;
+        // The copy is whole, also if a power loss brings the mark back.
+        let _ = fs.sync_dir(dir);
+        Ok(filled)
+    };
+    let made = refuse_used(fs, dir).and_then(|()| {
+        fill_marked().inspect_err(|_: &Error| {
+            // What cannot be removed now is removed by the next copy to this directory.
+            let _ = remove_rest(fs, dir);
+        })
+    });
+    let _ = fs.remove(&lock_path);
+    drop(lock);
+    made
 }
 
 /// Refuses a directory that has anything in it but the rest of a copy that was cut short. One of

@@ -53,7 +53,7 @@ use crate::db::{Inner, TreeState, sequence_after};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::fs::{Fs, RandomAccessFile};
 use crate::known_files;
 use crate::memtable::Memtable;
 use crate::sync::{drain, lock};
@@ -368,7 +368,15 @@ fn span_for(version: &Version, running: &[Span], meta: &FileMeta) -> Span {
 
 /// Copies a file and syncs the copy. Answers its bytes.
 pub(in crate::db) fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
-    let source = fs.open(from)?;
+    copy_open_file(fs, &*fs.open(from)?, to)
+}
+
+/// As [`copy_file`], of a file whose name may be gone.
+pub(in crate::db) fn copy_open_file(
+    fs: &dyn Fs,
+    source: &dyn RandomAccessFile,
+    to: &Path,
+) -> Result<u64> {
     let mut target = fs.create(to)?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut offset = 0;

@@ -1,7 +1,7 @@
 //! What is done to a whole database, or to many entries at once: it is copied, checked, brought
 //! into memory or removed, or takes in tables that were made elsewhere.
 
-mod checkpoint;
+pub(super) mod checkpoint;
 pub(super) mod destroy;
 pub(super) mod ingest;
 mod verify;

@@ -80,6 +80,14 @@ impl Compression {
     }
 }
 
+/// Most bytes that one byte of ZSTD's input can become: a run-length block of 4 bytes stands for
+/// 128 KiB.
+const ZSTD_EXPANSION: usize = 32 << 10;
+
+/// The binary logarithm of the largest window of a frame that stands alone.
+#[cfg(feature = "zstd")]
+const MOST_WINDOW_LOG: u32 = 23;
+
 /// Why a block could not be decompressed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -230,7 +238,7 @@ impl<'a> Compressed<'a> {
         let expansion = match codec {
             Compression::Snappy => 22,
             Compression::Lz4 => 255,
-            _ => 32 << 10,
+            _ => ZSTD_EXPANSION,
         };
         let most = decoder.rest().len().saturating_mul(expansion);
         if uncompressed_bytes > most {
@@ -300,6 +308,30 @@ fn decompress_zstd(body: &[u8], out: &mut [u8]) -> Result<usize, String> {
 #[cfg(not(feature = "zstd"))]
 fn decompress_zstd(_: &[u8], _: &mut [u8]) -> Result<usize, String> {
     Err(missing_codec(Compression::Zstd))
+}
+
+/// Uncompresses a ZSTD frame that stands alone, as a record of RocksDB's log does: it does not say how
+/// long its content is. At most what a frame of its length can stand for is put into `out`.
+#[cfg(feature = "zstd")]
+pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+    use std::io::Read;
+    out.clear();
+    let most = frame.len().saturating_mul(ZSTD_EXPANSION) as u64;
+    let failed = |why: std::io::Error| Failure::from(Damage::new(0, "a ZSTD frame", why));
+    let mut decoder = zstd::stream::read::Decoder::new(frame).map_err(failed)?;
+    // The decoder allocates the window that the frame asks for. RocksDB's ask for 2 MiB.
+    decoder.window_log_max(MOST_WINDOW_LOG).map_err(failed)?;
+    let read = decoder.take(most).read_to_end(out).map_err(failed)?;
+    match (read as u64) < most {
+        true => Ok(()),
+        false => Err(Damage::new(0, format_args!("fewer than {most} bytes"), "more").into()),
+    }
+}
+
+/// See above.
+#[cfg(not(feature = "zstd"))]
+pub(crate) fn uncompress_frame(_: &[u8], _: &mut Vec<u8>) -> Result<(), Failure> {
+    Err(Failure::Unsupported(missing_codec(Compression::Zstd)))
 }
 
 fn missing_codec(compression: Compression) -> String {

@@ -88,6 +88,14 @@ pub(crate) mod names {
 /// The comparator both RocksDB and this crate use unless told otherwise: plain byte order.
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
+/// Comparators of other names with the same order: MyRocks'.
+const BYTEWISE_EQUALS: [&str; 1] = ["RocksDB_SE_v3.10"];
+
+/// Whether the comparator of this name orders keys as bytes.
+pub(crate) fn is_bytewise(comparator: &str) -> bool {
+    comparator == BYTEWISE_COMPARATOR || BYTEWISE_EQUALS.contains(&comparator)
+}
+
 /// A property, decoded by what its name stands for.
 ///
 /// ```

@@ -81,6 +81,7 @@ impl SstReader {
             pin_metadata: false,
             global_sequence: None,
             tail_bytes: 0,
+            key_bounds: None,
         };
         let path = path.as_ref();
         let opened = fs.open(path).and_then(|file| Table::open(file, context));

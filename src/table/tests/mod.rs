@@ -97,6 +97,7 @@ fn context(cache_bytes: usize) -> TableContext {
         pin_metadata: false,
         global_sequence: None,
         tail_bytes: 0,
+        key_bounds: None,
     }
 }
 

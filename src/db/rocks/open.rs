@@ -1,0 +1,225 @@
+//! From a RocksDB directory to a read-only database for each column family.
+//!
+//! ```text
+//!   CURRENT ─► MANIFEST ─► tables, all of them opened ─► logs ─► is CURRENT still the same, has the
+//!        ▲                        │                       │      MANIFEST its length?
+//!        └────────────────────────┴───────────────────────┴── no, or a file is gone: once more
+//! ```
+//!
+//! Nothing is written and no lock is taken. A writer may go on meanwhile: it deletes tables and logs,
+//! and it writes new logs over old ones, which then look as if they ended early. Each of these follows
+//! a record in the MANIFEST. So what was read counts only if the MANIFEST has not grown since.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::{ColumnFamily, RocksDb};
+use crate::cache::BlockCache;
+use crate::db::Db;
+use crate::db::open::directory::{Directory as NoFiles, OpenTables, check_disjoint, table_store};
+use crate::db::open::read_only::{allow_open_files, may_pass};
+use crate::db::open::recover::{Origin, Replayed};
+use crate::db::open::take_over::{no_database, only_read};
+use crate::db::options::{Builder, CacheChoice};
+use crate::encoding::key::SequenceNumber;
+use crate::error::{Error, Result};
+use crate::memtable::{Memtable, MemtableWriter};
+use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
+use crate::table::{BYTEWISE_COMPARATOR, TableContext};
+use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
+
+/// Readings before the writer is called too busy.
+const MOST_TRIES: u32 = 10;
+/// Readings in a row that must fail in the same way, with the same MANIFEST, before the failure is
+/// believed.
+const BELIEVED_AFTER: u32 = 3;
+/// The wait before the second reading. Each is as much longer than the one before.
+const WAIT: Duration = Duration::from_millis(5);
+
+pub(super) fn open(mut options: Builder) -> Result<RocksDb> {
+    if !options.fs.exists(&options.path)? {
+        return Err(no_database(&options.path));
+    }
+    // One cache for all families.
+    if let CacheChoice::Own(bytes) = options.cache {
+        options.cache = CacheChoice::Shared(BlockCache::new(bytes));
+    }
+    let options = options.anchored()?;
+    let mut kept = HashMap::new();
+    let mut last = None;
+    let mut met = 0;
+    for tried in 1..=MOST_TRIES {
+        let mut seen = None;
+        match attempt(&options, &mut kept, &mut seen) {
+            Ok(Some(rocks)) => return Ok(rocks),
+            Ok(None) => last = None,
+            Err(error) if may_pass(&error) => {
+                let failure = Some((error.to_string(), seen));
+                met = if last == failure { met + 1 } else { 1 };
+                if met >= BELIEVED_AFTER {
+                    return Err(error);
+                }
+                last = failure;
+            }
+            Err(error) => return Err(error),
+        }
+        thread::sleep(WAIT * tried);
+    }
+    Err(Error::InvalidArgument(format!(
+        "{}: its writer changed it during each of {MOST_TRIES} readings; try again, or read a \
+         checkpoint of it",
+        options.path.display()
+    )))
+}
+
+/// What one reading of a family leaves to the next: its tables stay open, even when their names go.
+#[derive(Default)]
+struct Kept {
+    context: Option<TableContext>,
+    tables: OpenTables,
+}
+
+/// Number and length of a MANIFEST.
+type Seen = Option<(u64, u64)>;
+
+/// Reads everything once. `None`: the directory changed meanwhile.
+fn attempt(
+    options: &Builder,
+    kept: &mut HashMap<u32, Kept>,
+    seen: &mut Seen,
+) -> Result<Option<RocksDb>> {
+    let directory = Directory::read(&*options.fs, &options.path)?;
+    let manifest = &directory.manifest;
+    *seen = Some((manifest.number, manifest.file_bytes));
+    let families = manifest.families.values();
+    allow_open_files(families.map(|family| family.tables.len() as u64).sum())?;
+    kept.retain(|id, _| manifest.families.contains_key(id));
+    let mut trees = BTreeMap::new();
+    for (&id, family) in manifest.families.iter().filter(|(_, it)| it.refusal().is_none()) {
+        let kept = kept.entry(id).or_default();
+        trees.insert(id, Tree::open(options, &directory, family, kept)?);
+    }
+    let replayed = replay_logs(&*options.fs, &directory, |id, entry| {
+        if let Some(tree) = trees.get_mut(&id) {
+            tree.insert(entry, options.memtable_bytes);
+        }
+    })?;
+    if directory.has_changed(&*options.fs)? {
+        return Ok(None);
+    }
+    let mut rocks = RocksDb {
+        path: options.path.clone(),
+        families: Vec::new(),
+        databases: Vec::new(),
+        with_blobs: Vec::new(),
+    };
+    for (id, family) in &manifest.families {
+        rocks.families.push(described(&directory, family));
+        let with_blobs = family.tables.values().find(|table| table.oldest_blob_file > 0);
+        rocks.with_blobs.push(with_blobs.map(|table| table.number));
+        let tree = trees.remove(id);
+        rocks.databases.push(tree.map(|tree| tree.into_db(options, replayed.last_sequence)));
+    }
+    Ok(Some(rocks))
+}
+
+fn described(directory: &Directory, family: &Family) -> ColumnFamily {
+    let policy = directory.options.as_ref().and_then(|it| it.table(&family.name, "filter_policy"));
+    ColumnFamily {
+        name: family.name.clone(),
+        id: family.id,
+        comparator: family.comparator.clone().unwrap_or_else(|| BYTEWISE_COMPARATOR.into()),
+        tables: family.tables.len(),
+        file_bytes: family.tables.values().map(|table| table.file_bytes).sum(),
+        filter_policy: policy.filter(|policy| *policy != "nullptr").map(str::to_owned),
+        not_supported: family.refusal(),
+    }
+}
+
+/// A column family being opened.
+struct Tree {
+    store: TableStore,
+    version: Version,
+    /// Full memtables, oldest first.
+    full: Vec<Arc<Memtable>>,
+    memtable: Arc<Memtable>,
+    writer: MemtableWriter,
+}
+
+impl Tree {
+    fn open(
+        options: &Builder,
+        directory: &Directory,
+        family: &Family,
+        kept: &mut Kept,
+    ) -> Result<Tree> {
+        let none = NoFiles { recovered: None, files: Vec::new(), is_unfinished_copy: false };
+        let mut store = table_store(options, &none, true);
+        // Above all tables, whatever the MANIFEST says: an import gives out numbers from here on.
+        let last = family.tables.last_key_value().map_or(0, |(&number, _)| number);
+        *store.next_file.get_mut() = directory.manifest.next_file.max(last + 1);
+        store.context = kept.context.get_or_insert(store.context).clone();
+        kept.tables.retain(|number, file| {
+            let listed = family.tables.get(number).map(meta_of);
+            listed.is_some_and(|listed| {
+                (listed.file_bytes, &listed.smallest, &listed.largest)
+                    == (file.meta.file_bytes, &file.meta.smallest, &file.meta.largest)
+            })
+        });
+        let mut edit = VersionEdit::default();
+        for (&number, table) in &family.tables {
+            let level = table.level as usize;
+            let file = match kept.tables.entry(number) {
+                Entry::Occupied(open) => open.into_mut(),
+                Entry::Vacant(new) => new.insert(store.open_listed(meta_of(table), level)?),
+            };
+            edit.added.push((level, file.meta.clone()));
+        }
+        let version = Version::default().apply(&edit, &kept.tables);
+        check_disjoint(&version, &directory.manifest.path)?;
+        let (memtable, writer) = Memtable::new(options.memtable_bytes);
+        Ok(Tree { store, version, full: Vec::new(), memtable, writer })
+    }
+
+    fn insert(&mut self, entry: LogEntry<'_>, memtable_bytes: usize) {
+        self.writer.insert(entry.key, entry.sequence, entry.kind, entry.value);
+        if self.writer.bytes() >= memtable_bytes {
+            let (memtable, writer) = Memtable::new(memtable_bytes);
+            self.full.push(std::mem::replace(&mut self.memtable, memtable));
+            self.writer = writer;
+        }
+    }
+
+    fn into_db(self, options: &Builder, last_sequence: SequenceNumber) -> Db {
+        let largest = self.version.files().map(|(_, file)| file.meta.largest_sequence).max();
+        let last_sequence = last_sequence.max(largest.unwrap_or(0));
+        let replayed = Replayed {
+            version: Arc::new(self.version),
+            flushed_sequence: 0,
+            skipped: Skipped::default(),
+            last_sequence,
+            full: self.full,
+            memtable: self.memtable,
+            writer: self.writer,
+            origin: Origin::default(),
+        };
+        Db::of(Arc::new(only_read(options.clone(), self.store, replayed)))
+    }
+}
+
+/// What the MANIFEST says of a table, in Maypole's form.
+fn meta_of(table: &ListedTable) -> FileMeta {
+    FileMeta {
+        number: table.number,
+        file_bytes: table.file_bytes,
+        smallest_sequence: table.smallest_sequence,
+        largest_sequence: table.largest_sequence,
+        smallest: table.smallest.clone(),
+        largest: table.largest.clone(),
+        identity: table.identity,
+        ..FileMeta::default()
+    }
+}

@@ -1,0 +1,149 @@
+//! Databases of RocksDB's, with any bytes as MANIFEST, log or CURRENT.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use super::put_file;
+use crate::db::{Db, RocksDb};
+use crate::encoding::coding::{put_fixed32, put_fixed64, put_length_prefixed, put_varint};
+use crate::encoding::key::internal_key;
+use crate::error::Result;
+use crate::fs::{Fs, MemFs};
+use crate::range_tombstones::RangeTombstone;
+use crate::rocksdb::ListedTable;
+use crate::rocksdb::fuzzing::{EditBytes, LogBytes, repaired};
+use crate::table::{Dialect, TableBuilder, TableOptions};
+
+const DIR: &str = "/rocks";
+const MANIFEST: &str = "MANIFEST-000005";
+const LOG: &str = "000030.log";
+
+/// A directory of two column families, three tables and a log.
+fn image() -> &'static MemFs {
+    static IMAGE: OnceLock<MemFs> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let fs = MemFs::new();
+        fs.create_dir_all(Path::new(DIR)).expect("memory");
+        let tables: Vec<ListedTable> =
+            [(0, 10, 40), (1, 11, 20), (2, 12, 1)].map(|(l, n, s)| table(&fs, l, n, s)).into();
+        let mut manifest = LogBytes::new(None);
+        let mut edit = EditBytes::default();
+        edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 99);
+        for table in &tables[..2] {
+            edit.table(table);
+        }
+        manifest.add(&edit.0);
+        let mut edit = EditBytes::default();
+        edit.number(200, 1).text(201, "second").number(2, 30);
+        manifest.add(&edit.0);
+        for (left, edit_of) in [(1, 0), (0, 1)] {
+            let mut edit = EditBytes::default();
+            edit.number(300, left).number(200, edit_of);
+            if edit_of == 0 {
+                edit.removed(1, 11).table(&ListedTable { level: 3, ..tables[1].clone() });
+            } else {
+                edit.table(&tables[2]);
+            }
+            manifest.add(&edit.0);
+        }
+        let mut log = LogBytes::new(Some(30));
+        log.add(&batch(100, 0, &[(1, "key 5"), (0, "key 6"), (15, "key 7")]));
+        log.add(&batch(103, 1, &[(1, "key 5"), (2, "key 9"), (7, "key 1")]));
+        put_file(&fs, &Path::new(DIR).join("CURRENT"), format!("{MANIFEST}\n").as_bytes());
+        put_file(&fs, &Path::new(DIR).join(MANIFEST), &manifest.bytes);
+        put_file(&fs, &Path::new(DIR).join(LOG), &log.bytes);
+        fs
+    })
+}
+
+fn table(fs: &MemFs, level: u32, number: u64, sequence: u64) -> ListedTable {
+    let file = fs.create(&Path::new(DIR).join(format!("{number:06}.sst"))).expect("memory");
+    let dialect = Dialect::Database { file_number: number };
+    let mut builder = TableBuilder::new(file, TableOptions::default(), dialect).expect("memory");
+    for n in 0..10 {
+        let key = internal_key(format!("key {n}").as_bytes(), sequence, 1);
+        builder.add(&key, &[number as u8; 9]).expect("memory");
+    }
+    let range = RangeTombstone { start: b"key 3", end: b"key 4", sequence: sequence + 1 };
+    builder.add_range(range).expect("memory");
+    let summary = builder.finish().expect("memory");
+    ListedTable {
+        level,
+        number,
+        file_bytes: summary.file_bytes,
+        smallest: summary.smallest,
+        largest: summary.largest,
+        smallest_sequence: summary.smallest_sequence,
+        largest_sequence: summary.largest_sequence,
+        epoch: number,
+        ..ListedTable::default()
+    }
+}
+
+fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_fixed64(&mut out, first);
+    put_fixed32(&mut out, operations.len() as u32);
+    for &(kind, key) in operations {
+        // The tags of operations with a column family.
+        out.push(match kind {
+            7 => 8,
+            15 => 14,
+            kind => kind + 4,
+        });
+        put_varint(&mut out, family.into());
+        put_length_prefixed(&mut out, key.as_bytes());
+        if !matches!(kind, 0 | 7) {
+            put_length_prefixed(&mut out, b"key 8");
+        }
+    }
+    out
+}
+
+/// The MANIFEST and the log of a sound directory.
+#[cfg(test)]
+pub(super) fn samples() -> [Vec<u8>; 2] {
+    [MANIFEST, LOG].map(|name| image().read(&Path::new(DIR).join(name)).expect("memory"))
+}
+
+/// Opens a directory whose MANIFEST is `data`, its checksums repaired.
+pub fn rocksdb_manifest(data: &[u8]) {
+    open_with(MANIFEST, &repaired(data));
+}
+
+/// Opens a directory whose log is `data`, its checksums repaired.
+pub fn rocksdb_log(data: &[u8]) {
+    open_with(LOG, &repaired(data));
+}
+
+/// What opens can be read to its end or to an error, and so can an import of it. Lookups and scans
+/// may differ: bounds and levels are what the MANIFEST says.
+fn open_with(name: &str, bytes: &[u8]) {
+    let fs = image().kill();
+    put_file(&fs, &Path::new(DIR).join(name), bytes);
+    let Ok(rocks) = open(&fs) else { return };
+    for (i, family) in rocks.column_families().iter().enumerate() {
+        let Ok(db) = rocks.column_family(&family.name) else { continue };
+        let _ = everything(&db);
+        for n in 0..10 {
+            let _ = db.get(format!("key {n}"));
+        }
+        let target = format!("/new{i}");
+        if rocks.import(&family.name, &target).is_ok() {
+            let db = Db::builder(&target).fs(Arc::new(fs.clone())).compaction_threads(1).open();
+            let _ = everything(&db.expect("what was imported opens"));
+        }
+    }
+}
+
+fn open(fs: &MemFs) -> Result<RocksDb> {
+    let options = Db::builder(DIR).fs(Arc::new(fs.clone()));
+    options.block_cache_bytes(1 << 20).memtable_bytes(4096).open_rocksdb()
+}
+
+fn everything(db: &Db) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let entry = |entry: Result<(crate::Slice, crate::Slice)>| {
+        entry.map(|(key, value)| (key.to_vec(), value.to_vec()))
+    };
+    db.iter().map(entry).collect()
+}

@@ -1,0 +1,242 @@
+//! [`Directory`]: the files of a RocksDB database that count.
+//!
+//! ```text
+//! CURRENT ─► MANIFEST ─► families, tables
+//! names   ─► NNNNNN.log from the first one that a family needs     OPTIONS-NNNNNN, the newest
+//! ```
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{Manifest, OptionsText};
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::known_files::MAYPOLE_LOG;
+use crate::version::names;
+
+/// No more of `CURRENT` is read: names are shorter.
+const MOST_CURRENT_BYTES: u64 = 64;
+
+/// What a directory says of itself.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub dir: PathBuf,
+    pub manifest: Manifest,
+    /// Numbers of the logs that may count, ascending.
+    pub logs: Vec<u64>,
+    /// `None`: there is no OPTIONS file, or it cannot be read.
+    pub options: Option<OptionsText>,
+}
+
+impl Directory {
+    /// # Errors
+    /// [`Error::NoDatabase`] without `CURRENT`; [`Error::Unsupported`] for the directory of another
+    /// program, and for what this build does not have; [`Error::Corruption`].
+    pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
+        let number = current(fs, dir)?;
+        let path = dir.join(names::manifest_name(number));
+        let listed = fs.list(dir)?;
+        refuse_relatives(fs, dir, &path, &listed)?;
+        let manifest = Manifest::read(fs, &path, number)?;
+        let first = manifest.first_log();
+        let mut logs: Vec<u64> = listed.iter().filter_map(|name| log_number(name)).collect();
+        logs.retain(|&log| log >= first);
+        logs.sort_unstable();
+        let directory = Directory {
+            dir: dir.to_owned(),
+            manifest,
+            options: OptionsText::newest(fs, dir, &listed),
+            logs,
+        };
+        directory.check_logs_are_here(fs)?;
+        Ok(directory)
+    }
+
+    /// Whether `CURRENT` names another MANIFEST by now, or the MANIFEST has grown: a writer is at
+    /// work, and logs that were read since may have been written over.
+    pub fn has_changed(&self, fs: &dyn Fs) -> Result<bool> {
+        Ok(current(fs, &self.dir)? != self.manifest.number
+            || fs.open(&self.manifest.path)?.len() != self.manifest.file_bytes)
+    }
+
+    pub fn log_path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:06}.log"))
+    }
+
+    /// Refuses a database whose logs are in another directory. RocksDB stores that directory also
+    /// where it is that of the database itself, and a copy keeps the name of the original: so one
+    /// that holds a database is none of logs alone.
+    fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
+        let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
+        let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
+            return Ok(());
+        };
+        if !self.logs.is_empty() || wal_dir == self.dir {
+            return Ok(());
+        }
+        let first = self.manifest.first_log();
+        let holds_logs = |names: Vec<String>| {
+            let is_live = |name: &String| log_number(name).is_some_and(|log| log >= first);
+            !names.iter().any(|name| name == "CURRENT") && names.iter().any(is_live)
+        };
+        match fs.list(wal_dir).is_ok_and(holds_logs) {
+            false => Ok(()),
+            true => Err(Error::Unsupported {
+                file: self.dir.clone(),
+                what: format!(
+                    "write-ahead logs in another directory ({}, wal_dir); copy or link its .log files \
+                     into the database's directory",
+                    wal_dir.display()
+                ),
+            }),
+        }
+    }
+}
+
+/// The number of the MANIFEST that `CURRENT` names.
+fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
+    let path = names::current_path(dir);
+    let file = match fs.open(&path) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Err(Error::NoDatabase { path: dir.to_owned() });
+        }
+        other => other?,
+    };
+    let mut bytes = vec![0; file.len().min(MOST_CURRENT_BYTES) as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    let named = std::str::from_utf8(&bytes).ok().and_then(|text| text.strip_suffix('\n'));
+    match named.filter(|name| !name.ends_with(".tmp")).and_then(names::parse) {
+        Some(names::FileKind::Manifest(number)) => Ok(number),
+        _ => Err(Error::Corruption {
+            file: path,
+            offset: 0,
+            expected: "the name of a MANIFEST and a line feed".into(),
+            found: format!("\"{}\"", bytes[..bytes.len().min(40)].escape_ascii()),
+        }),
+    }
+}
+
+/// Refuses by name the databases whose files have the same names.
+fn refuse_relatives(fs: &dyn Fs, dir: &Path, manifest: &Path, listed: &[String]) -> Result<()> {
+    let refused = |what: &str| {
+        Err(Error::Unsupported { file: dir.to_owned(), what: format!("this is {what}") })
+    };
+    let file = fs.open(manifest)?;
+    let mut head = [0; MAYPOLE_LOG.len()];
+    if file.len() >= head.len() as u64 {
+        file.read_exact_at(0, &mut head)?;
+        if head == MAYPOLE_LOG {
+            return refused("a database of Maypole's own; Db::open and the other commands read it");
+        }
+    }
+    if listed.iter().any(|name| name.ends_with(".ldb")) {
+        return refused("a database of LevelDB; only RocksDB's are read");
+    }
+    Ok(())
+}
+
+/// The number in the name of a log.
+fn log_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    let number = digits.parse().ok()?;
+    (format!("{number:06}") == digits).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzzing::{EditBytes, LogBytes, put_file};
+    use super::*;
+    use crate::fs::MemFs;
+
+    fn manifest() -> Vec<u8> {
+        let mut edit = EditBytes::default();
+        edit.number(2, 7).number(3, 9).number(4, 0);
+        let mut log = LogBytes::new(None);
+        log.add(&edit.0);
+        log.bytes
+    }
+
+    fn directory(files: &[(&str, &[u8])]) -> MemFs {
+        let fs = MemFs::new();
+        fs.create_dir_all(Path::new("/db")).unwrap();
+        for (name, bytes) in files {
+            put_file(&fs, &Path::new("/db").join(name), bytes);
+        }
+        fs
+    }
+
+    #[test]
+    fn the_logs_that_a_family_needs_are_found_and_strangers_are_not() {
+        let manifest = manifest();
+        let fs = directory(&[
+            ("CURRENT", b"MANIFEST-000005\n"),
+            ("MANIFEST-000005", &manifest),
+            ("000006.log", b""),
+            ("000012.log", b""),
+            ("000007.log", b""),
+            ("7.log", b""),
+            ("1234567.log", b""),
+            ("000008.sst", b""),
+            ("LOG", b""),
+        ]);
+        let read = Directory::read(&fs, Path::new("/db")).unwrap();
+        assert_eq!(read.logs, [7, 12, 1_234_567]);
+        assert!(read.options.is_none() && !read.has_changed(&fs).unwrap());
+        // The MANIFEST grows; another one is in force.
+        put_file(&fs, Path::new("/db/MANIFEST-000005"), &manifest[..manifest.len() - 1]);
+        assert!(read.has_changed(&fs).unwrap());
+        put_file(&fs, Path::new("/db/CURRENT"), b"MANIFEST-000010\n");
+        assert!(read.has_changed(&fs).unwrap());
+    }
+
+    #[test]
+    fn a_current_of_any_other_form_is_damage() {
+        let manifest = manifest();
+        for current in
+            ["", "MANIFEST-000005", "MANIFEST-5\n", "MANIFEST-000005\n\n", "000005.sst\n"]
+        {
+            let fs = directory(&[("CURRENT", current.as_bytes()), ("MANIFEST-000005", &manifest)]);
+            let error = Directory::read(&fs, Path::new("/db")).unwrap_err();
+            assert!(matches!(error, Error::Corruption { .. }), "{current:?}: {error}");
+        }
+        let error = Directory::read(&directory(&[]), Path::new("/db")).unwrap_err();
+        assert!(matches!(error, Error::NoDatabase { .. }), "{error}");
+    }
+
+    #[test]
+    fn relatives_are_refused_by_name() {
+        let manifest = manifest();
+        let current = ("CURRENT", &b"MANIFEST-000005\n"[..]);
+        let own = [&MAYPOLE_LOG[..], &[0; 40]].concat();
+        for (files, name) in [
+            (vec![current, ("MANIFEST-000005", &own[..])], "Maypole"),
+            (vec![current, ("MANIFEST-000005", &manifest[..]), ("000003.ldb", b"")], "LevelDB"),
+        ] {
+            let error = Directory::read(&directory(&files), Path::new("/db")).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+
+    /// A copy keeps the name of the original's directory in its OPTIONS, and a checkpoint may have
+    /// no log: neither is a reason to refuse it.
+    #[test]
+    fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
+        let manifest = manifest();
+        let options = b"[DBOptions]\n  wal_dir=/logs\n";
+        let fs = directory(&[
+            ("CURRENT", b"MANIFEST-000005\n"),
+            ("MANIFEST-000005", &manifest),
+            ("OPTIONS-000004", options),
+        ]);
+        let open = || Directory::read(&fs, Path::new("/db"));
+        open().unwrap();
+        fs.create_dir_all(Path::new("/logs")).unwrap();
+        put_file(&fs, Path::new("/logs/000006.log"), b"");
+        open().unwrap();
+        put_file(&fs, Path::new("/logs/000007.log"), b"");
+        assert!(open().unwrap_err().to_string().contains("/logs"));
+        put_file(&fs, Path::new("/logs/CURRENT"), b"MANIFEST-000001\n");
+        open().unwrap();
+    }
+}

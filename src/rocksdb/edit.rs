@@ -1,0 +1,380 @@
+//! A version edit of RocksDB's: the payload of a MANIFEST record.
+//!
+//! ```text
+//! TAG        FIELDS                                            MEANING
+//! 1          string                                            comparator of the column family
+//! 2          varint                                            its log number
+//! 3          varint                                            next file number
+//! 4          varint                                            last sequence number
+//! 5          varint level, string                              compaction cursor; ignored
+//! 6          varint level, varint number                       a table leaves
+//! 7 100 102  (forms that old versions wrote)                   refused by name
+//! 103        level, number, bytes, smallest and largest        a table enters
+//!            internal key as strings, smallest and largest
+//!            sequence number, custom fields
+//! 9 10       varint                                            previous log; least log to keep
+//! 200        varint                                            the column family that this is about
+//! 201 202    string; nothing                                   it is created; it is dropped
+//! 203        varint                                            largest column family id
+//! 300        varint                                            edits that follow in this group
+//! 400 8194   a blob file                                       401 8195: garbage in one
+//! 8196 8199  a WAL that was closed or synced                   8197 8200: WALs that are gone
+//! 8201       string of one byte                                0: timestamps are cut off
+//! other with bit 13 set                                        string; ignored
+//! ```
+//!
+//! Tags 8194 to 8197 have bit 13 and are no strings. A custom field is a varint tag and a string; tag
+//! 1 alone ends them. One with bit 6 that is not known is refused.
+
+use super::{Refusal, unsupported};
+use crate::encoding::coding::{Decoder, fixed64};
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
+use crate::error::Damage;
+use crate::version::edit::MAX_FILE_NUMBER;
+
+/// A later version may set this bit in a tag whose field can be ignored.
+const IGNORABLE: u32 = 1 << 13;
+/// A custom field with this bit must be understood.
+const NOT_IGNORABLE: u32 = 1 << 6;
+
+/// What the MANIFEST says of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ListedTable {
+    pub level: u32,
+    pub number: u64,
+    pub file_bytes: u64,
+    /// Internal keys. They bound what counts of the table's range deletions.
+    pub smallest: Vec<u8>,
+    pub largest: Vec<u8>,
+    pub smallest_sequence: SequenceNumber,
+    pub largest_sequence: SequenceNumber,
+    /// Newer files of level 0 have a larger one; 0: not known.
+    pub epoch: u64,
+    /// RocksDB's internal unique id; `None` where it was not recorded.
+    pub identity: Option<[u64; 2]>,
+    /// The lowest number of the blob files that it refers to; 0: it refers to none.
+    pub oldest_blob_file: u64,
+    /// The directory that it is in; 0: that of the database.
+    pub path: u32,
+}
+
+/// One change. A field that is `None` does not change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Edit {
+    pub comparator: Option<String>,
+    pub log_number: Option<u64>,
+    pub next_file: Option<u64>,
+    pub last_sequence: Option<SequenceNumber>,
+    pub least_log: Option<u64>,
+    /// Level and number.
+    pub removed: Vec<(u32, u64)>,
+    pub added: Vec<ListedTable>,
+    pub family: u32,
+    pub created: Option<String>,
+    pub dropped: bool,
+    /// In an atomic group: how many edits of it follow.
+    pub group_left: Option<u32>,
+    /// Logs that were closed or synced, with the bytes that were.
+    pub synced_logs: Vec<(u64, Option<u64>)>,
+    /// Logs below it are gone.
+    pub deleted_logs: Option<u64>,
+    pub cuts_timestamps: bool,
+}
+
+impl Edit {
+    pub fn decode(payload: &[u8]) -> Result<Edit, Refusal> {
+        let mut decoder = Decoder::new(payload);
+        let decoder = &mut decoder;
+        let mut edit = Edit::default();
+        while !decoder.is_empty() {
+            let start = decoder.position();
+            match decoder.varint32("tag")? {
+                1 => edit.comparator = Some(text(decoder, "comparator")?),
+                2 => edit.log_number = Some(number(decoder, "log number")?),
+                3 => edit.next_file = Some(number(decoder, "next file number")?),
+                4 => edit.last_sequence = Some(sequence(decoder)?),
+                5 => {
+                    decoder.varint32("level")?;
+                    decoder.length_prefixed("compaction cursor")?;
+                }
+                6 => {
+                    let level = decoder.varint32("level")?;
+                    edit.removed.push((level, number(decoder, "file number")?));
+                }
+                103 => edit.added.push(table(decoder)?),
+                tag @ (7 | 100 | 102) => {
+                    return Err(unsupported(format!(
+                        "a table in the form of an old version (tag {tag}); open the database once \
+                         with RocksDB 5 or later, which writes the MANIFEST anew"
+                    )));
+                }
+                9 => drop(decoder.varint("previous log number")?),
+                10 => edit.least_log = Some(number(decoder, "least log number")?),
+                200 => edit.family = decoder.varint32("column family")?,
+                201 => edit.created = Some(text(decoder, "name of a column family")?),
+                202 => edit.dropped = true,
+                203 => drop(decoder.varint32("largest column family")?),
+                300 => edit.group_left = Some(decoder.varint32("edits of a group")?),
+                400 | 8194 => {
+                    for what in ["number of a blob file", "blobs", "bytes of blobs"] {
+                        decoder.varint(what)?;
+                    }
+                    decoder.length_prefixed("checksum method")?;
+                    decoder.length_prefixed("checksum")?;
+                    blob_fields(decoder)?;
+                }
+                401 | 8195 => {
+                    for what in ["number of a blob file", "garbage blobs", "garbage bytes"] {
+                        decoder.varint(what)?;
+                    }
+                    blob_fields(decoder)?;
+                }
+                8196 => {
+                    let log = synced_log(decoder)?;
+                    edit.synced_logs.push(log);
+                }
+                8199 => {
+                    let field = decoder.length_prefixed("synced log")?;
+                    edit.synced_logs.push(synced_log(&mut Decoder::new(field))?);
+                }
+                8197 => edit.deleted_logs = Some(decoder.varint("deleted logs")?),
+                8200 => {
+                    let field = decoder.length_prefixed("deleted logs")?;
+                    edit.deleted_logs = Some(Decoder::new(field).varint("deleted logs")?);
+                }
+                8201 => {
+                    let stored = decoder.length_prefixed("whether timestamps are stored")?;
+                    edit.cuts_timestamps = stored.first() == Some(&0);
+                }
+                tag if tag & IGNORABLE != 0 => {
+                    decoder.length_prefixed("field of a later version")?;
+                }
+                tag => {
+                    let what = format!("the field {tag} of a version edit");
+                    // A tag that makes no sense is damage, one that might is not known.
+                    return Err(match tag {
+                        0 => Damage::new(start, "a tag above 0", tag).into(),
+                        _ => unsupported(what),
+                    });
+                }
+            }
+        }
+        Ok(edit)
+    }
+}
+
+fn text(decoder: &mut Decoder, what: &str) -> Result<String, Damage> {
+    let start = decoder.position();
+    let bytes = decoder.length_prefixed(what)?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| Damage::new(start, format_args!("{what} in UTF-8"), bytes.escape_ascii()))?;
+    Ok(text.to_owned())
+}
+
+fn number(decoder: &mut Decoder, what: &str) -> Result<u64, Damage> {
+    let start = decoder.position();
+    let number = decoder.varint(what)?;
+    match number <= MAX_FILE_NUMBER {
+        true => Ok(number),
+        false => Err(Damage::new(start, format_args!("{what} of at most 2^62"), number)),
+    }
+}
+
+fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
+    let start = decoder.position();
+    let sequence = decoder.varint("sequence number")?;
+    match sequence <= MAX_SEQUENCE {
+        true => Ok(sequence),
+        false => Err(Damage::new(start, "a sequence number below 2^56", sequence)),
+    }
+}
+
+fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
+    let level = decoder.varint32("level")?;
+    let number = number(decoder, "file number")?;
+    let file_bytes = decoder.varint("file size")?;
+    let start = decoder.position();
+    let smallest = decoder.length_prefixed("smallest key")?.to_vec();
+    let largest = decoder.length_prefixed("largest key")?.to_vec();
+    if smallest.len() < TRAILER_BYTES || largest.len() < TRAILER_BYTES {
+        return Err(Damage::new(start, "two internal keys", "fewer than 8 bytes").into());
+    }
+    if compare(&smallest, &largest).is_gt() {
+        return Err(Damage::new(start, "smallest key <= largest key", "the reverse").into());
+    }
+    let (smallest_sequence, largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
+    let mut table = ListedTable {
+        level,
+        number,
+        file_bytes,
+        smallest,
+        largest,
+        smallest_sequence,
+        largest_sequence,
+        ..ListedTable::default()
+    };
+    loop {
+        let tag = decoder.varint32("tag of a custom field")?;
+        if tag == 1 {
+            return Ok(table);
+        }
+        let start = decoder.position();
+        let field = decoder.length_prefixed("custom field")?;
+        match tag {
+            12 => {
+                let [first, second] = match field.len() {
+                    16 => [fixed64(field), fixed64(&field[8..])],
+                    found => {
+                        return Err(Damage::new(start, "a unique id of 16 bytes", found).into());
+                    }
+                };
+                table.identity = (first != 0 || second != 0).then_some([first, second]);
+            }
+            4 => table.oldest_blob_file = Decoder::new(field).varint("oldest blob file")?,
+            13 => table.epoch = Decoder::new(field).varint("epoch")?,
+            65 => match field {
+                [path] => table.path = u32::from(*path),
+                _ => return Err(Damage::new(start, "a path id of one byte", field.len()).into()),
+            },
+            tag if tag & NOT_IGNORABLE != 0 => {
+                return Err(unsupported(format!("the field {tag} of table {number}")));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn blob_fields(decoder: &mut Decoder) -> Result<(), Refusal> {
+    loop {
+        match decoder.varint32("tag of a blob file's field")? {
+            0 => return Ok(()),
+            tag if tag & NOT_IGNORABLE != 0 => {
+                return Err(unsupported(format!("the field {tag} of a blob file")));
+            }
+            _ => drop(decoder.length_prefixed("a blob file's field")?),
+        }
+    }
+}
+
+fn synced_log(decoder: &mut Decoder) -> Result<(u64, Option<u64>), Refusal> {
+    let log = number(decoder, "log number")?;
+    let mut bytes = None;
+    loop {
+        match decoder.varint32("tag of a log's field")? {
+            1 => return Ok((log, bytes)),
+            2 => bytes = Some(decoder.varint("synced bytes")?),
+            tag => return Err(unsupported(format!("the field {tag} of a log"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzzing::EditBytes;
+    use super::*;
+    use crate::encoding::coding::{put_length_prefixed, put_varint};
+    use crate::encoding::key::internal_key;
+
+    fn sample() -> ListedTable {
+        ListedTable {
+            level: 2,
+            number: 17,
+            file_bytes: 1 << 40,
+            smallest: internal_key(b"ant", 9, 1),
+            largest: internal_key(b"cow", 3, 1),
+            smallest_sequence: 3,
+            largest_sequence: 9,
+            epoch: 5,
+            identity: Some([1, 2]),
+            oldest_blob_file: 0,
+            path: 0,
+        }
+    }
+
+    #[test]
+    fn an_edit_is_read_as_it_was_written() {
+        let mut bytes = EditBytes::default();
+        bytes.number(200, 4).text(1, "leveldb.BytewiseComparator").number(2, 11).number(3, 20);
+        bytes.number(4, 99).number(10, 8).removed(1, 7).table(&sample());
+        let edit = Edit::decode(&bytes.0).unwrap();
+        assert_eq!(edit.comparator.as_deref(), Some("leveldb.BytewiseComparator"));
+        assert_eq!((edit.family, edit.log_number, edit.next_file), (4, Some(11), Some(20)));
+        assert_eq!((edit.last_sequence, edit.least_log), (Some(99), Some(8)));
+        assert_eq!((edit.removed, edit.added), (vec![(1, 7)], vec![sample()]));
+    }
+
+    #[test]
+    fn a_cut_or_changed_edit_never_panics() {
+        let mut bytes = EditBytes::default();
+        bytes.text(201, "name").table(&sample()).number(300, 2);
+        for cut in 0..bytes.0.len() {
+            let _ = Edit::decode(&bytes.0[..cut]);
+        }
+        for at in 0..bytes.0.len() {
+            for bit in 0..8 {
+                let mut changed = bytes.0.clone();
+                changed[at] ^= 1 << bit;
+                let _ = Edit::decode(&changed);
+            }
+        }
+    }
+
+    /// Tags that a later version may write are ignored exactly where the format allows it: 8194 to
+    /// 8197 have the bit of ignorable tags and are no strings.
+    #[test]
+    fn unknown_fields_are_ignored_or_refused_by_their_bits() {
+        let field = |tag: u64, rest: &[u8]| {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, tag);
+            bytes.extend_from_slice(rest);
+            Edit::decode(&bytes)
+        };
+        for ignored in [8193, 8198, 8202, 8203, 8204, 8192 + 4096] {
+            assert_eq!(field(ignored, &[3, 1, 2, 3]).unwrap(), Edit::default(), "{ignored}");
+        }
+        for refused in [8, 11, 99, 104, 204, 4096] {
+            assert!(matches!(field(refused, &[0]), Err(Refusal::Unsupported(_))), "{refused}");
+        }
+        // Number, count and bytes of a blob file, two empty strings, no fields.
+        for blob in [400, 8194] {
+            assert_eq!(field(blob, &[7, 1, 9, 0, 0, 0]).unwrap(), Edit::default());
+        }
+        for garbage in [401, 8195] {
+            assert_eq!(field(garbage, &[7, 1, 9, 0]).unwrap(), Edit::default());
+        }
+        assert_eq!(field(8196, &[12, 2, 100, 1]).unwrap().synced_logs, [(12, Some(100))]);
+        assert_eq!(field(8199, &[2, 12, 1]).unwrap().synced_logs, [(12, None)]);
+        assert_eq!(field(8197, &[12]).unwrap().deleted_logs, Some(12));
+        assert_eq!(field(8200, &[1, 12]).unwrap().deleted_logs, Some(12));
+        assert!(field(8201, &[1, 0]).unwrap().cuts_timestamps);
+        assert!(!field(8201, &[1, 1]).unwrap().cuts_timestamps);
+        for old_form in [7, 100, 102] {
+            assert!(matches!(field(old_form, &[0]), Err(Refusal::Unsupported(_))));
+        }
+    }
+
+    #[test]
+    fn custom_fields_that_must_be_understood_are_refused() {
+        let mut whole = EditBytes::default();
+        whole.table(&sample());
+        assert_eq!(whole.0.pop(), Some(1), "the end of the custom fields");
+        let with = |tag: u64, value: &[u8]| {
+            let mut bytes = whole.0.clone();
+            put_varint(&mut bytes, tag);
+            put_length_prefixed(&mut bytes, value);
+            bytes.push(1);
+            Edit::decode(&bytes).map(|mut edit| edit.added.remove(0))
+        };
+        for ignored in [2, 3, 5, 17, 18, 63, 128] {
+            assert_eq!(with(ignored, &[1; 9]).unwrap(), sample(), "{ignored}");
+        }
+        for refused in [64, 66, 127, 192] {
+            assert!(matches!(with(refused, b"x"), Err(Refusal::Unsupported(_))), "{refused}");
+        }
+        assert_eq!(with(65, &[2]).unwrap().path, 2);
+        assert_eq!(with(4, &[0x81, 1]).unwrap().oldest_blob_file, 129);
+        for (tag, value) in [(12, &[1; 15][..]), (13, &[0x80]), (65, &[1, 2])] {
+            assert!(matches!(with(tag, value), Err(Refusal::Damage(_))), "{tag}");
+        }
+    }
+}

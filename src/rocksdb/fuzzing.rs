@@ -1,0 +1,198 @@
+//! Hand-made logs and edits for tests and fuzz targets, and valid logs around arbitrary bytes.
+
+use std::path::Path;
+
+use byteorder::{ByteOrder, LittleEndian};
+
+use super::edit::ListedTable;
+use super::log::{
+    BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, MIDDLE, RECYCLABLE_HEADER_BYTES, WHOLE, masked_crc32c,
+};
+use crate::encoding::coding::{put_fixed32, put_fixed64, put_length_prefixed, put_varint};
+use crate::encoding::key::internal_key;
+use crate::fs::{Fs, MemFs};
+
+/// Writes a file of these bytes.
+pub(crate) fn put_file(fs: &MemFs, path: &Path, bytes: &[u8]) {
+    let mut file = fs.create(path).expect("memory");
+    file.append(bytes).expect("memory");
+    file.sync().expect("memory");
+}
+
+/// A log being made.
+pub(crate) struct LogBytes {
+    pub bytes: Vec<u8>,
+    /// Of a log with recyclable headers.
+    number: Option<u64>,
+}
+
+impl LogBytes {
+    pub fn new(number: Option<u64>) -> LogBytes {
+        LogBytes { bytes: Vec::new(), number }
+    }
+
+    /// Adds a record, in as many fragments as it needs.
+    pub fn add(&mut self, mut payload: &[u8]) {
+        let header = if self.number.is_some() { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
+        let mut is_first = true;
+        loop {
+            let mut room = BLOCK_BYTES - self.bytes.len() % BLOCK_BYTES;
+            if room < header {
+                self.bytes.resize(self.bytes.len() + room, 0);
+                room = BLOCK_BYTES;
+            }
+            let (piece, rest) = payload.split_at(payload.len().min(room - header));
+            let kind = match (is_first, rest.is_empty()) {
+                (true, true) => WHOLE,
+                (true, false) => FIRST,
+                (false, false) => MIDDLE,
+                (false, true) => LAST,
+            };
+            self.add_fragment(kind, piece);
+            (payload, is_first) = (rest, false);
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Adds a physical record of the kind without a log number.
+    pub fn add_fragment(&mut self, kind: u8, payload: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+        self.bytes.push(if self.number.is_some() { kind + 4 } else { kind });
+        if let Some(number) = self.number {
+            put_fixed32(&mut self.bytes, number as u32);
+        }
+        self.bytes.extend_from_slice(payload);
+        let checksum = masked_crc32c(&self.bytes[start + 6..]);
+        LittleEndian::write_u32(&mut self.bytes[start..], checksum);
+    }
+}
+
+/// A version edit being made.
+#[derive(Default)]
+pub(crate) struct EditBytes(pub Vec<u8>);
+
+impl EditBytes {
+    pub fn number(&mut self, tag: u64, value: u64) -> &mut EditBytes {
+        put_varint(&mut self.0, tag);
+        put_varint(&mut self.0, value);
+        self
+    }
+
+    pub fn text(&mut self, tag: u64, text: &str) -> &mut EditBytes {
+        put_varint(&mut self.0, tag);
+        put_length_prefixed(&mut self.0, text.as_bytes());
+        self
+    }
+
+    pub fn flag(&mut self, tag: u64) -> &mut EditBytes {
+        put_varint(&mut self.0, tag);
+        self
+    }
+
+    pub fn removed(&mut self, level: u64, number: u64) -> &mut EditBytes {
+        self.number(6, level);
+        put_varint(&mut self.0, number);
+        self
+    }
+
+    pub fn synced_log(&mut self, log: u64, bytes: u64) {
+        let mut field = Vec::new();
+        [log, 2, bytes, 1].iter().for_each(|&value| put_varint(&mut field, value));
+        put_varint(&mut self.0, 8199);
+        put_length_prefixed(&mut self.0, &field);
+    }
+
+    pub fn table(&mut self, table: &ListedTable) -> &mut EditBytes {
+        let out = &mut self.0;
+        for value in [103, u64::from(table.level), table.number, table.file_bytes] {
+            put_varint(out, value);
+        }
+        put_length_prefixed(out, &table.smallest);
+        put_length_prefixed(out, &table.largest);
+        put_varint(out, table.smallest_sequence);
+        put_varint(out, table.largest_sequence);
+        if let Some(identity) = table.identity {
+            let mut value = Vec::new();
+            identity.iter().for_each(|&half| put_fixed64(&mut value, half));
+            put_varint(out, 12);
+            put_length_prefixed(out, &value);
+        }
+        if table.epoch > 0 {
+            let mut value = Vec::new();
+            put_varint(&mut value, table.epoch);
+            put_varint(out, 13);
+            put_length_prefixed(out, &value);
+        }
+        if table.path > 0 {
+            put_varint(out, 65);
+            put_length_prefixed(out, &[table.path as u8]);
+        }
+        put_varint(out, 1);
+        self
+    }
+}
+
+/// A table of values from one user key to another.
+pub(crate) fn listed(level: u32, number: u64, first: &str, last: &str) -> ListedTable {
+    ListedTable {
+        level,
+        number,
+        file_bytes: 1000,
+        smallest: internal_key(first.as_bytes(), 9, 1),
+        largest: internal_key(last.as_bytes(), 3, 1),
+        smallest_sequence: 3,
+        largest_sequence: 9,
+        ..ListedTable::default()
+    }
+}
+
+/// A write batch of one put to each of these families.
+pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_fixed64(&mut out, first);
+    put_fixed32(&mut out, families.len() as u32);
+    for &family in families {
+        out.push(5);
+        put_varint(&mut out, family.into());
+        put_length_prefixed(&mut out, b"key");
+        put_length_prefixed(&mut out, b"value");
+    }
+    out
+}
+
+/// `data` with right checksums in most records, their lengths cut to what is there. The old checksum
+/// decides which.
+pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
+    let mut bytes = data.to_vec();
+    let mut at = 0;
+    while at + HEADER_BYTES <= bytes.len() {
+        let in_block = BLOCK_BYTES - at % BLOCK_BYTES;
+        if in_block < HEADER_BYTES {
+            at += in_block;
+            continue;
+        }
+        let header = if matches!(bytes[at + 6], 5..=8 | 11 | 131) {
+            RECYCLABLE_HEADER_BYTES
+        } else {
+            HEADER_BYTES
+        };
+        let room = (bytes.len() - at).min(in_block).saturating_sub(header);
+        let length = usize::from(LittleEndian::read_u16(&bytes[at + 4..])) % (room + 1);
+        if bytes[at + 6] == 0 && length == 0 {
+            at += in_block;
+            continue;
+        }
+        LittleEndian::write_u16(&mut bytes[at + 4..], length as u16);
+        let end = (at + header + length).min(bytes.len());
+        if bytes[at] & 0xf0 != 0xf0 {
+            let checksum = masked_crc32c(&bytes[at + 6..end]);
+            LittleEndian::write_u32(&mut bytes[at..], checksum);
+        }
+        at = end;
+    }
+    bytes
+}

@@ -1,0 +1,448 @@
+//! [`Manifest`]: the version edits of a MANIFEST, applied: column families and their tables.
+//!
+//! ```text
+//! family 0, `default`, is there from the start
+//! edit in an atomic group   held back until the group is whole; one that the file's end cuts off
+//!                           never counted
+//! edit                      creation or drop, then tables that leave, then tables that enter
+//! end                       next file number, last sequence number and a log number must be known
+//! ```
+//!
+//! A family that this build cannot read is kept, with the reason ([`Family::refusal`]): the others
+//! of its database can be read all the same.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::edit::{Edit, ListedTable};
+use super::log::{LogEnd, RecordLog};
+use crate::encoding::key;
+use crate::encoding::key::{SequenceNumber, user_key};
+use crate::error::{Damage, Result};
+use crate::fs::Fs;
+use crate::table::is_bytewise;
+use crate::version::edit::LEVELS;
+
+/// A column family: its tables, and which logs it needs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Family {
+    pub id: u32,
+    pub name: String,
+    /// `None` where no edit names it: bytewise.
+    pub comparator: Option<String>,
+    /// Logs below it hold nothing that is not in tables of the family.
+    pub log_number: u64,
+    /// By file number.
+    pub tables: BTreeMap<u64, ListedTable>,
+    /// Keys end in timestamps that are not stored.
+    pub cuts_timestamps: bool,
+}
+
+/// What a MANIFEST says.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    pub path: PathBuf,
+    pub number: u64,
+    /// Length of the file when it was read.
+    pub file_bytes: u64,
+    /// By id.
+    pub families: BTreeMap<u32, Family>,
+    pub next_file: u64,
+    pub last_sequence: SequenceNumber,
+    least_log: u64,
+    /// Logs that must exist, and how many bytes of each.
+    pub synced_logs: BTreeMap<u64, Option<u64>>,
+}
+
+impl Manifest {
+    /// Reads the MANIFEST of this number at `path`.
+    ///
+    /// # Errors
+    /// Damage, and what is not supported, with the offset of the edit.
+    pub fn read(fs: &dyn Fs, path: &Path, number: u64) -> Result<Manifest> {
+        let mut log = RecordLog::open(fs, path, number)?;
+        let mut builder = Builder::default();
+        let mut offset = 0;
+        while let Some(record) = log.next()? {
+            offset = record.offset;
+            let in_file = |refusal: super::Refusal| refusal.in_file(path, offset);
+            let edit = Edit::decode(record.payload).map_err(in_file)?;
+            builder.take(edit).map_err(|damage| damage.in_file(path, offset))?;
+        }
+        if let LogEnd::Damaged(damage) = log.end() {
+            return Err(damage.clone().in_file(path, 0));
+        }
+        let missing = |what: &str| {
+            let expected = format_args!("a version edit with the {what}").to_string();
+            Damage::new(0, expected, "none").in_file(path, offset)
+        };
+        let next_file = builder.next_file.ok_or_else(|| missing("next file number"))?;
+        let last_sequence = builder.last_sequence.ok_or_else(|| missing("last sequence number"))?;
+        if !builder.has_log_number {
+            return Err(missing("log number"));
+        }
+        Ok(Manifest {
+            path: path.to_owned(),
+            number,
+            file_bytes: log.file_bytes(),
+            families: builder.families,
+            next_file,
+            last_sequence,
+            least_log: builder.least_log,
+            synced_logs: builder.synced_logs,
+        })
+    }
+
+    /// Logs below this number count for no family.
+    pub fn first_log(&self) -> u64 {
+        let least = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
+        least.max(self.least_log)
+    }
+}
+
+/// The state between edits.
+struct Builder {
+    families: BTreeMap<u32, Family>,
+    next_file: Option<u64>,
+    last_sequence: Option<SequenceNumber>,
+    has_log_number: bool,
+    least_log: u64,
+    synced_logs: BTreeMap<u64, Option<u64>>,
+    /// The edits of an atomic group so far.
+    group: Vec<Edit>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        let default = Family { name: "default".into(), ..Family::default() };
+        Builder {
+            families: BTreeMap::from([(0, default)]),
+            next_file: None,
+            last_sequence: None,
+            has_log_number: false,
+            least_log: 0,
+            synced_logs: BTreeMap::new(),
+            group: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Takes the next edit: applies it, or holds it back with its group.
+    fn take(&mut self, edit: Edit) -> Result<(), Damage> {
+        let expected = self.group.last().and_then(|last| last.group_left);
+        match (expected, edit.group_left) {
+            (None, None) => return self.apply(edit),
+            (None, Some(_)) => {}
+            (Some(before), Some(left)) if before.checked_sub(1) == Some(left) => {}
+            (Some(before), found) => {
+                return Err(Damage::new(
+                    0,
+                    format_args!("an edit of a group of which {before} are missing"),
+                    found.map_or("one of no group".into(), |left| {
+                        format!("one before {left} others")
+                    }),
+                ));
+            }
+        }
+        let is_last = edit.group_left == Some(0);
+        self.group.push(edit);
+        match is_last {
+            true => {
+                std::mem::take(&mut self.group).into_iter().try_for_each(|edit| self.apply(edit))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn apply(&mut self, edit: Edit) -> Result<(), Damage> {
+        self.next_file = edit.next_file.or(self.next_file);
+        self.last_sequence = edit.last_sequence.or(self.last_sequence);
+        self.has_log_number |= edit.log_number.is_some();
+        self.least_log = self.least_log.max(edit.least_log.unwrap_or(0));
+        for (log, bytes) in edit.synced_logs {
+            let known = self.synced_logs.entry(log).or_default();
+            *known = (*known).max(bytes);
+        }
+        if let Some(first) = edit.deleted_logs {
+            self.synced_logs.retain(|&log, _| log >= first);
+        }
+        let id = edit.family;
+        if let Some(name) = edit.created {
+            let is_taken = id != 0 && self.families.contains_key(&id);
+            if is_taken || self.families.values().any(|it| it.id != id && it.name == name) {
+                let found =
+                    format_args!("\"{}\", {id}, once more", name.escape_debug()).to_string();
+                return Err(Damage::new(0, "a new column family", found));
+            }
+            self.families.entry(id).or_default();
+            let family = self.families.entry(id).or_default();
+            (family.id, family.name) = (id, name);
+        }
+        let Some(family) = self.families.get_mut(&id) else {
+            return Err(Damage::new(
+                0,
+                "an edit of a column family",
+                format_args!("number {id}, which does not exist"),
+            ));
+        };
+        if edit.dropped {
+            self.families.remove(&id);
+            return Ok(());
+        }
+        family.comparator = edit.comparator.or(family.comparator.take());
+        family.log_number = family.log_number.max(edit.log_number.unwrap_or(0));
+        family.cuts_timestamps |= edit.cuts_timestamps;
+        for (level, number) in edit.removed {
+            let found = family.tables.remove(&number).map(|table| table.level);
+            if found != Some(level) {
+                let found = found.map_or("no such table".into(), |found| format!("level {found}"));
+                let expected =
+                    format_args!("table {number} in level {level} to remove").to_string();
+                return Err(Damage::new(0, expected, found));
+            }
+        }
+        for table in edit.added {
+            let number = table.number;
+            if let Some(before) = family.tables.insert(number, table) {
+                return Err(Damage::new(
+                    0,
+                    format_args!("table {number} to enter once"),
+                    format_args!("it in level {} already", before.level),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Family {
+    /// Why this build does not read the family, in words.
+    pub fn refusal(&self) -> Option<String> {
+        if self.cuts_timestamps {
+            return Some("keys with user-defined timestamps".into());
+        }
+        if let Some(comparator) = self.comparator.as_ref().filter(|name| !is_bytewise(name)) {
+            return Some(format!("the comparator {comparator}, which orders keys in its own way"));
+        }
+        if let Some(table) = self.tables.values().find(|table| table.path != 0) {
+            return Some(format!(
+                "table {} in another directory (db_paths, cf_paths)",
+                table.number
+            ));
+        }
+        if let Some(table) = self.tables.values().find(|table| table.level as usize >= LEVELS) {
+            return Some(format!(
+                "table {} in level {}; Maypole has levels 0 to {}",
+                table.number,
+                table.level,
+                LEVELS - 1
+            ));
+        }
+        self.shared_key().or_else(|| self.mixed_level_0())
+    }
+
+    /// The tables of a level, in key order.
+    fn level(&self, level: u32) -> Vec<&ListedTable> {
+        let mut tables: Vec<_> =
+            self.tables.values().filter(|table| table.level == level).collect();
+        tables.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
+        tables
+    }
+
+    /// Two tables of one level from 1 on of which one ends with the user key that the other begins
+    /// with. A lookup would search one of them only. Tables that overlap further are damage, which
+    /// is found when the tree is put together.
+    fn shared_key(&self) -> Option<String> {
+        (1..LEVELS as u32).find_map(|level| {
+            let tables = self.level(level);
+            let pair = tables.windows(2).find(|pair| {
+                let (end, start) = (&pair[0].largest, user_key(&pair[1].smallest));
+                user_key(end) == start && !key::is_range_end(end)
+            })?;
+            Some(format!(
+                "tables {} and {} of level {level}, which share the key \"{}\"; let RocksDB compact \
+                 the column family",
+                pair[0].number,
+                pair[1].number,
+                user_key(&pair[1].smallest).escape_ascii()
+            ))
+        })
+    }
+
+    /// Two tables of level 0 that overlap in keys and in sequence numbers: neither is the newer one.
+    fn mixed_level_0(&self) -> Option<String> {
+        let mut tables = self.level(0);
+        tables.sort_by_key(|table| (table.largest_sequence, table.number));
+        for (i, newer) in tables.iter().enumerate() {
+            let overlaps = |older: &&&ListedTable| {
+                newer.smallest_sequence <= older.largest_sequence
+                    && !key::ends_before(&older.largest, user_key(&newer.smallest))
+                    && !key::ends_before(&newer.largest, user_key(&older.smallest))
+            };
+            if let Some(older) = tables[..i].iter().find(overlaps) {
+                return Some(format!(
+                    "tables {} and {} of level 0, neither of which is newer than the other; let \
+                     RocksDB compact the column family",
+                    older.number, newer.number
+                ));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzzing::{EditBytes, LogBytes, listed, put_file};
+    use super::*;
+    use crate::encoding::key::range_end;
+    use crate::error::Error;
+    use crate::fs::MemFs;
+
+    fn read(edits: &[&EditBytes]) -> Result<Manifest> {
+        let mut log = LogBytes::new(None);
+        edits.iter().for_each(|edit| log.add(&edit.0));
+        let (fs, path) = (MemFs::new(), Path::new("MANIFEST-000005"));
+        put_file(&fs, path, &log.bytes);
+        Manifest::read(&fs, path, 5)
+    }
+
+    fn edit(make: impl FnOnce(&mut EditBytes) -> &mut EditBytes) -> EditBytes {
+        let mut edit = EditBytes::default();
+        make(&mut edit);
+        edit
+    }
+
+    /// What every MANIFEST begins with.
+    fn start() -> EditBytes {
+        edit(|e| e.text(1, "leveldb.BytewiseComparator").number(2, 4).number(3, 6).number(4, 90))
+    }
+
+    fn damage(result: Result<Manifest>) -> String {
+        match result {
+            Err(error @ Error::Corruption { .. }) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn families_come_and_go_and_tables_move() {
+        let manifest = read(&[
+            &start(),
+            &edit(|e| e.number(200, 1).text(201, "users").text(1, "rev:x")),
+            &edit(|e| e.number(200, 2).text(201, "gone")),
+            &edit(|e| e.number(200, 1).number(2, 9).table(&listed(0, 7, "a", "f"))),
+            &edit(|e| e.number(200, 1).removed(0, 7).table(&listed(3, 7, "a", "f"))),
+            &edit(|e| e.number(200, 2).flag(202)),
+            &edit(|e| e.number(2, 8).number(4, 120).number(10, 5)),
+            // A log number that is not above the family's changes nothing.
+            &edit(|e| e.number(2, 3)),
+        ])
+        .unwrap();
+        let names: Vec<_> = manifest.families.values().map(|family| &family.name[..]).collect();
+        assert_eq!(names, ["default", "users"]);
+        let users = &manifest.families[&1];
+        assert_eq!((users.tables[&7].level, users.log_number), (3, 9));
+        assert!(users.refusal().unwrap().contains("rev:x"));
+        assert_eq!(manifest.families[&0].log_number, 8);
+        assert_eq!((manifest.last_sequence, manifest.first_log()), (120, 8));
+    }
+
+    #[test]
+    fn a_group_counts_when_it_is_whole() {
+        let first = edit(|e| e.number(300, 1).table(&listed(0, 7, "a", "b")));
+        let last = edit(|e| e.number(300, 0).table(&listed(0, 8, "a", "b")));
+        let tables = |edits: &[&EditBytes]| read(edits).unwrap().families[&0].tables.len();
+        assert_eq!(tables(&[&start(), &first, &last]), 2);
+        assert_eq!(tables(&[&start(), &first]), 0, "the end of the file cuts the group off");
+        let lone = edit(|e| e.number(300, 0).table(&listed(0, 8, "a", "b")));
+        assert_eq!(tables(&[&start(), &lone]), 1);
+        damage(read(&[&start(), &first, &start()]));
+        damage(read(&[&start(), &first, &first]));
+    }
+
+    #[test]
+    fn edits_that_contradict_each_other_are_damage() {
+        let add = edit(|e| e.table(&listed(1, 7, "a", "b")));
+        damage(read(&[&start(), &add, &add]));
+        damage(read(&[&start(), &edit(|e| e.removed(1, 7))]));
+        damage(read(&[&start(), &add, &edit(|e| e.removed(2, 7))]));
+        damage(read(&[&start(), &edit(|e| e.number(200, 5).number(2, 9))]));
+        damage(read(&[&start(), &edit(|e| e.number(200, 5).text(201, "default"))]));
+        for missing in [2, 3, 4] {
+            let some = edit(|e| {
+                [2, 3, 4]
+                    .into_iter()
+                    .filter(|&tag| tag != missing)
+                    .fold(e, |e, tag| e.number(tag, 9))
+            });
+            damage(read(&[&some]));
+        }
+        assert!(damage(read(&[])).contains("next file number"));
+    }
+
+    #[test]
+    fn a_changed_byte_of_a_manifest_is_damage_and_a_cut_one_is_its_end() {
+        let mut log = LogBytes::new(None);
+        log.add(&start().0);
+        let whole = log.bytes.len();
+        log.add(&edit(|e| e.table(&listed(1, 7, "a", "b"))).0);
+        let (fs, path) = (MemFs::new(), Path::new("MANIFEST-000005"));
+        for cut in whole..log.bytes.len() {
+            put_file(&fs, path, &log.bytes[..cut]);
+            assert!(Manifest::read(&fs, path, 5).unwrap().families[&0].tables.is_empty());
+        }
+        for at in whole..log.bytes.len() {
+            let mut changed = log.bytes.clone();
+            changed[at] ^= 1;
+            put_file(&fs, path, &changed);
+            // A length that leads behind the file's end looks as a cut does.
+            match Manifest::read(&fs, path, 5) {
+                Ok(manifest) => assert!(
+                    (4..6).contains(&(at - whole)) && manifest.families[&0].tables.is_empty()
+                ),
+                Err(error) => assert!(matches!(error, Error::Corruption { .. }), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_family_that_lookups_would_answer_wrongly_is_refused_by_name() {
+        let with = |tables: &[ListedTable]| {
+            let tables = tables.iter().map(|table| (table.number, table.clone())).collect();
+            Family { tables, ..Family::default() }.refusal()
+        };
+        let reason = |tables: &[ListedTable]| with(tables).unwrap();
+        let at = |level, number, first, last, sequences: [u64; 2]| ListedTable {
+            smallest_sequence: sequences[0],
+            largest_sequence: sequences[1],
+            ..listed(level, number, first, last)
+        };
+        // Neighbours in a level.
+        let shared = [listed(2, 1, "a", "f"), listed(2, 2, "f", "k")];
+        assert!(reason(&shared).contains("tables 1 and 2 of level 2"));
+        let mut cut = shared.clone();
+        cut[0].largest = range_end(b"f");
+        assert_eq!(with(&cut), None);
+        let levels = [listed(1, 1, "a", "f"), listed(2, 2, "f", "k")];
+        assert_eq!(with(&levels), None);
+        // Level 0.
+        let mixed = [at(0, 1, "a", "f", [1, 9]), at(0, 2, "c", "k", [5, 20])];
+        assert!(reason(&mixed).contains("tables 1 and 2 of level 0"));
+        assert_eq!(with(&[at(0, 1, "a", "f", [1, 9]), at(0, 2, "c", "k", [10, 20])]), None);
+        assert_eq!(with(&[at(0, 1, "a", "b", [1, 9]), at(0, 2, "c", "k", [5, 20])]), None);
+        // Levels, paths, comparators.
+        assert_eq!(with(&[listed(6, 1, "a", "f")]), None);
+        assert!(reason(&[listed(7, 1, "a", "f")]).contains("level 7"));
+        assert!(reason(&[ListedTable { path: 1, ..listed(1, 1, "a", "f") }]).contains("cf_paths"));
+        let comparator =
+            |name: &str| Family { comparator: Some(name.into()), ..Family::default() }.refusal();
+        assert_eq!(comparator("leveldb.BytewiseComparator"), None);
+        assert_eq!(comparator("RocksDB_SE_v3.10"), None);
+        for other in ["rev:RocksDB_SE_v3.10", "leveldb.BytewiseComparator.u64ts"] {
+            assert!(comparator(other).unwrap().contains(other));
+        }
+        assert!(Family { cuts_timestamps: true, ..Family::default() }.refusal().is_some());
+    }
+}

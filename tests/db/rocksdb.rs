@@ -1,0 +1,298 @@
+//! RocksDB's directories, read as they are and imported. What they hold is what RocksDB itself reads.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use maypole::{Db, Error, RocksDb};
+use tempfile::TempDir;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-dirs")
+}
+
+/// The files of an archive in the format ustar: names and bytes.
+fn files_of(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let text = |field: &[u8]| {
+        let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+        String::from_utf8(field[..end].to_vec()).unwrap()
+    };
+    let (mut files, mut at) = (Vec::new(), 0);
+    while archive[at] != 0 {
+        let header = &archive[at..at + 512];
+        let bytes = usize::from_str_radix(text(&header[124..136]).trim(), 8).unwrap();
+        let name = text(&header[..100]).trim_start_matches("./").to_string();
+        if header[156] == b'0' {
+            files.push((name, archive[at + 512..at + 512 + bytes].to_vec()));
+        }
+        at += 512 + bytes.next_multiple_of(512);
+    }
+    files
+}
+
+/// A fixture in a new directory.
+fn unpacked(name: &str) -> TempDir {
+    let packed = fs::read(fixtures().join(format!("{name}.tar.zst"))).unwrap();
+    let mut archive = Vec::new();
+    zstd::stream::read::Decoder::new(&packed[..]).unwrap().read_to_end(&mut archive).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let files = files_of(&archive);
+    assert!(files.len() > 3, "{name}");
+    for (name, bytes) in files {
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
+    dir
+}
+
+/// What RocksDB reads: directory, family, entries and their hash.
+fn scans() -> Vec<(String, String, usize, String)> {
+    let text = fs::read_to_string(fixtures().join("scans.txt")).unwrap();
+    let scan = |line: &str| {
+        let [name, family, entries, hash] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        (name.into(), family.into(), entries.parse().unwrap(), hash.into())
+    };
+    text.lines().map(scan).collect()
+}
+
+type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn entries(db: &Db) -> Entries {
+    db.iter().map(|entry| entry.unwrap()).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
+}
+
+fn hash(entries: &Entries) -> String {
+    let bytes = entries
+        .iter()
+        .flat_map(|(key, value)| key.iter().chain(b" ").chain(value).chain(b"\n").copied());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// Every way to read answers as `expected` does.
+fn check_reads(db: &Db, expected: &Entries) {
+    let mut cursor = db.cursor();
+    cursor.seek_to_last().unwrap();
+    for (key, value) in expected.iter().rev() {
+        assert_eq!(cursor.entry(), Some((&key[..], &value[..])));
+        cursor.prev().unwrap();
+    }
+    assert!(!cursor.valid());
+    for (key, value) in expected {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]), "{}", key.escape_ascii());
+        let behind = [&key[..], &[0]].concat();
+        assert_eq!(db.contains_key(&behind).unwrap(), expected.contains_key(&behind));
+    }
+    let some: Vec<&Vec<u8>> = expected.keys().step_by(3).collect();
+    let found = db.multi_get(&some).unwrap();
+    for (key, value) in some.iter().zip(found) {
+        assert_eq!(value.as_deref(), expected.get(*key).map(|value| &value[..]));
+    }
+    let (Some(first), Some(middle)) = (expected.keys().next(), some.get(some.len() / 2)) else {
+        return;
+    };
+    let range = db.range(first.as_slice()..middle.as_slice());
+    assert!(
+        range
+            .map(|entry| entry.unwrap().0.to_vec())
+            .eq(expected.range(first.clone()..(*middle).clone()).map(|(key, _)| key.clone()))
+    );
+    let prefix = &middle[..middle.len() - 1];
+    let with_prefix = expected.keys().filter(|key| key.starts_with(prefix)).count();
+    assert_eq!(db.prefix(prefix).count(), with_prefix);
+    assert!(db.explain(middle).unwrap().value.is_some());
+    let report = db.verify().unwrap();
+    assert_eq!((report.filter_misses, report.not_understood.len()), (0, 0));
+    assert!(!db.stats().to_string().is_empty());
+}
+
+/// Name, bytes and time of the last change of every file.
+fn state_of(dir: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
+    let file = |entry: std::io::Result<fs::DirEntry>| {
+        let entry = entry.unwrap();
+        let changed = entry.metadata().unwrap().modified().unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        (name, (fs::read(entry.path()).unwrap(), changed))
+    };
+    fs::read_dir(dir).unwrap().map(file).collect()
+}
+
+#[test]
+fn every_column_family_reads_as_rocksdb_reads_it_and_nothing_changes() {
+    let mut families = 0;
+    for (name, family, count, expected) in scans() {
+        if name == "11.9-blob" {
+            continue;
+        }
+        let dir = unpacked(&name);
+        let before = state_of(dir.path());
+        let rocks = RocksDb::open_read_only(dir.path()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let db = rocks.column_family(&family).unwrap();
+        let found = entries(&db);
+        assert_eq!((found.len(), hash(&found)), (count, expected), "{name}, {family}");
+        check_reads(&db, &found);
+        let listed = scans().into_iter().filter(|(other, ..)| *other == name).count();
+        assert_eq!(rocks.column_families().len(), listed, "{name}");
+        assert!(matches!(db.put("a", "b"), Err(Error::OpenedReadOnly)));
+        drop((rocks, db));
+        assert_eq!(state_of(dir.path()), before, "{name}");
+        families += 1;
+    }
+    assert_eq!(families, 17);
+}
+
+#[test]
+fn an_imported_column_family_holds_the_same_and_goes_on() {
+    for (name, family, ..) in scans() {
+        if name == "11.9-blob" {
+            continue;
+        }
+        let dir = unpacked(&name);
+        let before = state_of(dir.path());
+        let rocks = RocksDb::open_read_only(dir.path()).unwrap();
+        let mut expected = entries(&rocks.column_family(&family).unwrap());
+        let target = tempfile::tempdir().unwrap();
+        let target = target.path().join("new");
+        let report = rocks.import(&family, &target).unwrap();
+        drop(rocks);
+        let about = rocks_tables(&report);
+        let db = Db::open(&target).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(entries(&db), expected, "{name}, {family}: {about}");
+        check_reads(&db, &expected);
+        // It goes on: writes, range deletions, a compaction of everything, and opening it again.
+        let cut = expected.keys().nth(expected.len() / 2).unwrap().clone();
+        db.delete_range(&cut, [&cut[..], &[0xff]].concat()).unwrap();
+        expected.retain(|key, _| *key < cut || *key >= [&cut[..], &[0xff]].concat());
+        for n in 0..200u32 {
+            db.put(n.to_le_bytes(), b"new").unwrap();
+            expected.insert(n.to_le_bytes().to_vec(), b"new".to_vec());
+        }
+        db.compact_range(..).unwrap();
+        assert_eq!(entries(&db), expected, "{name}, {family}");
+        db.close().unwrap();
+        assert_eq!(entries(&Db::open(&target).unwrap()), expected, "{name}, {family}");
+        assert_eq!(state_of(dir.path()), before, "{name}");
+    }
+}
+
+/// The report in words, and what must hold of any.
+fn rocks_tables(report: &maypole::ImportReport) -> String {
+    assert_eq!(report.copied > 0, report.not_linked.is_some());
+    format!("{report:?}")
+}
+
+#[test]
+fn entries_that_only_rocksdb_reads_are_named_at_the_read_and_at_the_import() {
+    for (name, kind) in
+        [("7.8.3-merge", "merge operand"), ("11.9-blob", "reference to a blob file")]
+    {
+        let dir = unpacked(name);
+        let rocks = RocksDb::open_read_only(dir.path()).unwrap();
+        let db = rocks.column_family("default").unwrap();
+        let unsupported = |result: Result<String, Error>| match result {
+            Err(error @ Error::Unsupported { .. }) => error.to_string(),
+            other => panic!("{name}: {other:?}"),
+        };
+        let mut cursor = db.cursor();
+        let scanned = loop {
+            let moved = if cursor.valid() { cursor.next() } else { cursor.seek_to_first() };
+            match moved {
+                Ok(()) if cursor.valid() => {}
+                other => break other.map(|()| "no such entry".to_string()),
+            }
+        };
+        let error = unsupported(scanned);
+        assert!(error.contains(kind), "{error}");
+        // The key in the message, read by itself.
+        let key = error.split("the key \"").nth(1).unwrap().split('"').next().unwrap();
+        let key = unescaped(key);
+        assert!(unsupported(db.get(&key).map(|_| String::new())).contains(kind));
+        assert!(unsupported(db.multi_get(&[&key]).map(|_| String::new())).contains(kind));
+        assert!(!db.verify().unwrap().not_understood.is_empty(), "{name}");
+        let target = tempfile::tempdir().unwrap();
+        let target = target.path().join("new");
+        unsupported(rocks.import("default", &target).map(|_| String::new()));
+        assert!(!target.exists(), "nothing was written");
+    }
+}
+
+/// The bytes of a text with `\x00` and the like.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut out, bytes) = (Vec::new(), text.as_bytes());
+    let mut at = 0;
+    while at < bytes.len() {
+        match (bytes[at], bytes.get(at + 1)) {
+            (b'\\', Some(b'x')) => {
+                out.push(u8::from_str_radix(&text[at + 2..at + 4], 16).unwrap());
+                at += 4;
+            }
+            (b'\\', Some(&other)) => {
+                out.push(match other {
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    b'r' => b'\r',
+                    other => other,
+                });
+                at += 2;
+            }
+            (byte, _) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn timestamps_other_families_and_other_databases_are_refused_by_name() {
+    let refused = |dir: &Path, what: &str| {
+        let error = RocksDb::open_read_only(dir).unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    refused(unpacked("11.9-udt").path(), "timestamps");
+    let own = tempfile::tempdir().unwrap();
+    Db::open(own.path()).unwrap().put("a", "b").unwrap();
+    refused(own.path(), "Maypole");
+    let dir = unpacked("10.4.2-cfs");
+    let rocks = RocksDb::open_read_only(dir.path()).unwrap();
+    let error = rocks.column_family("gamma").unwrap_err().to_string();
+    assert!(error.contains("default, alpha, beta, delta"), "{error}");
+    assert!(matches!(
+        RocksDb::open_read_only(own.path().join("none")),
+        Err(Error::NoDatabase { .. })
+    ));
+}
+
+#[test]
+fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_after_a_failure() {
+    let dir = unpacked("10.4.2-universal");
+    let rocks = RocksDb::open_read_only(dir.path()).unwrap();
+    let before = state_of(dir.path());
+    let refused = |target: &Path| {
+        let error = rocks.import("default", target).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+    };
+    refused(&dir.path().join("inside"));
+    let used = tempfile::tempdir().unwrap();
+    fs::write(used.path().join("notes.txt"), "").unwrap();
+    refused(used.path());
+    assert_eq!(state_of(dir.path()), before);
+    // Names that are gone by now: the open files are copied.
+    let target = tempfile::tempdir().unwrap();
+    let target = target.path().join("new");
+    for (name, _) in before.iter().filter(|(name, _)| name.ends_with(".sst")) {
+        fs::remove_file(dir.path().join(name)).unwrap();
+    }
+    let report = rocks.import("default", &target).unwrap();
+    assert_eq!((report.linked, report.copied), (0, 4));
+    assert!(report.not_linked.is_some());
+    let db = Db::open(&target).unwrap();
+    assert_eq!(db.iter().count(), 4030);
+}
