@@ -225,7 +225,7 @@ fn a_file_in_the_place_of_a_database_is_told_apart() {
         let mut call = vec![arguments[0].into(), file.clone().into_os_string()];
         call.extend(arguments[1..].iter().map(Into::into));
         let error = crate::run(&call).badly(1);
-        assert!(error.contains("keys.txt: cannot open the database: it is a file"), "{error}");
+        assert!(error.contains("keys.txt: cannot open the database: this is a file"), "{error}");
         assert!(error.contains("maypole inspect"), "{error}");
     }
     assert_eq!(fs::read(&file).unwrap(), b"a\n");
