@@ -58,6 +58,10 @@ const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 /// From this dead share on a place is rewritten while its deletions are fresh.
 const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
+/// Where level 0 has more files, it goes down for their number, and its dead share is not computed:
+/// that takes time by the third power of the number.
+const MOST_OF_LEVEL_0: usize = 64;
+
 /// From this dead share on a place is rewritten in a settled tree. A table with this share of its
 /// own is merged where it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
@@ -337,9 +341,19 @@ pub(super) fn pick_dead(
 ) -> Option<Plan> {
     let (base, _) = level_targets(&level_bytes(levels), shape);
     let mut places: Vec<Place> = Vec::new();
+    let deletes = levels[0].iter().any(|file| may_hold_dead(file));
+    let with_older: Vec<Vec<usize>> = match levels[0].len() {
+        count if deletes && count <= MOST_OF_LEVEL_0 => {
+            (0..count).map(|i| with_older(levels, 0, i)).collect()
+        }
+        _ => Vec::new(),
+    };
     for (level, files) in levels.iter().enumerate() {
         for (i, file) in files.iter().enumerate() {
-            if !may_hold_dead(file) || unavailable.busy.contains(&file.number) {
+            if !may_hold_dead(file)
+                || unavailable.busy.contains(&file.number)
+                || level == 0 && with_older.is_empty()
+            {
                 continue;
             }
             let dead = dead(levels, level, i, conditions);
@@ -350,7 +364,10 @@ pub(super) fn pick_dead(
                 continue;
             }
             let together = match has_older {
-                true => companions(levels, level, i, next_level(levels, level, base), unavailable),
+                true => {
+                    let next = next_level(levels, level, base);
+                    companions(levels, level, i, next, &with_older, unavailable)
+                }
                 false => vec![i],
             };
             let least = match conditions.settled {
@@ -388,16 +405,18 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
 
 /// File `i` of `level` and what goes to the level `next` with it: in level 0 the older files that must
 /// go too, and files with deletions that lie over the same files of `next`, so that no more of them
-/// are rewritten. As indexes, ascending.
+/// are rewritten. As indexes, ascending. `with_older`: [`with_older`] of each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,
     i: usize,
     next: usize,
+    with_older: &[Vec<usize>],
     unavailable: &Unavailable,
 ) -> Vec<usize> {
     let files = &levels[level];
-    let mut together = with_older(levels, level, i);
+    let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
+    let mut together = with_older(i);
     let below = overlapping(&levels[next], user_key(&files[i].smallest), &files[i].largest);
     let all = together.iter().map(|&i| files[i]).chain(below.iter().copied());
     let Some((smallest, largest)) = bounds(all) else { return together };
@@ -417,7 +436,7 @@ fn companions(
     };
     for candidate in candidates {
         if may_hold_dead(files[candidate]) && !together.contains(&candidate) {
-            let with_candidate = with_older(levels, level, candidate);
+            let with_candidate = with_older(candidate);
             if with_candidate.iter().all(is_free) {
                 together.extend(with_candidate);
             }

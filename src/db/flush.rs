@@ -36,6 +36,9 @@ const LONG_RUN_FRACTION: usize = 16;
 /// It has at least this many deletions.
 const LEAST_LONG_RUN: usize = 64;
 
+/// Range deletions that hide less than this in older tables get no tables of their own.
+const LEAST_HIDDEN_BYTES: u64 = 64 << 10;
+
 /// A memtable becomes at most this many tables more, for each kind of cut.
 const MOST_CUTS: usize = 8;
 
@@ -110,19 +113,21 @@ impl Flush<'_> {
         ranges: &RangeTombstones,
         below: &Below,
     ) -> Result<Vec<Vec<u8>>> {
-        let mut runs = long_runs(memtable)?;
-        let much = (memtable.bytes() / LONG_RUN_FRACTION) as u64;
+        let much = ((memtable.bytes() / LONG_RUN_FRACTION) as u64).max(LEAST_HIDDEN_BYTES);
         let hides_much = |(start, end): &(Vec<u8>, Vec<u8>)| {
             self.covers_a_table(start, end) || below.bytes(start, end) >= much
         };
-        runs.extend(joined(ranges).into_iter().filter(hides_much).take(MOST_CUTS));
+        let hiding = joined(ranges).into_iter().filter(hides_much).take(MOST_CUTS);
+        let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
-        for (start, end) in runs {
+        for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
             // The deepest ones first. Tables of deletions are cut in this way themselves.
             let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
             let files = levels.flatten().map(|file| &file.meta);
-            let starts = files.filter(|file| file.deletions <= file.entries / 2);
-            let starts = starts.map(|file| user_key(&file.smallest));
+            let files = files.filter(|file| file.deletions <= file.entries / 2);
+            // Tables that range deletions cover whole go all at once, and none of them is read.
+            let files = files.filter(|file| !(is_of_ranges && file.ends_before(&end)));
+            let starts = files.map(|file| user_key(&file.smallest));
             let inside = starts.filter(|key| *key > &start[..] && *key < &end[..]);
             cuts.extend(inside.take(MOST_CUTS).map(<[u8]>::to_vec));
             cuts.extend([start, end]);

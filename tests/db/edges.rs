@@ -84,7 +84,7 @@ fn a_file_in_the_place_of_the_directory_is_named_by_every_call() {
         for (n, outcome) in outcomes.into_iter().enumerate() {
             let error = outcome.unwrap_err();
             let text = error.to_string();
-            let named = format!("{}: cannot open the database: it is a file", file.display());
+            let named = format!("{}: cannot open the database: this is a file", file.display());
             assert!(text.starts_with(&named), "{n}: {text}");
             let Error::Io { source, .. } = error else { panic!("{n}: {text}") };
             assert_eq!(source.kind(), ErrorKind::NotADirectory, "{n}");
