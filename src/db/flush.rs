@@ -37,7 +37,7 @@ const LONG_RUN_FRACTION: usize = 16;
 const LEAST_LONG_RUN: usize = 64;
 
 /// Range deletions that hide less than this in older tables get no tables of their own.
-const LEAST_HIDDEN_BYTES: u64 = 64 << 10;
+const LEAST_HIDDEN_BYTES: u64 = 16 << 10;
 
 /// A memtable becomes at most this many tables more, for each kind of cut.
 const MOST_CUTS: usize = 8;
@@ -123,11 +123,20 @@ impl Flush<'_> {
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
             // The deepest ones first. Tables of deletions are cut in this way themselves.
             let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
-            let files = levels.flatten().map(|file| &file.meta);
-            let files = files.filter(|file| file.deletions <= file.entries / 2);
-            // Tables that range deletions cover whole go all at once, and none of them is read.
-            let files = files.filter(|file| !(is_of_ranges && file.ends_before(&end)));
-            let starts = files.map(|file| user_key(&file.smallest));
+            let starts = levels.flat_map(|files| {
+                let files = files.iter().map(|file| &file.meta);
+                let files = files.filter(|file| file.deletions <= file.entries / 2);
+                // Tables that range deletions cover whole go all at once, and none of them is read.
+                // Only what lies over the table at either end is apart.
+                let (start, end) = (&start, &end);
+                let mut after_cut_table = false;
+                files.filter_map(move |file| {
+                    let starts_before = user_key(&file.smallest) <= &start[..];
+                    let is_apart = !is_of_ranges || after_cut_table || !file.ends_before(end);
+                    after_cut_table = starts_before && !file.ends_before(start);
+                    is_apart.then(|| user_key(&file.smallest))
+                })
+            });
             let inside = starts.filter(|key| *key > &start[..] && *key < &end[..]);
             cuts.extend(inside.take(MOST_CUTS).map(<[u8]>::to_vec));
             cuts.extend([start, end]);
