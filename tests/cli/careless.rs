@@ -359,9 +359,8 @@ fn output_into_the_directory_of_a_database_is_refused() {
         assert_eq!(names(), before);
         assert_eq!(fs::read(&table).unwrap(), b"its own");
     }
-    let table = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path());
-    let table =
-        table.filter(|path| path.extension().is_some_and(|end| end == "sst")).next().unwrap();
+    let mut table = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path());
+    let table = table.find(|path| path.extension().is_some_and(|end| end == "sst")).unwrap();
     let bytes = fs::read(&table).unwrap();
     let error = run_with(&["write-table", "--out", table.to_str().unwrap()], b"a\t1\n").badly(1);
     assert!(error.contains("in the directory of a database"), "{error}");

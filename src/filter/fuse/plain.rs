@@ -13,8 +13,8 @@ fn slots_and_fingerprint(hash: u64, layout: &Layout, seed_number: u32) -> ([u32;
     let product = u128::from(hash ^ seed(seed_number)) * 0x9e37_79b9_7f4a_7c15;
     let mixed = (product % (1 << 64)) as u64 ^ (product / (1 << 64)) as u64;
     let (segment, place) = (first / segment_slots, first % segment_slots);
-    let second = (segment + 1) * segment_slots + (place ^ mixed % segment_slots);
-    let third = (segment + 2) * segment_slots + (place ^ (mixed >> 18) % segment_slots);
+    let second = (segment + 1) * segment_slots + (place ^ (mixed % segment_slots));
+    let third = (segment + 2) * segment_slots + (place ^ ((mixed >> 18) % segment_slots));
     let fingerprint = (mixed >> 48) % 2u64.pow(layout.bits);
     ([first as u32, second as u32, third as u32], fingerprint as u32)
 }
