@@ -191,7 +191,7 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {
     let mut costs = Vec::new();
-    for days in [30, 100] {
+    for days in [30, 100, 300] {
         let (without, unbounded) = run(days, u64::MAX);
         let (with, oldest) = run(days, DEFAULT_AGE);
         let cost = with as f64 / without as f64 - 1.0;
