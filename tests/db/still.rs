@@ -53,7 +53,8 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let (own, other) = (open(&memory(), "/own", &cache), open(&memory(), "/other", &cache));
     let value: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     own.put("key", &value).unwrap();
-    let read = own.get_with("key", |bytes| {
+    // On other threads: a lookup on the callback's own would give a guard up that was kept.
+    let goes_on = || {
         write_much(&other);
         write_much(&own);
         own.flush().unwrap();
@@ -61,6 +62,9 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
         // Its memtable is gone from the database, and what remains is this one.
         eventually(|| held(&other) > 0);
         assert!(held(&own) <= 2 * MEMTABLE_BYTES, "{} bytes are held", held(&own));
+    };
+    let read = own.get_with("key", |bytes| {
+        std::thread::scope(|scope| scope.spawn(goes_on).join().unwrap());
         assert_eq!(bytes, value);
         // Another memtable lies at other addresses, and the value is where it was.
         bytes.to_vec()
