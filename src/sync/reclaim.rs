@@ -326,9 +326,9 @@ fn collect_bags(patience: u64) -> usize {
     waiting
 }
 
-/// What is lent, and the least epoch that keeps its bag, for bags with stamps from `first` to `last`. At most
-/// `last + 1`: bags that are sealed from here on wait for another collection. If a bag with a stamp
-/// up to `urgent` would stay for want of a barrier, executes one.
+/// What is lent, and the least epoch that keeps its bag, for bags with stamps from `first` to `last`.
+/// At most `last + 1`: bags that are sealed from here on wait for another collection. If a bag with a
+/// stamp up to `urgent` would stay for want of a barrier, executes one.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);

@@ -55,11 +55,17 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     own.put("key", &value).unwrap();
     // On other threads: a lookup on the callback's own would give a guard up that was kept.
     let goes_on = || {
+        own.flush().unwrap();
+        // Its memtable is gone from the database, and what remains is this one. A flush collects.
+        eventually(|| {
+            other.put("key", "").unwrap();
+            other.flush().unwrap();
+            held(&other) > 0
+        });
         write_much(&other);
         write_much(&own);
         own.flush().unwrap();
         other.flush().unwrap();
-        // Its memtable is gone from the database, and what remains is this one.
         eventually(|| held(&other) > 0);
         assert!(held(&own) <= 2 * MEMTABLE_BYTES, "{} bytes are held", held(&own));
     };

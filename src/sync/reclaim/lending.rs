@@ -79,8 +79,8 @@ impl Guard {
     /// # Safety
     ///
     /// The guard is the only one of its thread. What was reached under it, except `bytes`, is not
-    /// used any more from here on. Whoever frees the memory of `bytes` does it through [`super::retire`] or [`drop_at_once`], and
-    /// [`Retired::part_at`] finds it there.
+    /// used any more from here on. The memory of `bytes` is freed only through [`super::retire`] or
+    /// [`drop_at_once`], and [`Retired::part_at`] finds it there.
     #[inline(always)]
     pub unsafe fn lend<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
         let lent = &self.record.lent;
