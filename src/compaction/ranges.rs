@@ -21,8 +21,9 @@ use std::sync::Arc;
 use super::below::Below;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
+use crate::error::Result;
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::version::TableFile;
+use crate::version::{NewTable, TableFile};
 
 /// All range deletions of a compaction's inputs.
 pub(crate) struct Ranges<'a> {
@@ -90,7 +91,7 @@ impl<'a> Ranges<'a> {
 
     /// The range deletions of an output with the user keys from `lower` to before `upper` (`None`:
     /// open), in the order of internal keys.
-    pub fn survivors<'r>(
+    fn survivors<'r>(
         &'r self,
         lower: Option<&'r [u8]>,
         upper: Option<&'r [u8]>,
@@ -109,9 +110,32 @@ impl<'a> Ranges<'a> {
         })
     }
 
+    /// Ends an output with its range deletions, those from `lower` to before `upper`. They alone make
+    /// a table too, which `create` opens. `oldest_deletion`: see [`NewTable::describe_deletions`].
+    pub fn end_table<'t>(
+        &self,
+        mut table: Option<NewTable<'t>>,
+        (lower, upper): (Option<&[u8]>, Option<&[u8]>),
+        oldest_deletion: u64,
+        create: impl Fn() -> Result<NewTable<'t>>,
+    ) -> Result<Option<Arc<TableFile>>> {
+        let mut hidden_bytes = 0;
+        for range in self.survivors(lower, upper) {
+            let table = match &mut table {
+                Some(table) => table,
+                None => table.insert(create()?),
+            };
+            table.add_range(range)?;
+            hidden_bytes += self.hidden_bytes(range);
+        }
+        let Some(mut table) = table else { return Ok(None) };
+        table.describe_deletions(oldest_deletion, hidden_bytes);
+        table.finish().map(Some)
+    }
+
     /// About how many bytes of older tables the range hides, tables inside of it not counted: those
     /// are dropped whole.
-    pub fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
+    fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
         self.below.bytes_cut(range.start, range.end)
     }
 

@@ -89,8 +89,27 @@ impl Retention {
 pub(crate) enum Verdict {
     Keep,
     Drop,
-    /// A tombstone that is written only if an older version of its key is.
+    /// A tombstone that is written only if an older version of its key is. See [`HeldTombstones`].
     Hold,
+}
+
+/// The tombstones of one key that wait for an older version of it, as internal keys.
+#[derive(Default)]
+pub(crate) struct HeldTombstones(Vec<Vec<u8>>);
+
+impl HeldTombstones {
+    /// Keeps a tombstone back. Those of another key are dropped: nothing older of it was kept.
+    pub fn hold(&mut self, internal_key: &[u8]) {
+        self.0.retain(|held| key::user_key(held) == key::user_key(internal_key));
+        self.0.push(internal_key.to_vec());
+    }
+
+    /// What is written before an entry that is kept, newest first.
+    pub fn release(&mut self, internal_key: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
+        let mut held = std::mem::take(&mut self.0);
+        held.retain(|held| key::user_key(held) == key::user_key(internal_key));
+        held.into_iter()
+    }
 }
 
 #[cfg(test)]
@@ -101,15 +120,16 @@ mod tests {
     fn kept(snapshots: &[u64], versions: &[(u64, u8)], below: bool) -> Vec<u64> {
         let mut retention = Retention::new(snapshots.to_vec());
         let mut kept = Vec::new();
-        let mut held = Vec::new();
+        let mut held = HeldTombstones::default();
         for &(sequence, kind) in versions {
-            match retention.next(&internal_key(b"k", sequence, kind), |_| below) {
+            let entry = internal_key(b"k", sequence, kind);
+            match retention.next(&entry, |_| below) {
                 Verdict::Keep => {
-                    kept.append(&mut held);
+                    kept.extend(held.release(&entry).map(|held| key::sequence(&held)));
                     kept.push(sequence);
                 }
                 Verdict::Drop => {}
-                Verdict::Hold => held.push(sequence),
+                Verdict::Hold => held.hold(&entry),
             }
         }
         kept

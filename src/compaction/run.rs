@@ -21,7 +21,7 @@ use std::thread;
 use super::below::Below;
 use super::plan::Plan;
 use super::ranges::Ranges;
-use super::retain::{Retention, Verdict};
+use super::retain::{HeldTombstones, Retention, Verdict};
 use super::split;
 use super::split::KeyRange;
 use super::targets::{TreeShape, max_grandparent_bytes};
@@ -189,7 +189,7 @@ fn merge(
         if !outputs.deleted.drops(cursor.key()) {
             match retention.next(cursor.key(), |key| below.may_hold(key)) {
                 Verdict::Keep => outputs.add(cursor.key(), cursor.value())?,
-                Verdict::Hold => outputs.hold(cursor.key()),
+                Verdict::Hold => outputs.held.hold(cursor.key()),
                 Verdict::Drop => {}
             }
         }
@@ -210,8 +210,7 @@ struct Outputs<'a> {
     output_level: usize,
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
-    /// Tombstones of one key that are written if an older version of it is.
-    held: Vec<Vec<u8>>,
+    held: HeldTombstones,
     /// Where the current table's part of the range deletions starts. `None`: at the first one.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
@@ -243,7 +242,7 @@ impl<'a> Outputs<'a> {
             output_level: plan.output_level,
             deleted,
             oldest_deletion,
-            held: Vec::new(),
+            held: HeldTombstones::default(),
             lower: lower.map(<[u8]>::to_vec),
             finished: Vec::new(),
             current: None,
@@ -256,17 +255,9 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Keeps a tombstone back until its key's next version is added.
-    fn hold(&mut self, internal_key: &[u8]) {
-        self.held.retain(|held| user_key(held) == user_key(internal_key));
-        self.held.push(internal_key.to_vec());
-    }
-
     fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
-        for held in std::mem::take(&mut self.held) {
-            if user_key(&held) == user_key(internal_key) {
-                self.write(&held, &[])?;
-            }
+        for held in self.held.release(internal_key) {
+            self.write(&held, &[])?;
         }
         self.write(internal_key, value)
     }
@@ -339,20 +330,12 @@ impl<'a> Outputs<'a> {
     fn cut(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.overlapped_bytes = 0;
         self.crossed = 0;
-        let mut current = self.current.take();
-        let mut hidden_bytes = 0;
-        for range in self.deleted.survivors(self.lower.as_deref(), upper) {
-            let table = match &mut current {
-                Some(table) => table,
-                None => current.insert(self.job.store.create(self.job.filter, self.output_level)?),
-            };
-            table.add_range(range)?;
-            hidden_bytes += self.deleted.hidden_bytes(range);
-        }
-        if let Some(mut table) = current {
-            table.describe_deletions(self.oldest_deletion, hidden_bytes);
-            self.finished.push(table.finish()?);
-        }
+        let range = (self.lower.as_deref(), upper);
+        let ended =
+            self.deleted.end_table(self.current.take(), range, self.oldest_deletion, || {
+                self.job.store.create(self.job.filter, self.output_level)
+            })?;
+        self.finished.extend(ended);
         self.lower = upper.map(<[u8]>::to_vec);
         Ok(())
     }

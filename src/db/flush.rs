@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::compaction::below::Below;
 use crate::compaction::ranges::Ranges;
-use crate::compaction::retain::{Retention, Verdict};
+use crate::compaction::retain::{HeldTombstones, Retention, Verdict};
 use crate::cursor::Cursor;
 use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
@@ -80,7 +80,7 @@ impl Flush<'_> {
 
     fn write(&self, memtable: &Memtable, mut below: Below, tables: &mut Tables) -> Result<()> {
         let mut retention = Retention::new(self.snapshots.clone());
-        let mut held: Vec<Vec<u8>> = Vec::new();
+        let mut held = HeldTombstones::default();
         let mut cursor = memtable.cursor();
         cursor.seek_to_first()?;
         while cursor.valid() {
@@ -88,15 +88,12 @@ impl Flush<'_> {
             if !tables.deleted.drops(key) {
                 match retention.next(key, |key| below.may_hold(key)) {
                     Verdict::Keep => {
-                        for held in held.drain(..).filter(|held| user_key(held) == user_key(key)) {
+                        for held in held.release(key) {
                             tables.add(&held, &[])?;
                         }
                         tables.add(key, cursor.value())?;
                     }
-                    Verdict::Hold => {
-                        held.retain(|held| user_key(held) == user_key(key));
-                        held.push(key.to_vec());
-                    }
+                    Verdict::Hold => held.hold(key),
                     Verdict::Drop => {}
                 }
             }
@@ -144,6 +141,10 @@ impl Flush<'_> {
         cuts.sort();
         cuts.dedup();
         Ok(cuts)
+    }
+
+    fn create(&self) -> Result<NewTable<'_>> {
+        self.store.create(self.filter, 0)
     }
 
     fn covers_a_table(&self, start: &[u8], end: &[u8]) -> bool {
@@ -227,7 +228,11 @@ impl<'a> Tables<'a> {
             self.end(Some(cut))?;
             self.cuts = rest;
         }
-        current(self.flush, &mut self.current)?.add(internal_key, value)
+        let table = match &mut self.current {
+            Some(table) => table,
+            None => self.current.insert(self.flush.create()?),
+        };
+        table.add(internal_key, value)
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -240,30 +245,13 @@ impl<'a> Tables<'a> {
 
     /// Ends the current table with the range deletions before `upper`. They alone make a table too.
     fn end(&mut self, upper: Option<&'a [u8]>) -> Result<()> {
-        let mut table = self.current.take();
-        let mut hidden_bytes = 0;
-        for range in self.deleted.survivors(self.lower, upper) {
-            current(self.flush, &mut table)?.add_range(range)?;
-            hidden_bytes += self.deleted.hidden_bytes(range);
-        }
-        if let Some(mut table) = table {
-            table.describe_deletions(seconds_since_1970(), hidden_bytes);
-            self.finished.push(table.finish()?);
-        }
+        let (flush, range) = (self.flush, (self.lower, upper));
+        let now = seconds_since_1970();
+        let ended = self.deleted.end_table(self.current.take(), range, now, || flush.create())?;
+        self.finished.extend(ended);
         self.lower = upper;
         Ok(())
     }
-}
-
-/// The table that is being written, or a new one.
-fn current<'t, 'a>(
-    flush: &'a Flush<'a>,
-    table: &'t mut Option<NewTable<'a>>,
-) -> Result<&'t mut NewTable<'a>> {
-    if table.is_none() {
-        *table = Some(flush.store.create(flush.filter, 0)?);
-    }
-    Ok(table.as_mut().expect("it was made just now"))
 }
 
 #[cfg(test)]
