@@ -40,7 +40,7 @@
 //! drops, and a table with nothing older in its range keeps no deletion of its own but those that a
 //! snapshot needs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::plan::{
@@ -349,18 +349,24 @@ pub(super) fn pick_dead(
         _ => Vec::new(),
     };
     for (level, files) in levels.iter().enumerate() {
-        for (i, file) in files.iter().enumerate() {
-            if !may_hold_dead(file)
-                || unavailable.busy.contains(&file.number)
-                || level == 0 && with_older.is_empty()
-            {
+        if level == 0 && with_older.is_empty() {
+            continue;
+        }
+        // Once for each file: the places of a level share their files.
+        let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
+        let dead: BTreeMap<usize, Dead> = (0..files.len())
+            .filter(may_hold_dead)
+            .map(|i| (i, dead(levels, level, i, conditions)))
+            .collect();
+        for (&i, dead_here) in &dead {
+            let file = files[i];
+            if unavailable.busy.contains(&file.number) {
                 continue;
             }
-            let dead = dead(levels, level, i, conditions);
-            let has_older = dead.has_older;
-            let is_overdue = (has_older || dead.frees_deletions)
+            let has_older = dead_here.has_older;
+            let is_overdue = (has_older || dead_here.frees_deletions)
                 && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
-            if dead.bytes == 0 && !is_overdue {
+            if dead_here.bytes == 0 && !is_overdue {
                 continue;
             }
             let together = match has_older {
@@ -379,8 +385,8 @@ pub(super) fn pick_dead(
             };
             let share = match is_overdue {
                 true => f64::INFINITY,
-                false if together.len() == 1 => dead.share(),
-                false => share_of_all(levels, level, &together, conditions),
+                false if together.len() == 1 => dead_here.share(),
+                false => share_of_all(levels, level, &together, &dead),
             };
             if share >= least {
                 places.push(Place { share, level, file: i, files: together, has_older });
@@ -447,9 +453,15 @@ fn companions(
     together
 }
 
-/// The dead share of the places of some files of a level together.
-fn share_of_all(levels: &Levels, level: usize, files: &[usize], conditions: &Conditions) -> f64 {
-    let freed: u64 = files.iter().map(|&i| dead(levels, level, i, conditions).bytes).sum();
+/// The dead share of the places of some files of a level together. `dead`: what the level's files
+/// free, by their indexes.
+fn share_of_all(
+    levels: &Levels,
+    level: usize,
+    files: &[usize],
+    dead: &BTreeMap<usize, Dead>,
+) -> f64 {
+    let freed: u64 = files.iter().filter_map(|i| dead.get(i)).map(|dead| dead.bytes).sum();
     let own = files.iter().map(|&i| levels[level][i]);
     let all = own.chain(files.iter().flat_map(|&i| older(levels, level, i)));
     let bytes: HashMap<u64, u64> = all.map(|file| (file.number, file.file_bytes)).collect();
