@@ -46,6 +46,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
             global_sequence: None,
+            sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
         },

@@ -47,6 +47,8 @@ pub(crate) struct TableContext {
     pub pin_metadata: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
+    /// The same where only the table's properties say whether it was ingested.
+    pub sequence_if_ingested: Option<SequenceNumber>,
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
     /// The smallest and the largest internal key, where somebody keeps them: the table's range
@@ -146,8 +148,10 @@ impl Table {
         };
         let damaged = |damage| file.damaged(damage, properties_handle);
         let index_form = properties.index_form().map_err(damaged)?;
-        let global_sequence =
-            global_sequence_of(&properties, context.global_sequence).map_err(damaged)?;
+        let is_ingested = properties.number(names::EXTERNAL_VERSION) >= Some(2);
+        let if_ingested = context.sequence_if_ingested.filter(|_| is_ingested);
+        let assigned = context.global_sequence.or(if_ingested);
+        let global_sequence = global_sequence_of(&properties, assigned).map_err(damaged)?;
         refuse_unknown(&file, &metaindex, &properties)?;
         let ranges = read_ranges(&file, &metaindex, &properties, global_sequence)?;
         let ranges = match &context.key_bounds {

@@ -53,11 +53,32 @@ impl TableStore {
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is another one than `meta` describes.
-    pub fn open(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
+    pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
+        let context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
+        let table = self.open_in_bounds(&meta, context)?;
+        self.described(meta, table)
+    }
+
+    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: that says less, and
+    /// calls a table ingested by a property only.
+    pub fn open_listed(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
+        let sequence_if_ingested = Some(meta.largest_sequence);
+        let context = TableContext { sequence_if_ingested, ..self.context_for(None, level, 0) };
+        let table = self.open_in_bounds(&meta, context)?;
+        meta.entries = table.properties().entries();
+        meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
+        meta.global_sequence = table.global_sequence();
+        self.described(meta, table)
+    }
+
+    fn open_in_bounds(&self, meta: &FileMeta, context: TableContext) -> Result<Arc<Table>> {
+        let key_bounds = Some([meta.smallest.clone(), meta.largest.clone()]);
         let path = names::table_path(&self.dir, meta.number);
-        let mut context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
-        context.key_bounds = Some([meta.smallest.clone(), meta.largest.clone()]);
-        let table = self.open_in(&path, context)?;
+        self.open_in(&path, TableContext { key_bounds, ..context })
+    }
+
+    fn described(&self, mut meta: FileMeta, table: Arc<Table>) -> Result<Arc<TableFile>> {
+        let path = names::table_path(&self.dir, meta.number);
         check_described(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();
@@ -98,22 +119,6 @@ impl TableStore {
             false => self.fs.open_pooled(path, &self.descriptors)?,
         };
         Table::open(file, context)
-    }
-
-    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: that says less, and
-    /// calls a table ingested by a property only.
-    pub fn open_listed(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
-        let path = names::table_path(&self.dir, meta.number);
-        let table = self.open_table(&path, None, level, 0)?;
-        let properties = table.properties();
-        meta.entries = properties.entries();
-        meta.deletions = properties.number(property::DELETIONS).unwrap_or(0);
-        if properties.number(property::EXTERNAL_VERSION) >= Some(2) {
-            meta.global_sequence = Some(meta.largest_sequence);
-        }
-        meta.tail_bytes = table.tail_bytes();
-        drop(table);
-        self.open(meta, level)
     }
 
     /// Counts what building a new table's filter took.

@@ -80,6 +80,7 @@ impl SstReader {
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
             global_sequence: None,
+            sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
         };

@@ -96,6 +96,7 @@ fn context(cache_bytes: usize) -> TableContext {
         counters: Arc::new(Counters::new()),
         pin_metadata: false,
         global_sequence: None,
+        sequence_if_ingested: None,
         tail_bytes: 0,
         key_bounds: None,
     }
