@@ -5,6 +5,7 @@ use std::ops::{Add, AddAssign};
 use crate::sync::Guard;
 
 use super::per_thread::{PerThread, ThreadRow};
+use super::tickers::ThreadTickers;
 
 /// What is counted for each table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +44,10 @@ impl FileCounters {
         self.0.add(ticker as usize, n);
     }
 
-    /// The current thread's row, for the additions of one lookup.
+    /// The current thread's row, for the additions of one lookup that also counts in `tickers`.
     #[inline(always)]
-    pub fn on_thread(&self, guard: &Guard) -> ThreadFileTickers<'_> {
-        ThreadFileTickers(self.0.row(guard.thread_index()))
+    pub fn on_thread(&self, tickers: ThreadTickers<'_>, guard: &Guard) -> ThreadFileTickers<'_> {
+        ThreadFileTickers(self.0.row_beside(tickers.0, guard.thread_index()))
     }
 
     /// The sums over all threads.
@@ -214,7 +215,33 @@ pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::per_thread::MOST_ROWS;
+    use super::super::tickers::{Counters, Ticker};
     use super::*;
+    use crate::sync::pin;
+
+    #[test]
+    fn threads_beyond_the_rows_count_together_for_a_file_and_its_database() {
+        let (database, file) = (Counters::new(), FileCounters::new());
+        let threads = MOST_ROWS + 8;
+        let alive = std::sync::Barrier::new(threads);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    alive.wait();
+                    for _ in 0..1000 {
+                        let guard = pin();
+                        let tickers = database.on_thread(&guard);
+                        tickers.add(Ticker::BloomUseful, 1);
+                        file.on_thread(tickers, &guard).add(FileTicker::FilterUseful, 1);
+                    }
+                    alive.wait();
+                });
+            }
+        });
+        assert_eq!(database.sums().get(Ticker::BloomUseful), 1000 * threads as u64);
+        assert_eq!(file.sums().filter.useful, 1000 * threads as u64);
+    }
 
     #[test]
     fn a_thread_continues_the_row_of_one_that_ended() {

@@ -76,6 +76,17 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
+    /// The row of the thread that `other` belongs to, whose index is `thread`. The additions to both
+    /// check only once whether the rows are shared.
+    #[inline(always)]
+    pub fn row_beside<const M: usize>(
+        &self,
+        other: ThreadRow<'_, M>,
+        thread: usize,
+    ) -> ThreadRow<'_, N> {
+        ThreadRow::new(self.row(thread).row, other.is_shared)
+    }
+
     /// The row of a thread beyond the groups, or of the first thread of a group that counts.
     #[cold]
     #[inline(never)]

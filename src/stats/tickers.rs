@@ -213,7 +213,7 @@ impl Counters {
 
 /// A thread's row of [`Counters`], looked up once for all additions of a lookup.
 #[derive(Clone, Copy)]
-pub(crate) struct ThreadTickers<'a>(ThreadRow<'a, { Ticker::COUNT }>);
+pub(crate) struct ThreadTickers<'a>(pub(super) ThreadRow<'a, { Ticker::COUNT }>);
 
 impl ThreadTickers<'_> {
     #[inline(always)]

@@ -81,7 +81,7 @@ impl Table {
             (Ticker::BloomUseful, noes),
             (Ticker::BloomFullPositive, maybes),
         ]);
-        let file = self.file_counters().on_thread(guard);
+        let file = self.file_counters().on_thread(tickers, guard);
         let positives = (FileTicker::FilterFullPositive, maybes);
         file.add_all([(FileTicker::FilterUseful, noes), positives]);
         keys.len()

@@ -66,7 +66,7 @@ impl Table {
             && let Some(maybe) = filter.answer_for(key.hash)
         {
             observer.full_filter_answered(filter, key, maybe);
-            let file = self.file_counters().on_thread(guard);
+            let file = self.file_counters().on_thread(tickers, guard);
             if maybe {
                 tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomFullPositive]);
                 file.add(FileTicker::FilterFullPositive, 1);
@@ -134,7 +134,7 @@ impl Table {
             Some(known) => known,
             None => self.open_block(index, i, key, guard, tickers)?,
         };
-        let file = self.file_counters().on_thread(guard);
+        let file = self.file_counters().on_thread(tickers, guard);
         loop {
             observer.block_reached(index, i, &block);
             tickers.add(Ticker::DataBlocksExamined, 1);
@@ -223,7 +223,7 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> bool {
-        let file = self.file_counters().on_thread(guard);
+        let file = self.file_counters().on_thread(tickers, guard);
         if let FilterAnswer::No = answer {
             tickers.add(Ticker::BloomUseful, 1);
             file.add(FileTicker::FilterUseful, 1);
