@@ -263,3 +263,59 @@ fn damaged_input(plan: &Plan, version: &Version, error: &Error) -> Option<Damage
     let is_input = plan.inputs.contains(&number) || plan.output_inputs.contains(&number);
     is_input.then(|| DamagedTable { level, number, error: error.clone() })
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::fs::MemFs;
+    use crate::{Compression, Db};
+
+    const MEMTABLE_BYTES: u64 = 256 << 10;
+    const WINDOW: u64 = 5_000;
+
+    /// The most bytes that tables take while a retention writes, at each moment at which no
+    /// compaction runs, and the bytes that are alive. Deletes `together` keys at a time.
+    fn most_stored(together: u64) -> (u64, u64) {
+        let builder = Db::builder("/db").fs(Arc::new(MemFs::new())).compression(Compression::None);
+        let builder = builder.memtable_bytes(MEMTABLE_BYTES as usize).table_bytes(1 << 20);
+        let db = builder.level_base_bytes(1 << 20).open().unwrap();
+        let key = |n: u64| format!("key{n:012}");
+        let (mut oldest, mut most) = (0, 0);
+        for n in 0..60_000 {
+            db.put(key(n), [7; 300]).unwrap();
+            if n + 1 >= oldest + WINDOW + together {
+                match together {
+                    1 => db.delete(key(oldest)).unwrap(),
+                    _ => db.delete_range(key(oldest), key(oldest + together)).unwrap(),
+                }
+                oldest += together;
+            }
+            if n % 50 == 0 {
+                // Not `wait_for_compaction`: that would have the tree at rest, and more merged.
+                let state = loop {
+                    let state = db.inner.lock_state();
+                    if !state.work.has_jobs() {
+                        break state;
+                    }
+                    drop(state);
+                    std::thread::yield_now();
+                };
+                let files = state.version.files();
+                most = most.max(files.map(|(_, file)| file.meta.file_bytes).sum());
+            }
+        }
+        (most, (WINDOW + together) * (15 + 300))
+    }
+
+    /// Three times the bytes of the newest keys were stored, and stayed. With what compactions read,
+    /// which leaves when they end, this bounds what is stored at any moment.
+    #[test]
+    fn a_retention_takes_at_no_moment_more_than_its_window_and_three_memtables() {
+        for together in [1, 500] {
+            let (most, alive) = most_stored(together);
+            println!("{together}: {most} stored, {alive} alive");
+            assert!(most <= alive * 12 / 10 + 3 * MEMTABLE_BYTES, "{most} stored, {alive} alive");
+        }
+    }
+}

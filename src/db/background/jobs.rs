@@ -64,6 +64,11 @@ pub(crate) struct Attempts {
 }
 
 impl Work {
+    #[cfg(all(test, not(loom)))]
+    pub fn has_jobs(&self) -> bool {
+        self.jobs > 0
+    }
+
     /// There may be space now.
     pub fn retry_now(&mut self) {
         self.flushes.retry_now = true;
