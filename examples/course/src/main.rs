@@ -17,6 +17,7 @@ mod skeleton;
 #[allow(dead_code, reason = "parts of the engine are used by later steps or by its user only")]
 mod solution;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use check::Outcome;
@@ -57,6 +58,13 @@ fn print(text: &str) -> bool {
     true
 }
 
+/// A place in the course's sources, as seen from the current directory.
+fn from_here(place: &str) -> String {
+    let course = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = std::env::current_dir().unwrap_or_default();
+    course.strip_prefix(here).unwrap_or(course).join(place).display().to_string()
+}
+
 /// Runs the checks of a step on the skeleton. Whether all pass.
 fn check_step(step: usize) -> bool {
     let about = &STEPS[step - 1];
@@ -71,13 +79,13 @@ fn check_step(step: usize) -> bool {
                 println!("  done   {}{remark}", check.says);
             }
             Outcome::Todo(what, place) => {
-                println!("  to do  {}\n         {place}: {what}", check.says);
+                println!("  to do  {}\n         {}: {what}", check.says, from_here(&place));
             }
             Outcome::Wrong(why, place) => {
                 println!("  wrong  {}\n         {}", check.says, why.replace('\n', "\n         "));
                 // A check's own place says nothing. Where the engine panicked, its place does.
                 if !place.contains("checks") && !place.is_empty() {
-                    println!("         at {place}");
+                    println!("         at {}", from_here(&place));
                 }
             }
         }

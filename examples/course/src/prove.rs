@@ -14,9 +14,10 @@ pub fn prove() -> bool {
     let mut checks = 0;
     for (i, about) in STEPS.iter().enumerate() {
         let step = i + 1;
-        for (solved, unsolved) in solution::checks::STEPS[i].iter().zip(skeleton::checks::STEPS[i]) {
+        for (solved, unsolved) in solution::checks::STEPS[i].iter().zip(skeleton::checks::STEPS[i])
+        {
             checks += 1;
-            let t0=std::time::Instant::now();let o=check::run(solved);eprintln!("{:?} {step} {}",t0.elapsed(),solved.says);match o {
+            match check::run(solved) {
                 Outcome::Done(_) => {}
                 Outcome::Todo(why, place) | Outcome::Wrong(why, place) => faults.push(format!(
                     "step {step}: the solution fails \"{}\": {why} ({place})",
@@ -35,7 +36,7 @@ pub fn prove() -> bool {
                 )),
             }
         }
-        if about.skeleton != parts::without_parts(about.solution) {
+        if !about.skeleton.lines().eq(parts::without_parts(about.solution).lines()) {
             faults.push(format!(
                 "step {step}: the skeleton is not the solution without its parts: `reset {step}`"
             ));
@@ -53,6 +54,10 @@ pub fn prove() -> bool {
     for fault in &faults {
         println!("{fault}");
     }
-    println!("{} steps, {checks} checks, {lines} lines of engine: {} faults", STEPS.len(), faults.len());
+    println!(
+        "{} steps, {checks} checks, {lines} lines of engine: {} faults",
+        STEPS.len(),
+        faults.len()
+    );
     faults.is_empty()
 }

@@ -60,7 +60,11 @@ fn the_properties() {
         assert!(names[0] < names[1], "{} must stand before {}", names[1], names[0]);
     }
     let found = entries.iter().find(|(name, _)| name == b"rocksdb.num.entries");
-    assert_eq!(found.map(|(_, value)| &value[..]), Some(&[0xac, 2][..]), "300 entries, as a varint");
+    assert_eq!(
+        found.map(|(_, value)| &value[..]),
+        Some(&[0xac, 2][..]),
+        "300 entries, as a varint"
+    );
 }
 
 fn flipped_bits() {

@@ -100,7 +100,8 @@ fn counted() {
 fn reads_are_saved() {
     let scratch = Scratch::new("saved");
     let db = tree(&scratch);
-    let reads = |db: &Db| -> u64 { db.levels[1].iter().map(|table: &Table| table.reads.get()).sum() };
+    let reads =
+        |db: &Db| -> u64 { db.levels[1].iter().map(|table: &Table| table.reads.get()).sum() };
     let before = reads(&db);
     for i in 0..400 {
         db.get(&key("deep", i)).expect("get");

@@ -87,8 +87,11 @@ fn capacity() {
             let used = cache.used();
             assert!(used <= capacity, "{used} bytes in a cache of {capacity}");
         }
-        assert!(cache.used() > capacity - 2 * BLOCK, "the cache is not used: {} of {capacity} bytes",
-            cache.used());
+        assert!(
+            cache.used() > capacity - 2 * BLOCK,
+            "the cache is not used: {} of {capacity} bytes",
+            cache.used()
+        );
     }
 }
 

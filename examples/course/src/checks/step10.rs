@@ -1,4 +1,5 @@
 use super::super::step08_levels::{Db, LEVELS};
+use super::super::step09_cache::Cache;
 use super::super::step10_budget::*;
 use super::key;
 use crate::check::{Check, Scratch, remark};
@@ -17,7 +18,10 @@ const RUNS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 fn memory_adds_up() {
     // A rate of 1/2 takes 1.4427 bits a key, 1/4 twice that.
     let bits = memory(&[1000, 10], &[0.5, 0.25]);
-    assert!((bits - 1471.6).abs() < 0.1, "1000 keys at 1/2 and 10 at 1/4: {bits:.1}, expected 1471.6");
+    assert!(
+        (bits - 1471.6).abs() < 0.1,
+        "1000 keys at 1/2 and 10 at 1/4: {bits:.1}, expected 1471.6"
+    );
     assert_eq!(memory(&RUNS, &[1.0; 4]), 0.0, "rates of 1 take no memory");
 }
 
@@ -73,7 +77,10 @@ fn the_mean() {
     assert!((mean - 10.0).abs() < 0.01, "the mean over all keys is {mean:.3} bits, expected 10");
     assert!(bits[0] > bits[1] && bits[2] > bits[3], "smaller levels get more bits: {bits:?}");
     let step = bits[0] - bits[1];
-    assert!((step - 4.79).abs() < 0.01, "a tenth of the keys gets {step:.2} bits more, expected 4.79");
+    assert!(
+        (step - 4.79).abs() < 0.01,
+        "a tenth of the keys gets {step:.2} bits more, expected 4.79"
+    );
 }
 
 /// False positives of 20,000 absent lookups, and bytes of all filters.
@@ -88,6 +95,7 @@ fn run(name: &str, bits_per_key: [f64; LEVELS]) -> (u64, u64) {
         db.flush().expect("flush");
         (0..level).for_each(|level| db.compact(level).expect("compact"));
     }
+    db.blocks = Box::new(Cache::new(1 << 20));
     for i in 0..20_000 {
         db.get(&key("lack", i)).expect("get");
     }

@@ -6,7 +6,10 @@ pub const CHECKS: &[Check] = &[
     Check { says: "picked() is the XOR of the slots that a row picks", run: picks },
     Check { says: "a row whose slot is free is placed there", run: placed },
     Check { says: "a row whose slot is taken is added to, and moves on", run: moved },
-    Check { says: "a row that says nothing new is fine, a contradiction is not", run: contradiction },
+    Check {
+        says: "a row that says nothing new is fine, a contradiction is not",
+        run: contradiction,
+    },
     Check { says: "solve() fulfils all rows", run: solved },
     Check { says: "twelve keys in fourteen slots: none is denied", run: a_dozen },
     Check { says: "one absent key of 256 passes", run: the_rate },
@@ -14,7 +17,8 @@ pub const CHECKS: &[Check] = &[
 ];
 
 const KEYS: [&[u8]; 12] = [
-    b"ant", b"bee", b"cat", b"dog", b"eel", b"fox", b"gnu", b"hen", b"ibis", b"jay", b"koi", b"lynx",
+    b"ant", b"bee", b"cat", b"dog", b"eel", b"fox", b"gnu", b"hen", b"ibis", b"jay", b"koi",
+    b"lynx",
 ];
 const SLOTS: usize = 14;
 
@@ -72,7 +76,8 @@ fn contradiction() {
 fn solved() {
     let mut band = vec![None; SLOTS];
     let rows: Vec<Row> = (0..7).map(|i| row_of(i, 0b1010_0111 | i as u8, 31 * i as u8)).collect();
-    let rows: Vec<Row> = rows.iter().map(|r| Row { coefficients: r.coefficients | 1, ..*r }).collect();
+    let rows: Vec<Row> =
+        rows.iter().map(|r| Row { coefficients: r.coefficients | 1, ..*r }).collect();
     for row in &rows {
         assert!(add(&mut band, *row), "rows with different starts contradict nothing");
     }
@@ -80,7 +85,10 @@ fn solved() {
     assert_eq!(slots.len(), SLOTS, "slots");
     for row in rows {
         let sum = picked(&slots, &row);
-        assert_eq!(sum, row.fingerprint, "{row:?}: the slots give {sum}. Solve the last slot first");
+        assert_eq!(
+            sum, row.fingerprint,
+            "{row:?}: the slots give {sum}. Solve the last slot first"
+        );
     }
     assert_eq!(slots[7..], [0; 7], "slots without a row are 0");
 }

@@ -99,7 +99,7 @@ impl TableBuilder {
 
     /// Writes a block and its trailer.
     fn write_block(&mut self, block: &[u8]) -> Handle {
-        todo!("the block, a byte 0, and the checksum of both; the handle does not count the trailer")
+        todo!("the block, a byte 0, the checksum of both; the handle is of the block alone")
     }
 
     /// The whole file. There is at least one entry. With 0 bits a key there is no filter.

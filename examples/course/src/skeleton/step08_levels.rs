@@ -38,7 +38,7 @@ pub struct FilterCounts {
 impl FilterCounts {
     /// The share of the queries for absent keys that passed. `None` before the first of them.
     pub fn observed_rate(&self) -> Option<f64> {
-        todo!("false positives, divided by what the filter was asked for keys that it does not hold")
+        todo!("the false positives, divided by all queries for absent keys")
     }
 }
 
@@ -121,7 +121,7 @@ impl Db {
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        todo!("memtable first; then level after level, the newest table first: filter, table, counts")
+        todo!("memtable; then level by level, newest table first: filter, table, counts")
     }
 
     /// What lookups counted, by level.

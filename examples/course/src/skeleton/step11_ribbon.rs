@@ -38,7 +38,7 @@ pub fn picked(slots: &[u8], row: &Row) -> u8 {
 /// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`: the
 /// row contradicts those that are there.
 pub fn add(band: &mut [Option<Row>], mut row: Row) -> bool {
-    todo!("slot free: it takes the row. Else XOR the two rows, move to the first coefficient, repeat")
+    todo!("a free slot takes the row; else XOR both rows, move to the first coefficient")
 }
 
 /// The contents of the slots that fulfil all rows of the band.

@@ -112,7 +112,7 @@ impl TableBuilder {
 
     /// Writes a block and its trailer.
     fn write_block(&mut self, block: &[u8]) -> Handle {
-        // yours: the block, a byte 0, and the checksum of both; the handle does not count the trailer
+        // yours: the block, a byte 0, the checksum of both; the handle is of the block alone
         let handle = Handle { offset: self.file.len() as u64, size: block.len() as u64 };
         self.file.extend(block);
         self.file.push(0);

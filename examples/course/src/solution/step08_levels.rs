@@ -38,7 +38,7 @@ pub struct FilterCounts {
 impl FilterCounts {
     /// The share of the queries for absent keys that passed. `None` before the first of them.
     pub fn observed_rate(&self) -> Option<f64> {
-        // yours: false positives, divided by what the filter was asked for keys that it does not hold
+        // yours: the false positives, divided by all queries for absent keys
         let false_positive = self.full_positive - self.full_true_positive;
         let absent = false_positive + self.useful;
         (absent > 0).then(|| false_positive as f64 / absent as f64)
@@ -125,7 +125,7 @@ impl Db {
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        // yours: memtable first; then level after level, the newest table first: filter, table, counts
+        // yours: memtable; then level by level, newest table first: filter, table, counts
         if let Some(entry) = self.memtable.get(key) {
             return Ok(entry.value.clone());
         }

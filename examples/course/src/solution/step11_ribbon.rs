@@ -41,7 +41,7 @@ pub fn picked(slots: &[u8], row: &Row) -> u8 {
 /// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`: the
 /// row contradicts those that are there.
 pub fn add(band: &mut [Option<Row>], mut row: Row) -> bool {
-    // yours: slot free: it takes the row. Else XOR the two rows, move to the first coefficient, repeat
+    // yours: a free slot takes the row; else XOR both rows, move to the first coefficient
     loop {
         let Some(there) = band[row.start] else {
             band[row.start] = Some(row);
