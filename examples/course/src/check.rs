@@ -59,13 +59,18 @@ pub fn run(check: &Check) -> Outcome {
             let (message, place) = PANIC.lock().unwrap().take().unwrap_or_default();
             match message.strip_prefix("not yet implemented: ") {
                 Some(what) => Outcome::Todo(what.to_string(), place),
-                None => Outcome::Wrong(message, place),
+                None => Outcome::Wrong(without_preamble(&message), place),
             }
         }
         Err(RecvTimeoutError::Timeout) => {
             Outcome::Wrong("it does not end: is there an endless loop?".into(), String::new())
         }
     }
+}
+
+/// The message of an `assert_eq!` without the words that it always begins with.
+fn without_preamble(message: &str) -> String {
+    message.strip_prefix("assertion `left == right` failed: ").unwrap_or(message).to_string()
 }
 
 /// A directory for one check. It is removed at the end.

@@ -20,7 +20,7 @@ mod solution;
 use std::path::Path;
 use std::process::ExitCode;
 
-use check::Outcome;
+use check::{Check, Outcome};
 use parts::STEPS;
 
 const USAGE: &str = "\
@@ -30,6 +30,7 @@ A course: build a small engine with filters, in eleven steps. Start with 01-bloo
   check STEP     the checks of a step, 1 to 11
   hint STEP      a hint for a step
   solution STEP  the solution of a step
+  tour           your finished engine at work
   reset STEP     makes the skeleton of a step as it was; what you wrote there is lost
   prove          the course checks itself: all checks pass for the solution and fail for the skeleton";
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let passed = match words[..] {
         ["check"] => (1..=STEPS.len()).all(check_step),
         ["prove"] => prove::prove(),
+        ["tour"] => tour(),
         [command, number] => match (command, step(number)) {
             ("check", Some(step)) => check_step(step),
             ("hint", Some(step)) => print(parts::hint(step)),
@@ -56,6 +58,20 @@ fn main() -> ExitCode {
 fn print(text: &str) -> bool {
     println!("{}", text.trim_end());
     true
+}
+
+/// Runs the learner's engine, as far as it is built.
+fn tour() -> bool {
+    let run = || {
+        let told = skeleton::checks::tour::tour().unwrap_or_else(|error| panic!("{error}"));
+        check::remark(told);
+    };
+    match check::run(&Check { says: "the tour", run }) {
+        Outcome::Done(told) => print(&told.unwrap_or_default()),
+        Outcome::Todo(what, place) | Outcome::Wrong(what, place) => {
+            print(&format!("The engine is not done. {}: {what}", from_here(&place))) && false
+        }
+    }
 }
 
 /// A place in the course's sources, as seen from the current directory.
@@ -94,8 +110,10 @@ fn check_step(step: usize) -> bool {
     println!("  {done} of {} done", checks.len());
     if !all {
         println!("  Stuck? `hint {step}` prints a hint, `solution {step}` the solution.");
-    } else if step == STEPS.len() {
-        println!("  You have built an engine.");
+    } else if let Some(next) = STEPS.get(step) {
+        println!("  The next page: {}", next.page_name());
+    } else {
+        println!("  You have built an engine: `tour` runs it.");
     }
     all
 }

@@ -45,6 +45,11 @@ pub fn prove() -> bool {
             faults.push(format!("step {step}: {} has no hint", about.page_name()));
         }
     }
+    match solution::checks::tour::tour() {
+        Ok(told) if include_str!("../README.md").replace('\r', "").contains(&told) => {}
+        Ok(told) => faults.push(format!("README.md does not show the tour:\n{told}")),
+        Err(error) => faults.push(format!("the tour fails: {error}")),
+    }
     let given = include_str!("given.rs");
     let engine = STEPS.iter().map(|step| step.solution).chain([given]);
     let lines: usize = engine.map(|text| text.lines().count()).sum();

@@ -12,6 +12,7 @@ mod step08;
 mod step09;
 mod step10;
 mod step11;
+pub mod tour;
 
 use crate::check::Check;
 

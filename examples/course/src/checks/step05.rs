@@ -78,7 +78,7 @@ fn absent_keys() {
     absent.extend((0..KEYS).map(|i| key("key", i)[..8].to_vec()));
     for key in absent {
         let found = table.get(&Uncached, &key).expect("get");
-        assert!(found.is_none(), "{} is not in the table and is found", key.escape_ascii());
+        assert!(found.is_none(), "`{}` is not in the table and is found", key.escape_ascii());
     }
 }
 

@@ -3,11 +3,12 @@ use std::rc::Rc;
 
 use maypole::hash64;
 
-use super::super::step05_table::{Blocks, Table, TableBuilder};
+use super::super::step05_table::{Table, TableBuilder};
 use super::super::step06_rocksdb::ROCKSDB;
 use super::super::step08_levels::Db;
 use super::super::step09_cache::*;
 use super::key;
+use super::tour::Shared;
 use crate::check::{Check, Scratch};
 use crate::given::{VALUE, internal_key};
 
@@ -134,20 +135,6 @@ fn filters_stay() {
     let before = table.reads.get();
     get(&table, &cache, 0);
     assert_eq!(table.reads.get() - before, 1, "the index was displaced too");
-}
-
-/// A cache that the engine and a check share.
-struct Shared(Rc<Cache>);
-
-impl Blocks for Shared {
-    fn block(
-        &self,
-        table: &Table,
-        handle: crate::given::Handle,
-        kind: super::super::step05_table::Kind,
-    ) -> std::io::Result<Rc<[u8]>> {
-        self.0.block(table, handle, kind)
-    }
 }
 
 fn in_the_engine() {

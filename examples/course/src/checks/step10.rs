@@ -1,7 +1,8 @@
-use super::super::step08_levels::{Db, LEVELS};
+use super::super::step08_levels::LEVELS;
 use super::super::step09_cache::Cache;
 use super::super::step10_budget::*;
 use super::key;
+use super::tour::{KEYS, tree};
 use crate::check::{Check, Scratch, remark};
 
 pub const CHECKS: &[Check] = &[
@@ -86,15 +87,7 @@ fn the_mean() {
 /// False positives of 20,000 absent lookups, and bytes of all filters.
 fn run(name: &str, bits_per_key: [f64; LEVELS]) -> (u64, u64) {
     let scratch = Scratch::new(name);
-    let mut db = Db::open(&scratch.0).expect("open");
-    db.bits_per_key = bits_per_key;
-    for (level, keys) in [(2, 20_000), (1, 2000), (0, 200)] {
-        for i in 0..keys {
-            db.put(&key(["new", "low", "deep"][level], i), b"").expect("put");
-        }
-        db.flush().expect("flush");
-        (0..level).for_each(|level| db.compact(level).expect("compact"));
-    }
+    let mut db = tree(&scratch, bits_per_key).expect("the database is filled");
     db.blocks = Box::new(Cache::new(1 << 20));
     for i in 0..20_000 {
         db.get(&key("lack", i)).expect("get");
@@ -105,7 +98,7 @@ fn run(name: &str, bits_per_key: [f64; LEVELS]) -> (u64, u64) {
 
 fn in_the_engine() {
     let mut divided = [0.0; LEVELS];
-    divided[..3].copy_from_slice(&bits_by_level(&[200, 2000, 20_000], 6.0));
+    divided[..3].copy_from_slice(&bits_by_level(&KEYS, 6.0));
     let (uniform, uniform_bytes) = run("uniform", [6.0; LEVELS]);
     let (divided, divided_bytes) = run("divided", divided);
     // Each filter is rounded up to whole lines.

@@ -12,6 +12,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check { says: "solve() fulfils all rows", run: solved },
     Check { says: "twelve keys in fourteen slots: none is denied", run: a_dozen },
+    Check { says: "after a contradiction another seed is tried", run: other_seeds },
     Check { says: "one absent key of 256 passes", run: the_rate },
     Check { says: "too many keys give no filter", run: too_many },
 ];
@@ -103,6 +104,21 @@ fn a_dozen() {
     for key in KEYS {
         assert!(ribbon.may_contain(key), "{} is denied", key.escape_ascii());
     }
+}
+
+fn other_seeds() {
+    let mut seeds = Vec::new();
+    for set in 0..20 {
+        let keys: Vec<Vec<u8>> = (0..12).map(|i| key("key", 12 * set + i)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let Some(ribbon) = Ribbon::build(&keys, SLOTS) else {
+            panic!("set {set} of twelve keys has a filter with some seed from 0 to 255")
+        };
+        let denied = keys.iter().filter(|key| !ribbon.may_contain(key)).count();
+        assert_eq!(denied, 0, "keys of set {set} that are denied, with seed {}", ribbon.seed);
+        seeds.push(ribbon.seed);
+    }
+    assert!(seeds.iter().any(|&seed| seed > 0), "all of 20 filters have seed 0: {seeds:?}");
 }
 
 fn the_rate() {
