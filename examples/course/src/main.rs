@@ -20,7 +20,7 @@ mod solution;
 use std::path::Path;
 use std::process::ExitCode;
 
-use check::{Check, Outcome};
+use check::Outcome;
 use parts::STEPS;
 
 const USAGE: &str = "\
@@ -48,9 +48,9 @@ fn main() -> ExitCode {
             ("hint", Some(step)) => print(parts::hint(step)),
             ("solution", Some(step)) => print(STEPS[step - 1].solution),
             ("reset", Some(step)) => parts::reset(step),
-            _ => print(USAGE) && false,
+            _ => refuse(USAGE),
         },
-        _ => print(USAGE) && false,
+        _ => refuse(USAGE),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -60,16 +60,17 @@ fn print(text: &str) -> bool {
     true
 }
 
+fn refuse(text: &str) -> bool {
+    eprintln!("{}", text.trim_end());
+    false
+}
+
 /// Runs the learner's engine, as far as it is built.
 fn tour() -> bool {
-    let run = || {
-        let told = skeleton::checks::tour::tour().unwrap_or_else(|error| panic!("{error}"));
-        check::remark(told);
-    };
-    match check::run(&Check { says: "the tour", run }) {
+    match check::run(&skeleton::checks::tour::CHECK) {
         Outcome::Done(told) => print(&told.unwrap_or_default()),
         Outcome::Todo(what, place) | Outcome::Wrong(what, place) => {
-            print(&format!("The engine is not done. {}: {what}", from_here(&place))) && false
+            refuse(&format!("The engine is not done. {}: {what}", from_here(&place)))
         }
     }
 }

@@ -78,12 +78,13 @@ pub fn hint(step: usize) -> &'static str {
     folded.split_once("</details>").map_or("", |(hint, _)| hint.trim())
 }
 
-/// Writes the skeleton of a step as it was.
+/// Writes the skeleton of a step as it was. Whether that was possible.
 pub fn reset(step: usize) -> bool {
     let step = &STEPS[step - 1];
-    match fs::write(step.file(), without_parts(step.solution)) {
+    let written = fs::write(step.file(), without_parts(step.solution));
+    match &written {
         Ok(()) => println!("{} is as it was.", step.file().display()),
-        Err(error) => println!("{}: {error}", step.file().display()),
+        Err(error) => eprintln!("{}: {error}", step.file().display()),
     }
-    true
+    written.is_ok()
 }

@@ -9,7 +9,7 @@ use super::super::step08_levels::{Db, LEVELS};
 use super::super::step09_cache::Cache;
 use super::super::step10_budget::bits_by_level;
 use super::key;
-use crate::check::Scratch;
+use crate::check::{Check, Scratch, remark};
 use crate::given::Handle;
 
 /// Keys of levels 0, 1 and 2.
@@ -41,8 +41,12 @@ pub fn tree(scratch: &Scratch, bits_per_key: [f64; LEVELS]) -> io::Result<Db> {
     Ok(db)
 }
 
+/// The tour as a check. Its remark is what [`tour`] tells.
+pub const CHECK: Check =
+    Check { says: "the tour", run: || remark(tour().unwrap_or_else(|error| panic!("{error}"))) };
+
 /// Fills the engine, looks up every key and as many absent ones, and tells what the filters did.
-pub fn tour() -> io::Result<String> {
+fn tour() -> io::Result<String> {
     let scratch = Scratch::new("tour");
     let mut bits = [0.0; LEVELS];
     bits[..KEYS.len()].copy_from_slice(&bits_by_level(&KEYS, BITS_PER_KEY));
