@@ -5,6 +5,7 @@
 //! - `printed`: every figure in the text is what `cargo run --example book` prints.
 //! - `examples`: code that is shown in the chapters and stands nowhere else.
 //! - `commands`: the commands in all documents are ones that the program and cargo take.
+//! - `course`: each check of the course passes for its solution and fails for its skeleton.
 //! - `exercises`: the twelve breaks and their solutions.
 //! - `playground`: the page with the filters as WebAssembly.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.
@@ -14,6 +15,7 @@ mod answers;
 #[path = "../browser/mod.rs"]
 mod browser;
 mod commands;
+mod course;
 mod examples;
 mod exercises;
 #[path = "../../examples/book/figures/mod.rs"]

@@ -34,7 +34,7 @@ fn root() -> &'static Path {
 }
 
 /// What is not copied: builds, and packages of their own.
-const LEFT_OUT: [&str; 3] = ["fuzz", "peers", "target"];
+const LEFT_OUT: [&str; 4] = ["course", "fuzz", "peers", "target"];
 
 /// The files of the copy, relative to the root. The manifest names examples, tests include documents:
 /// where one of them is missing, nothing is built.

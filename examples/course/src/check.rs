@@ -1,0 +1,92 @@
+//! Runs checks, and says for each whether it is done, not written yet or wrong.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+use std::{fs, process, thread};
+
+/// One thing that must hold when a step is done.
+pub struct Check {
+    pub says: &'static str,
+    /// Panics where it does not hold, with a message for the learner.
+    pub run: fn(),
+}
+
+pub enum Outcome {
+    /// It holds. A remark may say how that was found out.
+    Done(Option<String>),
+    /// A `todo!` was reached, with this text, at this place.
+    Todo(String, String),
+    Wrong(String, String),
+}
+
+/// The message and the place of the last panic.
+static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
+static REMARK: Mutex<Option<String>> = Mutex::new(None);
+
+/// A check that takes longer does not end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Adds a remark to what is said of the check that is running.
+pub fn remark(text: impl Into<String>) {
+    *REMARK.lock().unwrap() = Some(text.into());
+}
+
+/// Keeps panics of checks off the screen.
+pub fn catch_panics() {
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
+        let message = info.payload_as_str().unwrap_or("it panicked").to_string();
+        *PANIC.lock().unwrap() = Some((message, place.unwrap_or_default()));
+    }));
+}
+
+pub fn run(check: &Check) -> Outcome {
+    let (done, ended) = channel();
+    let run = check.run;
+    REMARK.lock().unwrap().take();
+    PANIC.lock().unwrap().take();
+    // A thread of its own, which is left alone if it does not end.
+    thread::spawn(move || {
+        let result = panic::catch_unwind(AssertUnwindSafe(run));
+        let _ = done.send(result.is_ok());
+    });
+    match ended.recv_timeout(PATIENCE) {
+        Ok(true) => Outcome::Done(REMARK.lock().unwrap().take()),
+        Ok(false) | Err(RecvTimeoutError::Disconnected) => {
+            let (message, place) = PANIC.lock().unwrap().take().unwrap_or_default();
+            match message.strip_prefix("not yet implemented: ") {
+                Some(what) => Outcome::Todo(what.to_string(), place),
+                None => Outcome::Wrong(without_preamble(&message), place),
+            }
+        }
+        Err(RecvTimeoutError::Timeout) => {
+            Outcome::Wrong("it does not end: is there an endless loop?".into(), String::new())
+        }
+    }
+}
+
+/// The message of an `assert_eq!` without the words that it always begins with.
+fn without_preamble(message: &str) -> String {
+    message.strip_prefix("assertion `left == right` failed: ").unwrap_or(message).to_string()
+}
+
+/// A directory for one check. It is removed at the end.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("maypole-course-{}-{name}", process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,57 @@
+//! What must hold when a step is done. This folder is compiled twice: as a part of the skeleton and
+//! as a part of the solution. So `super::super` is one or the other engine.
+
+mod step01;
+mod step02;
+mod step03;
+mod step04;
+mod step05;
+mod step06;
+mod step07;
+mod step08;
+mod step09;
+mod step10;
+mod step11;
+pub mod tour;
+
+use crate::check::Check;
+
+/// The checks of each step.
+pub const STEPS: [&[Check]; 11] = [
+    step01::CHECKS,
+    step02::CHECKS,
+    step03::CHECKS,
+    step04::CHECKS,
+    step05::CHECKS,
+    step06::CHECKS,
+    step07::CHECKS,
+    step08::CHECKS,
+    step09::CHECKS,
+    step10::CHECKS,
+    step11::CHECKS,
+];
+
+/// The key number `i` of some kind.
+fn key(kind: &str, i: u64) -> Vec<u8> {
+    format!("{kind}{i:06}").into_bytes()
+}
+
+/// The share of `count` absent keys that passes.
+fn rate(count: u64, passes: impl Fn(&[u8]) -> bool) -> f64 {
+    let passed = (0..count).filter(|&i| passes(&key("absent", i))).count();
+    passed as f64 / count as f64
+}
+
+fn percent(rate: f64) -> String {
+    format!("{:.2} %", 100.0 * rate)
+}
+
+/// Demands that a rate is near to what is expected of it.
+fn assert_near(observed: f64, expected: f64, why: &str) {
+    assert!(
+        (0.8 * expected..1.2 * expected).contains(&observed),
+        "{} of the absent keys pass, expected {}. {why}",
+        percent(observed),
+        percent(expected)
+    );
+}

@@ -1,0 +1,128 @@
+use std::fs;
+
+use super::super::step05_table::{Table, Uncached};
+use super::super::step06_rocksdb::ROCKSDB;
+use super::super::step07_memtable::*;
+use super::key;
+use crate::check::{Check, Scratch};
+use crate::given::{DELETION, Entry, VALUE, split_key};
+
+pub const CHECKS: &[Check] = &[
+    Check { says: "the newest entry of a key is kept, a tombstone too", run: newest_stays },
+    Check { says: "flush() writes a table of all entries, in order", run: flush_writes_all },
+    Check { says: "what was logged is replayed", run: replayed },
+    Check { says: "a torn log is replayed up to the tear", run: torn_log },
+    Check { says: "a record with a flipped bit ends the log", run: flipped_bit },
+];
+
+fn put(sequence: u64, value: &str) -> Entry {
+    Entry { sequence, value: Some(value.as_bytes().to_vec()) }
+}
+
+fn tombstone(sequence: u64) -> Entry {
+    Entry { sequence, value: None }
+}
+
+fn newest_stays() {
+    let mut memtable = Memtable::default();
+    assert!(memtable.is_empty(), "a new memtable");
+    memtable.insert(b"plum", put(1, "blue"));
+    memtable.insert(b"plum", put(2, "red"));
+    memtable.insert(b"pear", put(3, "green"));
+    memtable.insert(b"pear", tombstone(4));
+    assert_eq!(memtable.get(b"plum"), Some(&put(2, "red")), "`plum` was written twice");
+    assert_eq!(memtable.get(b"pear"), Some(&tombstone(4)), "a tombstone is an entry");
+    assert_eq!(memtable.get(b"fig"), None, "`fig` was never written");
+}
+
+fn flush_writes_all() {
+    let scratch = Scratch::new("flush");
+    let path = scratch.0.join("table.sst");
+    let mut memtable = Memtable::default();
+    // Keys do not come in order.
+    for i in 0..1000u64 {
+        let i = i * 7 % 1000;
+        let entry = if i % 10 == 3 { tombstone(i) } else { put(i, &format!("value {i}")) };
+        memtable.insert(&key("key", i), entry);
+    }
+    memtable.flush(&path, 10.0).expect("flush");
+    let table = Table::open(&path, 1, ROCKSDB).expect("a table with the ending ROCKSDB");
+    let entries = table.entries().expect("entries");
+    assert_eq!(entries.len(), 1000, "entries of the table");
+    for (i, (internal, value)) in entries.iter().enumerate() {
+        let (user_key, sequence, kind) = split_key(internal);
+        assert_eq!(user_key, key("key", i as u64), "the key of entry {i}");
+        assert_eq!(sequence, i as u64, "the sequence number of entry {i}");
+        let expected = if i % 10 == 3 { DELETION } else { VALUE };
+        assert_eq!(kind, expected, "the kind of entry {i}");
+        assert_eq!(value.is_empty(), kind == DELETION, "the value of entry {i}");
+    }
+    let found = table.get(&Uncached, &key("key", 8)).expect("get");
+    assert_eq!(found, Some(put(8, "value 8")), "key 8");
+    assert!(table.has_filter(), "the table has no filter");
+}
+
+/// Three entries in a log, and its bytes.
+fn log_of_three(scratch: &Scratch) -> (Vec<(Vec<u8>, Entry)>, Vec<u8>) {
+    let path = scratch.0.join("log");
+    let entries = vec![
+        (b"plum".to_vec(), put(1, "blue")),
+        (b"pear".to_vec(), tombstone(2)),
+        (b"".to_vec(), put(300, "")),
+    ];
+    let mut log = Log::open(&path).expect("the log is opened");
+    for (key, entry) in &entries {
+        log.append(key, entry).expect("append");
+    }
+    (entries, fs::read(path).unwrap())
+}
+
+fn replayed() {
+    let scratch = Scratch::new("replay");
+    let (entries, bytes) = log_of_three(&scratch);
+    let payload = b"\x01\x01\0\0\0\0\0\0\x04plumblue";
+    let head = [crc32fast::hash(payload).to_le_bytes(), (payload.len() as u32).to_le_bytes()];
+    let first = [&head.concat(), &payload[..]].concat();
+    assert!(
+        bytes.starts_with(&first),
+        "the first record is\n{}\nexpected\n{}",
+        bytes[..first.len().min(bytes.len())].escape_ascii(),
+        first.escape_ascii()
+    );
+    assert_eq!(replay(&scratch.0.join("log")).expect("replay"), entries, "left: replayed");
+    let none = replay(&scratch.0.join("other")).expect("a log that is not there");
+    assert!(none.is_empty(), "a log that is not there has {} entries", none.len());
+}
+
+fn torn_log() {
+    let scratch = Scratch::new("torn");
+    let (entries, bytes) = log_of_three(&scratch);
+    let path = scratch.0.join("log");
+    let mut seen = 0;
+    for length in 0..=bytes.len() {
+        fs::write(&path, &bytes[..length]).unwrap();
+        let replayed = replay(&path)
+            .unwrap_or_else(|e| panic!("{length} of {} bytes are an error: {e}", bytes.len()));
+        assert!(entries.starts_with(&replayed), "{length} bytes: an entry that nobody wrote");
+        assert!(replayed.len() >= seen, "{length} bytes: fewer entries than in fewer bytes");
+        seen = replayed.len();
+    }
+    assert_eq!(seen, 3, "entries of the whole log");
+}
+
+fn flipped_bit() {
+    let scratch = Scratch::new("rot");
+    let (entries, bytes) = log_of_three(&scratch);
+    let path = scratch.0.join("log");
+    assert_eq!(replay(&path).expect("replay").len(), 3, "entries of the whole log");
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 4;
+        fs::write(&path, damaged).unwrap();
+        let replayed = replay(&path).unwrap_or_else(|e| panic!("byte {at} flipped: {e}"));
+        assert!(
+            replayed.len() < 3 && entries.starts_with(&replayed),
+            "a bit of byte {at} was flipped, and replay does not end before that record"
+        );
+    }
+}

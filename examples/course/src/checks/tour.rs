@@ -1,0 +1,87 @@
+//! The finished engine at work.
+
+use std::fmt::Write;
+use std::io;
+use std::rc::Rc;
+
+use super::super::step05_table::{Blocks, Kind, Table};
+use super::super::step08_levels::{Db, LEVELS};
+use super::super::step09_cache::Cache;
+use super::super::step10_budget::bits_by_level;
+use super::key;
+use crate::check::{Check, Scratch, remark};
+use crate::given::Handle;
+
+/// Keys of levels 0, 1 and 2.
+pub const KEYS: [u64; 3] = [200, 2_000, 20_000];
+const BITS_PER_KEY: f64 = 8.0;
+const CACHE_BYTES: usize = 256 << 10;
+const ABSENT: u64 = 20_000;
+
+/// A cache that a database uses and others look at.
+pub struct Shared(pub Rc<Cache>);
+
+impl Blocks for Shared {
+    fn block(&self, table: &Table, handle: Handle, kind: Kind) -> io::Result<Rc<[u8]>> {
+        self.0.block(table, handle, kind)
+    }
+}
+
+/// A database with tables in three levels.
+pub fn tree(scratch: &Scratch, bits_per_key: [f64; LEVELS]) -> io::Result<Db> {
+    let mut db = Db::open(&scratch.0)?;
+    db.bits_per_key = bits_per_key;
+    for level in [2, 1, 0] {
+        for i in 0..KEYS[level] {
+            db.put(&key(["new", "low", "deep"][level], i), b"")?;
+        }
+        db.flush()?;
+        (0..level).try_for_each(|level| db.compact(level))?;
+    }
+    Ok(db)
+}
+
+/// The tour as a check. Its remark is what [`tour`] tells.
+pub const CHECK: Check =
+    Check { says: "the tour", run: || remark(tour().unwrap_or_else(|error| panic!("{error}"))) };
+
+/// Fills the engine, looks up every key and as many absent ones, and tells what the filters did.
+fn tour() -> io::Result<String> {
+    let scratch = Scratch::new("tour");
+    let mut bits = [0.0; LEVELS];
+    bits[..KEYS.len()].copy_from_slice(&bits_by_level(&KEYS, BITS_PER_KEY));
+    let mut db = tree(&scratch, bits)?;
+    let cache = Rc::new(Cache::new(CACHE_BYTES));
+    db.blocks = Box::new(Shared(Rc::clone(&cache)));
+    let mut found = 0;
+    for (kind, keys) in ["new", "low", "deep"].into_iter().zip(KEYS) {
+        for i in 0..keys {
+            found += u64::from(db.get(&key(kind, i))?.is_some());
+        }
+    }
+    for i in 0..ABSENT {
+        found += u64::from(db.get(&key("lack", i))?.is_some());
+    }
+    let mut out = String::new();
+    let total: u64 = KEYS.iter().sum();
+    writeln!(out, "{total} present keys and {ABSENT} absent ones: {found} found").unwrap();
+    writeln!(out, "level    keys  bits a key   useful  full positive  of them true  observed rate")
+        .unwrap();
+    let counts = db.counts();
+    for (level, keys) in KEYS.into_iter().enumerate() {
+        let count = counts[level];
+        writeln!(
+            out,
+            "{level:>5}  {keys:>6}  {:>10.1}  {:>7}  {:>13}  {:>12}  {:>11.2} %",
+            bits[level],
+            count.useful,
+            count.full_positive,
+            count.full_true_positive,
+            100.0 * count.observed_rate().unwrap_or_default()
+        )
+        .unwrap();
+    }
+    let (hits, misses) = (cache.hits.get(), cache.misses.get());
+    writeln!(out, "blocks from the cache: {hits}; from files: {misses}").unwrap();
+    Ok(out)
+}

@@ -1,0 +1,120 @@
+//! A course: build a small engine with filters, in eleven steps. `README.md` says how.
+//!
+//! ```text
+//! given.rs     what every step uses
+//! skeleton/    the learner's engine
+//! solution/    the same with all parts written
+//! checks/      what must hold of either: compiled once for each
+//! parts.rs     the skeleton is the solution without the learner's parts
+//! ```
+
+mod check;
+mod given;
+mod parts;
+mod prove;
+#[allow(clippy::duplicate_mod, reason = "the checks are compiled for both engines")]
+mod skeleton;
+#[allow(dead_code, reason = "parts of the engine are used by later steps or by its user only")]
+mod solution;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use check::Outcome;
+use parts::STEPS;
+
+const USAGE: &str = "\
+A course: build a small engine with filters, in eleven steps. Start with 01-bloom.md.
+
+  check          how far you are
+  check STEP     the checks of a step, 1 to 11
+  hint STEP      a hint for a step
+  solution STEP  the solution of a step
+  tour           your finished engine at work
+  reset STEP     makes the skeleton of a step as it was; what you wrote there is lost
+  prove          the course checks itself: all checks pass for the solution and fail for the skeleton";
+
+fn main() -> ExitCode {
+    check::catch_panics();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let step = |text: &str| text.parse().ok().filter(|step| (1..=STEPS.len()).contains(step));
+    let passed = match words[..] {
+        ["check"] => (1..=STEPS.len()).all(check_step),
+        ["prove"] => prove::prove(),
+        ["tour"] => tour(),
+        [command, number] => match (command, step(number)) {
+            ("check", Some(step)) => check_step(step),
+            ("hint", Some(step)) => print(parts::hint(step)),
+            ("solution", Some(step)) => print(STEPS[step - 1].solution),
+            ("reset", Some(step)) => parts::reset(step),
+            _ => refuse(USAGE),
+        },
+        _ => refuse(USAGE),
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn print(text: &str) -> bool {
+    println!("{}", text.trim_end());
+    true
+}
+
+fn refuse(text: &str) -> bool {
+    eprintln!("{}", text.trim_end());
+    false
+}
+
+/// Runs the learner's engine, as far as it is built.
+fn tour() -> bool {
+    match check::run(&skeleton::checks::tour::CHECK) {
+        Outcome::Done(told) => print(&told.unwrap_or_default()),
+        Outcome::Todo(what, place) | Outcome::Wrong(what, place) => {
+            refuse(&format!("The engine is not done. {}: {what}", from_here(&place)))
+        }
+    }
+}
+
+/// A place in the course's sources, as seen from the current directory.
+fn from_here(place: &str) -> String {
+    let course = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = std::env::current_dir().unwrap_or_default();
+    course.strip_prefix(here).unwrap_or(course).join(place).display().to_string()
+}
+
+/// Runs the checks of a step on the skeleton. Whether all pass.
+fn check_step(step: usize) -> bool {
+    let about = &STEPS[step - 1];
+    println!("Step {step}: {} ({})", about.title, about.page_name());
+    let checks = skeleton::checks::STEPS[step - 1];
+    let mut done = 0;
+    for check in checks {
+        match check::run(check) {
+            Outcome::Done(remark) => {
+                done += 1;
+                let remark = remark.map(|remark| format!(" ({remark})")).unwrap_or_default();
+                println!("  done   {}{remark}", check.says);
+            }
+            Outcome::Todo(what, place) => {
+                println!("  to do  {}\n         {}: {what}", check.says, from_here(&place));
+            }
+            Outcome::Wrong(why, place) => {
+                println!("  wrong  {}\n         {}", check.says, why.replace('\n', "\n         "));
+                // A check's own place says nothing. Where the engine panicked, its place does.
+                if !place.contains("checks") && !place.is_empty() {
+                    println!("         at {}", from_here(&place));
+                }
+            }
+        }
+    }
+    let all = done == checks.len();
+    println!("  {done} of {} done", checks.len());
+    if !all {
+        println!("  Stuck? `hint {step}` prints a hint, `solution {step}` the solution.");
+    } else if let Some(next) = STEPS.get(step) {
+        println!("  The next page: {}", next.page_name());
+    } else {
+        println!("  You have built an engine: `tour` runs it.");
+    }
+    all
+}

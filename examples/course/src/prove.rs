@@ -1,0 +1,73 @@
+//! The course checks itself.
+
+use crate::check::{self, Outcome};
+use crate::parts::{self, STEPS};
+use crate::{skeleton, solution};
+
+/// The most lines of the whole engine, with what is given.
+const MOST_LINES: usize = 1500;
+
+/// Whether every check passes for the solution and fails for the skeleton, and whether texts, hints
+/// and skeletons are there. Prints what is wrong.
+pub fn prove() -> bool {
+    let mut faults = Vec::new();
+    let mut checks = 0;
+    for (i, about) in STEPS.iter().enumerate() {
+        let step = i + 1;
+        for (solved, unsolved) in solution::checks::STEPS[i].iter().zip(skeleton::checks::STEPS[i])
+        {
+            checks += 1;
+            match check::run(solved) {
+                Outcome::Done(_) => {}
+                Outcome::Todo(why, place) | Outcome::Wrong(why, place) => faults.push(format!(
+                    "step {step}: the solution fails \"{}\": {why} ({place})",
+                    solved.says
+                )),
+            }
+            match check::run(unsolved) {
+                Outcome::Todo(..) => {}
+                Outcome::Done(_) => faults.push(format!(
+                    "step {step}: the skeleton passes \"{}\". Did you solve it? `reset {step}`",
+                    unsolved.says
+                )),
+                Outcome::Wrong(why, place) => faults.push(format!(
+                    "step {step}: the skeleton fails \"{}\" before a `todo!`: {why} ({place})",
+                    unsolved.says
+                )),
+            }
+        }
+        if !about.skeleton.lines().eq(parts::without_parts(about.solution).lines()) {
+            faults.push(format!(
+                "step {step}: the skeleton is not the solution without its parts: `reset {step}`"
+            ));
+        }
+        if parts::hint(step).is_empty() {
+            faults.push(format!("step {step}: {} has no hint", about.page_name()));
+        }
+    }
+    let shown = include_str!("../README.md").replace('\r', "");
+    match check::run(&solution::checks::tour::CHECK) {
+        Outcome::Done(Some(told)) if shown.contains(&told) => {}
+        Outcome::Done(told) => {
+            faults.push(format!("README.md does not show the tour:\n{}", told.unwrap_or_default()));
+        }
+        Outcome::Todo(why, place) | Outcome::Wrong(why, place) => {
+            faults.push(format!("the tour fails: {why} ({place})"));
+        }
+    }
+    let given = include_str!("given.rs");
+    let engine = STEPS.iter().map(|step| step.solution).chain([given]);
+    let lines: usize = engine.map(|text| text.lines().count()).sum();
+    if lines > MOST_LINES {
+        faults.push(format!("the engine has {lines} lines, more than {MOST_LINES}"));
+    }
+    for fault in &faults {
+        println!("{fault}");
+    }
+    println!(
+        "{} steps, {checks} checks, {lines} lines of engine: {} faults",
+        STEPS.len(),
+        faults.len()
+    );
+    faults.is_empty()
+}

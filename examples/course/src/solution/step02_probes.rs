@@ -1,0 +1,45 @@
+//! Step 2: all bits of a key from one hash, and the trap in that.
+
+use super::step01_bloom::Bits;
+
+/// The `k` bits of a key among `bits`: a start, and then a step further each time.
+///
+/// `bits` is a multiple of 64, and `k` at most 64. The positions of a key are different from each
+/// other.
+pub fn positions(hash: u64, bits: u64, k: u32) -> Vec<u64> {
+    // yours: start in the high half of the hash, step in the low half; what if the step is 0?
+    let start = hash >> 32;
+    // An odd step shares no factor 2 with a multiple of 64: it returns after 64 positions or more.
+    let step = hash & 0xffff_ffff | 1;
+    (0..u64::from(k)).map(|i| (start + i * step) % bits).collect()
+    // end
+}
+
+/// A Bloom filter that hashes each key once.
+pub struct Bloom {
+    pub bits: Bits,
+    pub k: u32,
+}
+
+impl Bloom {
+    pub fn new(bits: u64, k: u32) -> Bloom {
+        Bloom { bits: Bits::new(bits), k }
+    }
+
+    /// Inserts the key with this hash.
+    pub fn insert(&mut self, hash: u64) {
+        // yours: set the key's positions
+        for position in positions(hash, self.bits.len(), self.k) {
+            self.bits.set(position);
+        }
+        // end
+    }
+
+    /// `false`: no key with this hash was inserted.
+    pub fn may_contain(&self, hash: u64) -> bool {
+        // yours: maybe, if all of the key's positions are set
+        let positions = positions(hash, self.bits.len(), self.k);
+        positions.into_iter().all(|position| self.bits.is_set(position))
+        // end
+    }
+}

@@ -1,0 +1,177 @@
+//! Step 4: a block of sorted entries. Keys store only what differs from the key before.
+//!
+//! ```text
+//! block   entry | entry | … | fixed32 offset of each restart point | fixed32 number of them
+//! entry   varint shared | varint own | varint value bytes | own bytes of the key | value
+//! ```
+//!
+//! At a *restart point* an entry shares nothing. A search can start there.
+
+use std::io;
+use std::rc::Rc;
+
+use crate::given::{damaged, fixed32, put_varint, take, take_varint};
+
+/// Entries from one restart point to the next, in blocks of data.
+pub const RESTART_INTERVAL: usize = 16;
+
+/// Writes a block. Keys come in ascending order.
+pub struct BlockBuilder {
+    interval: usize,
+    bytes: Vec<u8>,
+    restarts: Vec<u32>,
+    entries: usize,
+    last_key: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// Every `interval`-th entry is a restart point, from the first on.
+    pub fn new(interval: usize) -> BlockBuilder {
+        BlockBuilder {
+            interval,
+            bytes: Vec::new(),
+            restarts: Vec::new(),
+            entries: 0,
+            last_key: Vec::new(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Bytes of the block if it were finished now.
+    pub fn size(&self) -> usize {
+        self.bytes.len() + 4 * self.restarts.len().max(1) + 4
+    }
+
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        // yours: the prefix that the last key shares, but nothing at a restart point; then the entry
+        let mut shared = 0;
+        if self.entries.is_multiple_of(self.interval) {
+            self.restarts.push(self.bytes.len() as u32);
+        } else {
+            shared = key.iter().zip(&self.last_key).take_while(|(a, b)| a == b).count();
+        }
+        put_varint(&mut self.bytes, shared as u64);
+        put_varint(&mut self.bytes, (key.len() - shared) as u64);
+        put_varint(&mut self.bytes, value.len() as u64);
+        self.bytes.extend(&key[shared..]);
+        self.bytes.extend(value);
+        self.last_key = key.to_vec();
+        self.entries += 1;
+        // end
+    }
+
+    /// The whole block. The builder is as new afterwards.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let mut done = std::mem::replace(self, BlockBuilder::new(self.interval));
+        if done.restarts.is_empty() {
+            done.restarts.push(0);
+        }
+        for restart in &done.restarts {
+            done.bytes.extend(restart.to_le_bytes());
+        }
+        done.bytes.extend((done.restarts.len() as u32).to_le_bytes());
+        done.bytes
+    }
+}
+
+/// A stored block.
+pub struct Block {
+    bytes: Rc<[u8]>,
+    /// Bytes of the entries. The restart points follow them.
+    entries_end: usize,
+    restarts: usize,
+}
+
+/// A key and its value.
+pub type KeyValue = (Vec<u8>, Vec<u8>);
+
+impl Block {
+    pub fn new(bytes: Rc<[u8]>) -> io::Result<Block> {
+        let restarts = fixed32(&bytes, bytes.len().saturating_sub(4))? as usize;
+        let entries_end = (bytes.len() - 4).checked_sub(4 * restarts);
+        let entries_end = entries_end.filter(|_| restarts > 0);
+        let entries_end = entries_end.ok_or_else(|| damaged("restart points of a block"))?;
+        Ok(Block { bytes, entries_end, restarts })
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> Entries {
+        Entries { bytes: Rc::clone(&self.bytes), at: 0, end: self.entries_end, key: Vec::new() }
+    }
+
+    /// The entries from restart point number `restart` on.
+    fn entries_from(&self, restart: usize) -> io::Result<Entries> {
+        let at = fixed32(&self.bytes, self.entries_end + 4 * restart)? as usize;
+        Ok(Entries { at, ..self.entries() })
+    }
+
+    /// The first entry whose key is not before what is sought, if there is one. `is_before` says it
+    /// of a key: it holds for all keys up to some place of the block, and for none behind it.
+    pub fn seek(&self, is_before: impl Fn(&[u8]) -> bool) -> io::Result<Option<KeyValue>> {
+        // yours: by halving, the last restart point whose key is before; from there entry by entry
+        let (mut low, mut high) = (0, self.restarts);
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            match self.entries_from(middle)?.next().transpose()? {
+                Some((key, _)) if is_before(&key) => low = middle,
+                _ => high = middle,
+            }
+        }
+        for entry in self.entries_from(low)? {
+            let (key, value) = entry?;
+            if !is_before(&key) {
+                return Ok(Some((key, value)));
+            }
+        }
+        Ok(None)
+        // end
+    }
+}
+
+/// Walks the entries of a block.
+pub struct Entries {
+    bytes: Rc<[u8]>,
+    /// Offset of the next entry.
+    at: usize,
+    end: usize,
+    /// The key of the last entry.
+    key: Vec<u8>,
+}
+
+impl Entries {
+    /// Reads the entry at `at`. `self.key` and `self.at` then are those behind it.
+    fn read(&mut self) -> io::Result<KeyValue> {
+        let bytes = self.bytes.get(self.at..self.end);
+        let mut rest = bytes.ok_or_else(|| damaged("a restart point behind the entries"))?;
+        // yours: three varints, then the key's own bytes and the value; set `self.key`, `self.at`
+        let shared = take_varint(&mut rest)? as usize;
+        let (own, value_bytes) = (take_varint(&mut rest)?, take_varint(&mut rest)?);
+        if shared > self.key.len() {
+            return Err(damaged("an entry shares more than the key before it has"));
+        }
+        self.key.truncate(shared);
+        self.key.extend(take(&mut rest, own)?);
+        let value = take(&mut rest, value_bytes)?.to_vec();
+        self.at = self.end - rest.len();
+        Ok((self.key.clone(), value))
+        // end
+    }
+}
+
+impl Iterator for Entries {
+    type Item = io::Result<KeyValue>;
+
+    fn next(&mut self) -> Option<io::Result<KeyValue>> {
+        if self.at == self.end {
+            return None;
+        }
+        let read = self.read();
+        if read.is_err() {
+            self.at = self.end;
+        }
+        Some(read)
+    }
+}

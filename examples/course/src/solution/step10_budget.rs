@@ -1,0 +1,42 @@
+//! Step 10: bits by level under a budget, so that an absent key costs the fewest reads. The rule is
+//! that of Monkey (Dayan, Athanassoulis and Idreos, 2017).
+
+use std::f64::consts::LN_2;
+
+/// Bits a key of a Bloom filter with this rate, as the textbook says: ln(1 / rate) / (ln 2)².
+pub fn bits_for_rate(rate: f64) -> f64 {
+    -rate.ln() / (LN_2 * LN_2)
+}
+
+/// Bits of all filters, if the level `i` has `keys[i]` keys and the rate `rates[i]`.
+pub fn memory(keys: &[u64], rates: &[f64]) -> f64 {
+    // yours: a sum over the levels
+    keys.iter().zip(rates).map(|(&keys, &rate)| keys as f64 * bits_for_rate(rate)).sum()
+    // end
+}
+
+/// The rate of each level that gives the fewest reads in vain, while all filters together take at
+/// most `bits` bits. No rate is above 1.
+pub fn best_rates(keys: &[u64], bits: f64) -> Vec<f64> {
+    // yours: a rate is λ times the keys of its level, at most 1; find λ by halving an interval
+    let rates = |log2_lambda: f64| -> Vec<f64> {
+        keys.iter().map(|&keys| (log2_lambda.exp2() * keys as f64).min(1.0)).collect()
+    };
+    // A larger λ takes less memory. At 2^0 every rate is 1, which takes none.
+    let (mut low, mut high) = (-1000.0, 0.0);
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        if memory(keys, &rates(middle)) > bits { low = middle } else { high = middle }
+    }
+    rates(high)
+    // end
+}
+
+/// Bits a key for each level, if the mean over all keys is `bits_per_key`.
+pub fn bits_by_level(keys: &[u64], bits_per_key: f64) -> Vec<f64> {
+    // yours: the budget is `bits_per_key` for all keys together; then the best rates as bits
+    let total: u64 = keys.iter().sum();
+    let rates = best_rates(keys, bits_per_key * total as f64);
+    rates.into_iter().map(bits_for_rate).collect()
+    // end
+}

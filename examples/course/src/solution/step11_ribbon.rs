@@ -1,0 +1,103 @@
+//! Step 11: a ribbon filter of a dozen keys. Its slots are the solution of a system of equations.
+//!
+//! ```text
+//! slots         0  1  2  3  4  5  6  7  8  …          each slot holds 8 bits
+//! ant, start 5                 1  0  0  1  …          slot 5 ^ slot 8 = fingerprint of ant
+//! ```
+
+use maypole::hash64;
+
+/// Coefficients of a row.
+pub const WIDTH: usize = 8;
+
+/// The equation of a key: the XOR of the slots that `coefficients` picks is `fingerprint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub start: usize,
+    /// Bit `i` picks slot `start + i`. Bit 0 is set, unless all bits are clear.
+    pub coefficients: u8,
+    pub fingerprint: u8,
+}
+
+/// The equation of a key, if there are `slots` slots, at least [`WIDTH`]. Another seed gives another.
+pub fn row(key: &[u8], slots: usize, seed: u8) -> Row {
+    let hash = hash64(&[key, &[seed]].concat());
+    let starts = (slots - WIDTH + 1) as u64;
+    Row {
+        start: (((hash >> 32) * starts) >> 32) as usize,
+        coefficients: hash as u8 | 1,
+        fingerprint: (hash >> 8) as u8,
+    }
+}
+
+/// The XOR of the slots that a row picks.
+pub fn picked(slots: &[u8], row: &Row) -> u8 {
+    // yours: for each bit of the coefficients that is set, one slot
+    let picks = (0..WIDTH).filter(|i| row.coefficients >> i & 1 == 1);
+    picks.fold(0, |sum, i| sum ^ slots[row.start + i])
+    // end
+}
+
+/// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`: the
+/// row contradicts those that are there.
+pub fn add(band: &mut [Option<Row>], mut row: Row) -> bool {
+    // yours: a free slot takes the row; else XOR both rows, move to the first coefficient
+    loop {
+        let Some(there) = band[row.start] else {
+            band[row.start] = Some(row);
+            return true;
+        };
+        row.coefficients ^= there.coefficients;
+        row.fingerprint ^= there.fingerprint;
+        if row.coefficients == 0 {
+            return row.fingerprint == 0;
+        }
+        let zeros = row.coefficients.trailing_zeros();
+        row.coefficients >>= zeros;
+        row.start += zeros as usize;
+    }
+    // end
+}
+
+/// The contents of the slots that fulfil all rows of the band.
+pub fn solve(band: &[Option<Row>]) -> Vec<u8> {
+    // yours: from the last slot to the first; a slot without a row is 0
+    let mut slots = vec![0; band.len()];
+    for (at, row) in band.iter().enumerate().rev() {
+        if let Some(row) = row {
+            // The slot itself is still 0, so `picked` is the XOR of the others.
+            slots[at] = row.fingerprint ^ picked(&slots, row);
+        }
+    }
+    slots
+    // end
+}
+
+/// A ribbon filter.
+pub struct Ribbon {
+    pub slots: Vec<u8>,
+    pub seed: u8,
+}
+
+impl Ribbon {
+    /// The filter of `keys` in `slots` slots. `None`: no seed gives equations that can be solved.
+    pub fn build(keys: &[&[u8]], slots: usize) -> Option<Ribbon> {
+        // yours: seed after seed: add the row of each key; if none contradicts, solve
+        for seed in 0..=255 {
+            let mut band = vec![None; slots];
+            if keys.iter().all(|key| add(&mut band, row(key, slots, seed))) {
+                return Some(Ribbon { slots: solve(&band), seed });
+            }
+        }
+        None
+        // end
+    }
+
+    /// `false`: the key is certainly not among those of the filter.
+    pub fn may_contain(&self, key: &[u8]) -> bool {
+        // yours: is the XOR of the picked slots the fingerprint?
+        let row = row(key, self.slots.len(), self.seed);
+        picked(&self.slots, &row) == row.fingerprint
+        // end
+    }
+}

@@ -1,0 +1,63 @@
+//! The course in `examples/course`: a package of its own, which checks itself. The package that is
+//! downloaded does not have it, since cargo leaves nested packages out. Then nothing is checked here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::markdown::{links, read, root};
+
+/// Where the course is, if it is there.
+pub fn directory() -> Option<PathBuf> {
+    Some(root().join("examples/course")).filter(|course| course.exists())
+}
+
+/// What each page has, in this order.
+const PARTS: [&str; 5] = [
+    "## Your part",
+    "<summary>Hint</summary>",
+    "The solution: [",
+    "## What the real one does",
+    "## What to try next",
+];
+
+#[test]
+fn every_page_of_the_course_has_its_parts() {
+    let Some(course) = directory() else { return };
+    let pages = links(&read(course.join("README.md")).text);
+    let mut pages: Vec<&String> =
+        pages.iter().filter(|link| link.starts_with(['0', '1'])).collect();
+    pages.dedup();
+    assert_eq!(pages.len(), 11, "pages in the README of the course");
+    for (i, page) in pages.into_iter().enumerate() {
+        let document = read(course.join(page));
+        let step = i + 1;
+        assert!(document.text.starts_with(&format!("# Step {step}: ")), "{page}: its title");
+        let found = PARTS.map(|part| document.text.find(part));
+        assert!(found.is_sorted() && found[0].is_some(), "{page}: {PARTS:?} stand at {found:?}");
+        assert!(document.text.contains(&format!(" -- check {step}\n")), "{page}: its command");
+        let links = links(&document.text);
+        for target in ["../../docs/book/src/", "../../src/", "src/skeleton/", "src/solution/"] {
+            let leads = links.iter().any(|link| link.starts_with(target));
+            assert!(leads, "{page}: no link into {target}");
+        }
+    }
+}
+
+#[test]
+fn every_check_of_the_course_fails_for_the_skeleton_and_passes_for_the_solution() {
+    let Some(course) = directory() else { return };
+    // Of its own tree of dependencies most is built already, for the tests.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let proved = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--manifest-path"])
+        .arg(course.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .args(["--", "prove"])
+        .output()
+        .expect("cargo is run");
+    let said = [proved.stdout, proved.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(proved.status.success(), "{said}");
+    assert!(said.contains("11 steps, 71 checks"), "{said}");
+}
