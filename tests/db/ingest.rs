@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use maypole::fs::{FaultFs, Fs, MemFs, Operation};
+use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
 use maypole::table::{SstWriter, TableOptions};
 use maypole::{Builder, Db, Durability, Error, Ticker};
 use rand::rngs::StdRng;
@@ -129,6 +129,27 @@ fn fill_level_0(db: &Db) {
     for (round, keys) in [["a", "c"], ["m", "p"], ["a", "c"], ["m", "p"]].iter().enumerate() {
         keys.iter().for_each(|key| db.put(key, format!("{round}")).unwrap());
         db.flush().unwrap();
+    }
+}
+
+/// An ingestion into a new log synced the directory and the MANIFEST twice, and every sync may wait
+/// for what a compaction writes.
+#[test]
+fn an_ingestion_syncs_the_file_the_directory_the_log_and_the_manifest_once() {
+    let (_, faults, fs) = faults();
+    let db = builder(&fs).open().unwrap();
+    let calls = |operation| faults.calls(Target::Only(operation));
+    for round in 0..3 {
+        // Round 1: a new log. Round 2: one that was synced before.
+        if round == 1 {
+            db.flush().unwrap();
+        }
+        db.put(format!("b{round}"), "").unwrap();
+        let path = table(&fs, &[&format!("c{round}")], "");
+        let (syncs, names) = (calls(Operation::Sync), calls(Operation::SyncDir));
+        db.ingest(&[path]).unwrap();
+        let (syncs, names) = (calls(Operation::Sync) - syncs, calls(Operation::SyncDir) - names);
+        assert_eq!((syncs, names), (3, 1), "round {round}");
     }
 }
 

@@ -104,13 +104,20 @@ impl Inner {
         let version = Arc::clone(&self.lock_state().version);
         let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
         match self.record(manifest, edit, &version) {
-            // The writes are durable all the same. The next MANIFEST will list the WALs.
+            // The writes are durable all the same.
             Err(error) if error.is_out_of_space() => {
-                lock(&self.progress).durable_wals.extend(wals);
+                self.enter_durable_wals_later(wals);
                 Ok(())
             }
             recorded => recorded.map(drop),
         }
+    }
+
+    /// The next MANIFEST lists the WALs.
+    pub(crate) fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
+        // Whoever has the MANIFEST replaces the progress.
+        let _manifest = lock(&self.manifest);
+        lock(&self.progress).durable_wals.extend(wals);
     }
 
     /// Appends `edit`, which makes the tree `version`, and syncs. Answers the MANIFEST, still

@@ -39,6 +39,7 @@
 //! **A power loss** finds the files in the tree only with all writes before them, which are synced
 //! before the MANIFEST lists the files. Later writes get their numbers after that.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -112,22 +113,22 @@ impl Inner {
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));
         }
-        // The names, before writers wait.
-        self.store.fs.sync_dir(&self.store.dir)?;
+        // Before writers wait.
+        self.sync_names()?;
         let (ingesting, mut writer) = self.keep_writers_out(copied)?;
-        // Before the files are listed: a power loss must not leave them without the writes before.
-        self.sync_with(&mut writer).map_err(|error| self.latch(error))?;
         let sequence = sequence_after(writer.last_sequence, 1)?;
         let opened = copied
             .iter()
             .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
             .collect::<Result<Vec<_>>>()?;
+        // Before the files are listed: a power loss must not leave them without the writes before.
+        let synced = self.sync_logs(&mut writer).map_err(|error| self.latch(error))?;
         // The files hold puts, so no mark may hide what they bring.
         for FileMeta { smallest, largest, .. } in copied.iter() {
             writer.marks.wrote(user_key(smallest), user_key(largest));
         }
         writer.marks.publish(&self.marks);
-        self.list(&writer, opened, sequence, copied)?;
+        self.list(&writer, synced, opened, sequence, copied)?;
         writer.last_sequence = sequence;
         drop((writer, ingesting));
         // Frees the replaced read state.
@@ -188,16 +189,20 @@ impl Inner {
         Ok(None)
     }
 
-    /// Puts the opened tables into the tree, and makes them visible.
+    /// Puts the opened tables into the tree, and makes them visible. `synced`: the WALs that the
+    /// MANIFEST is to list for the first time.
     fn list(
         &self,
         writer: &Writer,
+        synced: Vec<(u64, u64)>,
         opened: Vec<Arc<TableFile>>,
         sequence: SequenceNumber,
         copied: &mut Vec<FileMeta>,
     ) -> Result<()> {
-        let synced = writer.wal.iter().filter(|wal| !wal.is_empty());
-        let durable_wals = synced.map(|wal| (writer.wal_number, wal.synced_to())).collect();
+        let mut durable_wals = BTreeMap::from_iter(synced);
+        let current = writer.wal.iter().filter(|wal| !wal.is_empty());
+        durable_wals.extend(current.map(|wal| (writer.wal_number, wal.synced_to())));
+        let durable_wals = Vec::from_iter(durable_wals);
         let mut reserved = Vec::new();
         let edit = |state: &mut TreeState| {
             let added = opened.iter().map(|file| {
@@ -209,6 +214,7 @@ impl Inner {
             let added = added.collect();
             state.unavailable.outputs.extend(reserved.iter().cloned());
             let skipped = vec![(sequence, sequence)];
+            let durable_wals = durable_wals.clone();
             VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
         };
         let unlisted = std::mem::take(copied);
@@ -221,6 +227,8 @@ impl Inner {
         self.changed.notify_all();
         drop(state);
         listed.map_err(|error| {
+            // They are durable all the same.
+            self.enter_durable_wals_later(durable_wals);
             if error.is_out_of_space() {
                 *copied = unlisted;
             }

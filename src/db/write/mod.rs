@@ -370,16 +370,25 @@ impl Inner {
 
     /// Makes all WALs durable, oldest first. A WAL that is synced for the first time enters the
     /// MANIFEST, so that its loss is noticed.
-    pub(crate) fn sync_with(&self, writer: &mut Writer) -> Result<()> {
+    fn sync_with(&self, writer: &mut Writer) -> Result<()> {
+        match self.sync_logs(writer)? {
+            first if first.is_empty() => Ok(()),
+            first => self.enter_durable_wals(first),
+        }
+    }
+
+    /// Makes all WALs durable, oldest first. Answers those that the MANIFEST is to list, since they
+    /// were synced for the first time: each as its number and its durable bytes.
+    pub(crate) fn sync_logs(&self, writer: &mut Writer) -> Result<Vec<(u64, u64)>> {
         let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);
+        let mut first = Vec::new();
         if sealed.logs.is_empty() && wal.is_empty() {
-            return Ok(());
+            return Ok(first);
         }
-        let mut durable = Vec::new();
         for (number, log) in &mut sealed.logs {
             log.sync()?;
-            durable.push((*number, log.synced_to()));
+            first.push((*number, log.synced_to()));
         }
         sealed.logs.clear();
         if sealed.named < writer.wal_number {
@@ -391,12 +400,18 @@ impl Inner {
         let is_first = wal.synced_to() == 0;
         wal.sync()?;
         if is_first {
-            durable.push((writer.wal_number, wal.synced_to()));
+            first.push((writer.wal_number, wal.synced_to()));
         }
-        match durable.is_empty() {
-            true => Ok(()),
-            false => self.enter_durable_wals(durable),
-        }
+        Ok(first)
+    }
+
+    /// Makes the names in the directory durable, those of the WALs included.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        let wal_number = self.writer.lock().wal_number;
+        self.store.fs.sync_dir(&self.store.dir)?;
+        let mut sealed = lock(&self.sealed_wals);
+        sealed.named = sealed.named.max(wal_number);
+        Ok(())
     }
 
     pub(crate) fn sync_wals(&self) -> Result<()> {
