@@ -68,6 +68,12 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
+        // RocksDB's smallest sequence number is a bound: an export to RocksDB may raise it, where
+        // nothing but a check of level 0 uses it.
+        if meta.global_sequence.is_none() {
+            let stated = table.properties().number(property::SMALLEST_SEQUENCE);
+            meta.smallest_sequence = stated.unwrap_or(meta.smallest_sequence);
+        }
         self.described(meta, table)
     }
 
