@@ -16,6 +16,9 @@
 //! - *Filters of Maypole's own families* have names that RocksDB passes over: it reads such a table
 //!   without a filter.
 
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
 use crate::db::Inner;
@@ -73,7 +76,10 @@ impl Inner {
     fn fill_rocksdb(&self, dir: &Path, filter: Option<&FilterPolicy>) -> Result<ExportReport> {
         let (read_state, flushed_sequence) = self.flushed_tree()?;
         let version = &read_state.version;
-        let comparator = comparator_of(version)?;
+        let stated = version
+            .files()
+            .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));
+        let comparator = one_comparator(stated)?;
         let mut export = Export {
             inner: self,
             version,
@@ -180,19 +186,19 @@ fn spec_of(table: &Table) -> Option<FilterSpec> {
     })
 }
 
-/// The name of the order of the keys that all tables state.
-fn comparator_of(version: &Version) -> Result<String> {
-    let mut found: Option<&str> = None;
-    for (_, file) in version.files() {
-        let stated = file.table.properties().text(property::COMPARATOR);
-        let name = stated.unwrap_or(BYTEWISE_COMPARATOR);
+/// The name of the order of the keys that all tables state. A table that states none has bytewise
+/// order.
+fn one_comparator<'a>(stated: impl Iterator<Item = (&'a Path, Option<&'a str>)>) -> Result<String> {
+    let mut found = None;
+    for (path, name) in stated {
+        let name = name.unwrap_or(BYTEWISE_COMPARATOR);
         let first = *found.get_or_insert(name);
         if name != first {
             return Err(Error::Unsupported {
-                file: file.path().to_owned(),
+                file: path.to_owned(),
                 what: format!(
-                    "an export of tables with the comparators {first} and {name}: RocksDB gives a column \
-                     family one"
+                    "an export of tables with the comparators {first} and {name}, while RocksDB gives a \
+                     column family one"
                 ),
             });
         }
@@ -209,8 +215,8 @@ fn listed(level: usize, file: &TableFile, file_bytes: u64) -> ListedTable {
         file_bytes,
         smallest: meta.smallest.clone(),
         largest: meta.largest.clone(),
-        smallest_sequence: meta.global_sequence.unwrap_or(meta.smallest_sequence),
-        largest_sequence: meta.global_sequence.unwrap_or(meta.largest_sequence),
+        smallest_sequence: meta.smallest_sequence,
+        largest_sequence: meta.largest_sequence,
         // RocksDB compares it with what the properties say.
         identity: file.table.properties().identity(),
         ..ListedTable::default()
