@@ -43,7 +43,7 @@ const COPIES: [Copy; 4] = [
 ];
 
 #[track_caller]
-fn check_whole(copied: &Db, story: &str) {
+fn check_whole(copied: Db, story: &str) {
     assert_eq!(copied.iter().count(), 50, "{story}");
     assert_eq!(copied.get("key 7").unwrap().unwrap(), b"1 7", "{story}");
     copied.verify().unwrap();
@@ -83,7 +83,7 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
                     copy(&db, "copy").unwrap_or_else(|error| panic!("{story}: {error}"));
                 }
                 db.close().unwrap();
-                check_whole(&open_copy(&shared, "copy"), &story);
+                check_whole(open_copy(&shared, "copy"), &story);
                 if is_over || (made.is_ok() && lasts) {
                     break;
                 }
@@ -114,7 +114,7 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
         };
         let story = format!("change {nth}: {made:?}, {names:?}");
         if made.is_ok() || names.iter().any(|name| name == "CURRENT") {
-            check_whole(&open_copy(&left, "copy"), &story);
+            check_whole(open_copy(&left, "copy"), &story);
             continue;
         }
         let is_rocksdbs = names.iter().any(|name| name.starts_with("OPTIONS-"));
@@ -129,7 +129,7 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
         let db = open(&left, "db");
         copy(&db, "copy").unwrap_or_else(|error| panic!("{story}: {error}"));
         db.close().unwrap();
-        check_whole(&open_copy(&left, "copy"), &story);
+        check_whole(open_copy(&left, "copy"), &story);
     }
 }
 
