@@ -141,7 +141,7 @@ fn check_exported(dir: &Path, expected: &[String]) {
     run("db_bench", &["--benchmarks=verifychecksum", "--use_existing_db", &db]);
 }
 
-/// Keys that `ldb` prints without \x: one of eight digits, and every tenth a gap.
+/// A key that `ldb` takes as an argument.
 fn key(n: u32) -> String {
     format!("{n:08}")
 }
@@ -150,6 +150,7 @@ fn key(n: u32) -> String {
 fn filled(dir: &Path, filter: &str) -> Db {
     let open = Db::builder(dir.join("db")).table_bytes(32 << 10).level_base_bytes(64 << 10);
     let db = open.filter(filter).open().unwrap();
+    db.put([0], "below the keys of db_bench").unwrap();
     for n in 0..20_000 {
         db.put(key(n * 7919 % 20_000), format!("first {n}")).unwrap();
     }
@@ -208,7 +209,7 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         let is_known = filter != "burr(7)" || again.is_some();
         assert_eq!(report.unknown_filters == 0, is_known, "{report:?}");
 
-        // Lookups of db_bench: its keys are none of ours, but lie within the range of ours.
+        // Lookups of db_bench. Its keys are none of ours, and lie within the first table of a level.
         let copy = copy_of(&rocks);
         let options = std::fs::read_dir(&rocks).unwrap().map(|entry| entry.unwrap().file_name());
         let options = options.map(|name| name.into_string().unwrap());
@@ -313,12 +314,16 @@ fn ldb_repairs_a_directory_of_our_tables_alone() {
     let db = open.open().unwrap();
     for n in 0..20_000 {
         db.put(key(n * 7919 % 20_000), format!("first {n}")).unwrap();
+        if n % 4000 == 3999 {
+            db.flush().unwrap();
+        }
     }
     for n in (0..20_000).step_by(10) {
         db.delete(key(n)).unwrap();
     }
     db.delete_range(key(3000), key(3500)).unwrap();
     db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
     let expected = our_scan(&db);
     let tables = db.stats().files.len();
     assert!(tables > 3, "{tables}");
