@@ -229,7 +229,7 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
             ],
         );
         let useful = ticks(&printed, "rocksdb.bloom.filter.useful");
-        assert_eq!(useful > 0, is_known, "{filter}: {useful}");
+        assert!(useful > 0 || !is_known, "{filter}: {useful}");
 
         // It goes on to write, and compacts everything.
         let mut changed: BTreeMap<String, String> = expected
@@ -305,28 +305,26 @@ fn a_database_goes_to_maypole_and_back() {
     assert_eq!(our_scan(&Db::open(&last).unwrap()), expected);
 }
 
-/// `ldb repair` put the tables of a database aside, since they named no column family.
+/// `ldb repair` dropped the tables of a database, since they named no column family. It puts all tables
+/// into level 0, and refuses there any two whose sequence numbers interleave, whoever wrote them. So these
+/// are flushes that no compaction has merged.
 #[test]
 #[ignore = "needs RocksDB's ldb"]
 fn ldb_repairs_a_directory_of_our_tables_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let open = Db::builder(dir.path().join("db")).table_bytes(32 << 10).level_base_bytes(64 << 10);
-    let db = open.open().unwrap();
-    for n in 0..20_000 {
-        db.put(key(n * 7919 % 20_000), format!("first {n}")).unwrap();
-        if n % 4000 == 3999 {
-            db.flush().unwrap();
+    let db = Db::open(dir.path().join("db")).unwrap();
+    for flush in 0..3u32 {
+        for n in 0..3000 {
+            db.put(key(n * 7919 % 5000 + flush * 1000), format!("{flush} {n}")).unwrap();
         }
+        for n in (0..5000).step_by(10) {
+            db.delete(key(n)).unwrap();
+        }
+        db.delete_range(key(flush * 500), key(flush * 500 + 100)).unwrap();
+        db.flush().unwrap();
     }
-    for n in (0..20_000).step_by(10) {
-        db.delete(key(n)).unwrap();
-    }
-    db.delete_range(key(3000), key(3500)).unwrap();
-    db.flush().unwrap();
-    db.wait_for_compaction().unwrap();
     let expected = our_scan(&db);
-    let tables = db.stats().files.len();
-    assert!(tables > 3, "{tables}");
+    assert!(db.stats().files.len() >= 3, "{}", db.stats());
     let alone = dir.path().join("alone");
     db.checkpoint(&alone).unwrap();
     for entry in std::fs::read_dir(&alone).unwrap().map(Result::unwrap) {

@@ -182,7 +182,8 @@ fn a_level_0_of_one_flush_and_one_ingestion_is_one_that_rocksdb_opens() {
     for is_ingested in [false, true] {
         let fs = MemFs::new();
         fs.create_dir_all(Path::new("/source")).unwrap();
-        let older = table_of(&fs, 10, &[("a", 9), ("z", 3)]);
+        let newest_of_older = if is_ingested { 19 } else { 9 };
+        let older = table_of(&fs, 10, &[("a", newest_of_older), ("z", 3)]);
         let mut tables = match is_ingested {
             false => vec![
                 table_of(&fs, 11, &[("a", 10), ("c", 40)]),
