@@ -9,8 +9,8 @@
 //!
 //! N is above the numbers of all tables, and the next file number above both. There is no log.
 //!
-//! OPTIONS matters although a database opens without it: RocksDB uses the filters of tables only where
-//! its options name a filter policy. What it does not say has RocksDB's default.
+//! A database opens without OPTIONS, but RocksDB uses the filters of tables only where its options name a
+//! filter policy. Options that the file does not name have RocksDB's defaults.
 
 use std::path::Path;
 
@@ -112,7 +112,7 @@ pub(crate) struct LogBytes {
 }
 
 impl LogBytes {
-    /// `number`: that of a WAL which may be written over one day. It stands in each of its headers.
+    /// `number`: that of a WAL with recyclable headers, which hold it; `None` for short headers.
     pub fn new(number: Option<u64>) -> LogBytes {
         LogBytes { bytes: Vec::new(), number }
     }

@@ -80,6 +80,15 @@ impl Inner {
             .files()
             .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));
         let comparator = one_comparator(stated)?;
+        let mut tables: Vec<_> = version.files().map(|(level, file)| listed(level, file)).collect();
+        if !descend(&mut tables) {
+            return Err(Error::Unsupported {
+                file: self.store.dir.clone(),
+                what: "an export while level 0 has more tables of one write than RocksDB can tell \
+                       apart; compact the database first"
+                    .into(),
+            });
+        }
         let mut export = Export {
             inner: self,
             version,
@@ -90,18 +99,8 @@ impl Inner {
             unknown_filters: 0,
             prevailing: None,
         };
-        let mut tables = Vec::new();
-        for (level, file) in version.files() {
-            let file_bytes = export.add(level, file)?;
-            tables.push(listed(level, file, file_bytes));
-        }
-        if !descend(&mut tables) {
-            return Err(Error::Unsupported {
-                file: self.store.dir.clone(),
-                what: "an export while level 0 has more tables of one write than RocksDB can tell \
-                       apart; compact the database first"
-                    .into(),
-            });
+        for ((level, file), table) in version.files().zip(&mut tables) {
+            table.file_bytes = export.add(level, file)?;
         }
         let largest = tables.iter().map(|table| table.largest_sequence).max();
         let Export { shared, refiltered, unknown_filters, prevailing, .. } = export;
@@ -206,13 +205,13 @@ fn one_comparator<'a>(stated: impl Iterator<Item = (&'a Path, Option<&'a str>)>)
     Ok(found.unwrap_or(BYTEWISE_COMPARATOR).to_owned())
 }
 
-/// What RocksDB's MANIFEST says of a table whose file has so many bytes.
-fn listed(level: usize, file: &TableFile, file_bytes: u64) -> ListedTable {
+/// What RocksDB's MANIFEST says of a table that is exported as it is.
+fn listed(level: usize, file: &TableFile) -> ListedTable {
     let meta = &file.meta;
     ListedTable {
         level: level as u32,
         number: meta.number,
-        file_bytes,
+        file_bytes: meta.file_bytes,
         smallest: meta.smallest.clone(),
         largest: meta.largest.clone(),
         smallest_sequence: meta.smallest_sequence,
