@@ -25,7 +25,7 @@ use crate::db::Inner;
 use crate::db::options::lasting;
 use crate::db::whole::checkpoint::{SharedTables, make_database, spec_at};
 use crate::error::{Error, Result};
-use crate::filter::{FilterEncoding, FilterSpec};
+use crate::filter::{Family, FilterEncoding, FilterSpec};
 use crate::filter_policy::FilterPolicy;
 use crate::rocksdb::{ListedTable, NewDatabase};
 use crate::table::format::identity::new_db_identity;
@@ -62,8 +62,11 @@ impl Inner {
     ) -> Result<ExportReport> {
         self.check_open()?;
         if let Some(family) = filter.and_then(FilterPolicy::family_unknown_to_rocksdb) {
+            let known = Family::written().filter(|it| it.encoding() == FilterEncoding::RocksDb);
+            let known: Vec<&str> = known.map(Family::name).collect();
             return Err(Error::InvalidArgument(format!(
-                "RocksDB does not know filters of the family {family}; give bloom or ribbon"
+                "RocksDB does not know filters of the family {family}; give {}",
+                known.join(" or ")
             )));
         }
         let fs = &self.store.fs;
