@@ -81,9 +81,10 @@ pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 #[cfg(not(target_family = "wasm"))]
 pub use db::{
     BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator, DestroyReport,
-    Durability, FileStats, FileTrace, ImportReport, KeyBounds, LevelStats, LevelTrace, LookupCost,
-    LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats, RepairReport, RocksDb,
-    Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall, WriteStallCause,
+    Durability, ExportReport, FileStats, FileTrace, ImportReport, KeyBounds, LevelStats,
+    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
+    RepairReport, RocksDb, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall,
+    WriteStallCause,
 };
 pub use encoding::hash::hash64;
 #[cfg(not(target_family = "wasm"))]

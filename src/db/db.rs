@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use super::iter::bounds::{Bounds, KeyBounds};
 use super::read_state::ReadPoint;
 use super::{
-    Builder, DbCursor, DbIterator, DestroyReport, Durability, Inner, LookupTrace, PublishedStats,
-    RepairReport, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, background, open,
+    Builder, DbCursor, DbIterator, DestroyReport, Durability, ExportReport, Inner, LookupTrace,
+    PublishedStats, RepairReport, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch,
+    background, open,
 };
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
@@ -768,6 +769,43 @@ impl Db {
     #[doc(alias = "backup")]
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.inner.checkpoint(dir.as_ref())
+    }
+
+    /// Makes a RocksDB database of what is in this one, in the directory `dir`, which is new or empty.
+    /// It shares the tables by hard links, or has copies where linking is refused, as between file
+    /// systems. RocksDB 6.27 and later open it, and go on to write. This database stays as it is.
+    ///
+    /// RocksDB uses the filters of tables only where the options that it is opened with name a filter
+    /// policy. The OPTIONS file names one, as does the report. RocksDB reads a table without its filter
+    /// if it does not know the family; with `filter` every table is written again, with the filter that
+    /// the policy gives it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path().join("db"))?;
+    /// # db.put("key", "value")?;
+    /// let exported = dir.path().join("rocksdb");
+    /// let report = db.export_rocksdb(&exported, None)?;
+    /// assert_eq!(report.filter_policy.as_deref(), Some("bloomfilter:10:false"));
+    /// let rocks = maypole::RocksDb::open_read_only(&exported)?;
+    /// assert!(rocks.column_family("default")?.contains_key("key")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - Those of [`Db::checkpoint`]. A call that fails leaves an empty directory at most.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` asks for a family that
+    ///   RocksDB does not have.
+    /// - [`Error::Unsupported`](crate::Error::Unsupported) where tables name several comparators, as
+    ///   after an import from MyRocks and further writes; where level 0 has more tables of one write
+    ///   than RocksDB can order.
+    pub fn export_rocksdb(
+        &self,
+        dir: impl AsRef<Path>,
+        filter: Option<&FilterPolicy>,
+    ) -> Result<ExportReport> {
+        self.inner.export_rocksdb(dir.as_ref(), filter)
     }
 
     /// As [`Db::checkpoint`], but each table of the copy is written again, with the filter that

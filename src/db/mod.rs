@@ -44,7 +44,7 @@ pub use iter::bounds::KeyBounds;
 pub use iter::cursor::DbCursor;
 pub use options::Builder;
 pub use repair::{Loss, RepairReport};
-pub use rocks::{ColumnFamily, ImportReport, RocksDb};
+pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
 pub use whole::{DestroyReport, VerifyReport, WarmUpReport};

@@ -23,6 +23,10 @@ impl Family {
         self.info().name
     }
 
+    pub(crate) fn encoding(self) -> FilterEncoding {
+        self.info().encoding
+    }
+
     /// The families that can be written, in the order of reports.
     ///
     /// ```

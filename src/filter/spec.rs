@@ -133,6 +133,29 @@ impl FilterSpec {
         self.plan.map(|(family, _)| family)
     }
 
+    /// RocksDB's own words for a policy of such filters: `bloomfilter:10:false`. A family that it does
+    /// not have becomes its Bloom filter of the same false-positive rate. `None` for no filter.
+    ///
+    /// RocksDB counts the bits of all its filters as those of a Bloom filter of the same rate.
+    pub(crate) fn rocksdb_policy(&self) -> Option<String> {
+        /// Enough keys for the rate that a family has at its size.
+        const KEYS: usize = 1_000_000;
+        let (family, target) = self.plan?;
+        let (of_bloom, info) = (Family::Bloom.info(), family.info());
+        let bits = match target {
+            Target::MillibitsPerKey(millibits) if family != Family::Bloom => {
+                let (_, rate) = (info.expected)(KEYS, Target::MillibitsPerKey(millibits))?;
+                (of_bloom.bits_for_rate)(rate)
+            }
+            target => f64::from(target.bloom_millibits()) / 1000.0,
+        };
+        let bits = (bits * 10.0).round() / 10.0;
+        Some(match info.encoding == of_bloom.encoding && info.policy_name != of_bloom.policy_name {
+            true => format!("{}:{bits}", info.policy_name),
+            false => format!("{}:{bits}:false", of_bloom.policy_name),
+        })
+    }
+
     pub(crate) fn plan(&self) -> Option<(Family, Target)> {
         self.plan
     }

@@ -22,7 +22,7 @@ mod context;
 mod tests;
 mod text;
 
-use crate::filter::{Family, FilterSpec, SpecError};
+use crate::filter::{Family, FilterEncoding, FilterSpec, SpecError};
 use crate::version::{LEVELS, Version};
 use budget::{Budget, SLACK, WORST_FPR, share, stored_bits};
 
@@ -124,6 +124,17 @@ impl FilterPolicy {
             Rule::Budget(budget, _) => SLACK * budget.bits(entries),
         };
         (bits / 8.0) as u64
+    }
+
+    /// A family of its filters that RocksDB does not read.
+    pub(crate) fn family_unknown_to_rocksdb(&self) -> Option<Family> {
+        let mut families: Vec<Family> = match &self.0 {
+            Rule::Uniform(spec) | Rule::BottommostNone(spec) => spec.family().into_iter().collect(),
+            Rule::Levels(specs) => specs.iter().filter_map(FilterSpec::family).collect(),
+            Rule::Budget(_, family) => vec![*family],
+        };
+        families.retain(|family| family.encoding() != FilterEncoding::RocksDb);
+        families.first().copied()
     }
 
     /// The filter of a table that is about to be written.

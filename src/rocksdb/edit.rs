@@ -17,6 +17,7 @@
 //! 201 202    string; nothing                                   it is created; it is dropped
 //! 203        varint                                            largest column family id
 //! 300        varint                                            edits that follow in this group
+//! 8193       string                                            identity of the database; ignored
 //! 400 8194   a blob file                                       401 8195: garbage in one
 //! 8196 8199  a WAL that was closed or synced                   8197 8200: WALs that are gone
 //! 8201       string of one byte                                0: timestamps are cut off
@@ -27,7 +28,7 @@
 //! 1 alone ends them. One with bit 6 that is not known is refused.
 
 use super::{Refusal, unsupported};
-use crate::encoding::coding::{Decoder, fixed64};
+use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
 use crate::error::Damage;
 use crate::version::edit::MAX_FILE_NUMBER;
@@ -82,6 +83,24 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
+    /// The payload of an edit of a new MANIFEST: comparator, numbers and tables that enter. No other
+    /// field is written.
+    pub fn encode_new(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(comparator) = &self.comparator {
+            put_varint(&mut out, 1);
+            put_length_prefixed(&mut out, comparator.as_bytes());
+        }
+        for (tag, number) in [(2, self.log_number), (3, self.next_file), (4, self.last_sequence)] {
+            if let Some(number) = number {
+                put_varint(&mut out, tag);
+                put_varint(&mut out, number);
+            }
+        }
+        self.added.iter().for_each(|table| put_table(&mut out, table));
+        out
+    }
+
     pub fn decode(payload: &[u8]) -> Result<Edit, Refusal> {
         let mut decoder = Decoder::new(payload);
         let decoder = &mut decoder;
@@ -161,6 +180,36 @@ impl Edit {
         }
         Ok(edit)
     }
+}
+
+/// Appends the field of a table that enters. What is not known of it is left out.
+pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
+    for value in [103, u64::from(table.level), table.number, table.file_bytes] {
+        put_varint(out, value);
+    }
+    put_length_prefixed(out, &table.smallest);
+    put_length_prefixed(out, &table.largest);
+    put_varint(out, table.smallest_sequence);
+    put_varint(out, table.largest_sequence);
+    if let Some(identity) = table.identity {
+        let mut value = Vec::new();
+        identity.iter().for_each(|&half| put_fixed64(&mut value, half));
+        put_varint(out, 12);
+        put_length_prefixed(out, &value);
+    }
+    for (tag, number) in [(4, table.oldest_blob_file), (13, table.epoch)] {
+        if number > 0 {
+            let mut value = Vec::new();
+            put_varint(&mut value, number);
+            put_varint(out, tag);
+            put_length_prefixed(out, &value);
+        }
+    }
+    if table.path > 0 {
+        put_varint(out, 65);
+        put_length_prefixed(out, &[table.path as u8]);
+    }
+    put_varint(out, 1);
 }
 
 fn text(decoder: &mut Decoder, what: &str) -> Result<String, Damage> {
@@ -301,6 +350,21 @@ mod tests {
         assert_eq!((edit.family, edit.log_number, edit.next_file), (4, Some(11), Some(20)));
         assert_eq!((edit.last_sequence, edit.least_log), (Some(99), Some(8)));
         assert_eq!((edit.removed, edit.added), (vec![(1, 7)], vec![sample()]));
+    }
+
+    #[test]
+    fn a_new_edit_is_read_as_it_was_written() {
+        let plain = ListedTable { epoch: 0, identity: None, ..sample() };
+        let edit = Edit {
+            comparator: Some("RocksDB_SE_v3.10".into()),
+            log_number: Some(11),
+            next_file: Some(1 << 40),
+            last_sequence: Some(MAX_SEQUENCE),
+            added: vec![sample(), plain, ListedTable { oldest_blob_file: 300, ..sample() }],
+            ..Edit::default()
+        };
+        assert_eq!(Edit::decode(&edit.encode_new()).unwrap(), edit);
+        assert_eq!(Edit::default().encode_new(), []);
     }
 
     #[test]

@@ -1,13 +1,12 @@
-//! Hand-made logs and edits for tests and fuzz targets, and valid logs around arbitrary bytes.
+//! Hand-made edits for tests and fuzz targets, and valid logs around arbitrary bytes.
 
 use std::path::Path;
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use super::edit::ListedTable;
-use super::log::{
-    BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, MIDDLE, RECYCLABLE_HEADER_BYTES, WHOLE, masked_crc32c,
-};
+use super::edit::{ListedTable, put_table};
+use super::log::{BLOCK_BYTES, HEADER_BYTES, RECYCLABLE_HEADER_BYTES, masked_crc32c};
+pub(crate) use super::write::LogBytes;
 use crate::encoding::coding::{put_fixed32, put_fixed64, put_length_prefixed, put_varint};
 use crate::encoding::key::internal_key;
 use crate::fs::{Fs, MemFs};
@@ -17,58 +16,6 @@ pub(crate) fn put_file(fs: &MemFs, path: &Path, bytes: &[u8]) {
     let mut file = fs.create(path).expect("memory");
     file.append(bytes).expect("memory");
     file.sync().expect("memory");
-}
-
-/// A log being made.
-pub(crate) struct LogBytes {
-    pub bytes: Vec<u8>,
-    /// Of a log with recyclable headers.
-    number: Option<u64>,
-}
-
-impl LogBytes {
-    pub fn new(number: Option<u64>) -> LogBytes {
-        LogBytes { bytes: Vec::new(), number }
-    }
-
-    /// Adds a record, in as many fragments as it needs.
-    pub fn add(&mut self, mut payload: &[u8]) {
-        let header = if self.number.is_some() { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
-        let mut is_first = true;
-        loop {
-            let mut room = BLOCK_BYTES - self.bytes.len() % BLOCK_BYTES;
-            if room < header {
-                self.bytes.resize(self.bytes.len() + room, 0);
-                room = BLOCK_BYTES;
-            }
-            let (piece, rest) = payload.split_at(payload.len().min(room - header));
-            let kind = match (is_first, rest.is_empty()) {
-                (true, true) => WHOLE,
-                (true, false) => FIRST,
-                (false, false) => MIDDLE,
-                (false, true) => LAST,
-            };
-            self.add_fragment(kind, piece);
-            (payload, is_first) = (rest, false);
-            if rest.is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// Adds a physical record of the kind without a log number.
-    pub fn add_fragment(&mut self, kind: u8, payload: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
-        self.bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
-        self.bytes.push(if self.number.is_some() { kind + 4 } else { kind });
-        if let Some(number) = self.number {
-            put_fixed32(&mut self.bytes, number as u32);
-        }
-        self.bytes.extend_from_slice(payload);
-        let checksum = masked_crc32c(&self.bytes[start + 6..]);
-        LittleEndian::write_u32(&mut self.bytes[start..], checksum);
-    }
 }
 
 /// A version edit being made.
@@ -107,31 +54,7 @@ impl EditBytes {
     }
 
     pub fn table(&mut self, table: &ListedTable) -> &mut EditBytes {
-        let out = &mut self.0;
-        for value in [103, u64::from(table.level), table.number, table.file_bytes] {
-            put_varint(out, value);
-        }
-        put_length_prefixed(out, &table.smallest);
-        put_length_prefixed(out, &table.largest);
-        put_varint(out, table.smallest_sequence);
-        put_varint(out, table.largest_sequence);
-        if let Some(identity) = table.identity {
-            let mut value = Vec::new();
-            identity.iter().for_each(|&half| put_fixed64(&mut value, half));
-            put_varint(out, 12);
-            put_length_prefixed(out, &value);
-        }
-        if table.epoch > 0 {
-            let mut value = Vec::new();
-            put_varint(&mut value, table.epoch);
-            put_varint(out, 13);
-            put_length_prefixed(out, &value);
-        }
-        if table.path > 0 {
-            put_varint(out, 65);
-            put_length_prefixed(out, &[table.path as u8]);
-        }
-        put_varint(out, 1);
+        put_table(&mut self.0, table);
         self
     }
 }

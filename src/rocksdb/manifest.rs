@@ -239,7 +239,7 @@ impl Family {
                 LEVELS - 1
             ));
         }
-        self.shared_key().or_else(|| self.mixed_level_0())
+        self.shared_key()
     }
 
     /// The tables of a level, in key order.
@@ -268,27 +268,6 @@ impl Family {
                 user_key(&pair[1].smallest).escape_ascii()
             ))
         })
-    }
-
-    /// Two tables of level 0 that overlap in keys and in sequence numbers: neither is the newer one.
-    fn mixed_level_0(&self) -> Option<String> {
-        let mut tables = self.level(0);
-        tables.sort_by_key(|table| (table.largest_sequence, table.number));
-        for (i, newer) in tables.iter().enumerate() {
-            let overlaps = |older: &&&ListedTable| {
-                newer.smallest_sequence <= older.largest_sequence
-                    && !key::ends_before(&older.largest, user_key(&newer.smallest))
-                    && !key::ends_before(&newer.largest, user_key(&older.smallest))
-            };
-            if let Some(older) = tables[..i].iter().find(overlaps) {
-                return Some(format!(
-                    "tables {} and {} of level 0, neither of which is newer than the other; let \
-                     RocksDB compact the column family",
-                    older.number, newer.number
-                ));
-            }
-        }
-        None
     }
 }
 
@@ -414,11 +393,6 @@ mod tests {
             Family { tables, ..Family::default() }.refusal()
         };
         let reason = |tables: &[ListedTable]| with(tables).unwrap();
-        let at = |level, number, first, last, sequences: [u64; 2]| ListedTable {
-            smallest_sequence: sequences[0],
-            largest_sequence: sequences[1],
-            ..listed(level, number, first, last)
-        };
         // Neighbours in a level.
         let shared = [listed(2, 1, "a", "f"), listed(2, 2, "f", "k")];
         assert!(reason(&shared).contains("tables 1 and 2 of level 2"));
@@ -427,11 +401,6 @@ mod tests {
         assert_eq!(with(&cut), None);
         let levels = [listed(1, 1, "a", "f"), listed(2, 2, "f", "k")];
         assert_eq!(with(&levels), None);
-        // Level 0.
-        let mixed = [at(0, 1, "a", "f", [1, 9]), at(0, 2, "c", "k", [5, 20])];
-        assert!(reason(&mixed).contains("tables 1 and 2 of level 0"));
-        assert_eq!(with(&[at(0, 1, "a", "f", [1, 9]), at(0, 2, "c", "k", [10, 20])]), None);
-        assert_eq!(with(&[at(0, 1, "a", "b", [1, 9]), at(0, 2, "c", "k", [5, 20])]), None);
         // Levels, paths, comparators.
         assert_eq!(with(&[listed(6, 1, "a", "f")]), None);
         assert!(reason(&[listed(7, 1, "a", "f")]).contains("level 7"));

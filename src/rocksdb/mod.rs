@@ -1,5 +1,5 @@
-//! A directory of RocksDB's, read: which files count, what is in the MANIFEST and in the write-ahead
-//! logs, what OPTIONS asks for.
+//! A directory of RocksDB's: which files count, what is in the MANIFEST and in the write-ahead logs, what
+//! OPTIONS asks for; and the files that make a new one of tables.
 //!
 //! ```text
 //! directory   CURRENT ─► MANIFEST ─► files that count          Directory
@@ -9,18 +9,20 @@
 //! batch       a write batch, the payload of a WAL's record     Batch, Operation
 //! replay      WALs ─► operations in order                      replay_logs
 //! options     the text of OPTIONS                              OptionsText
+//! write       a new MANIFEST, CURRENT, IDENTITY, OPTIONS       NewDatabase, LogBytes
 //! ```
 //!
 //! Invariants:
 //!
-//! - Nothing here writes. No file is locked, and none is opened twice for what one reading gives.
+//! - Only `write` writes, to a directory without a database. No file is locked, and none is opened
+//!   twice for what one reading gives.
 //! - Bytes from disk are input. They are refused, never asserted, and no read allocates more than
 //!   the file has (for a compressed record: what its bytes can stand for, and a window of 8 MiB).
 //! - What this build does not understand is [`Error::Unsupported`] and names itself. What the format
 //!   does not allow is [`Error::Corruption`].
 //!
-//! Absent: tables (`table/` reads them), what an operation means (memtables and lookups know), and
-//! everything about writing such a directory.
+//! Absent: tables (`table/` reads them), what an operation means (memtables and lookups know), changes
+//! of a directory that is there, and WALs that are written.
 
 mod batch;
 pub(crate) mod directory;
@@ -31,6 +33,7 @@ mod log;
 mod manifest;
 mod options;
 mod replay;
+mod write;
 
 use std::path::Path;
 
@@ -39,6 +42,7 @@ pub(crate) use edit::ListedTable;
 pub(crate) use manifest::{Family, Manifest};
 pub(crate) use options::OptionsText;
 pub(crate) use replay::{LogEntry, replay_logs};
+pub(crate) use write::{NewDatabase, is_rocksdbs_own};
 
 use crate::error::{Damage, Error};
 

@@ -17,6 +17,7 @@ use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Error, Result};
+use crate::filter::FilterEncoding;
 use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
 use crate::range_tombstones::RangeTombstones;
@@ -236,6 +237,11 @@ impl Table {
 
     pub fn block_file(&self) -> &BlockFile {
         &self.file
+    }
+
+    /// How the bytes of the table's filter are to be read, if it has one.
+    pub fn filter_encoding(&self) -> Option<FilterEncoding> {
+        self.stored_filter().map(|stored| stored.encoding())
     }
 
     /// What the properties say of the filter; nothing is read.

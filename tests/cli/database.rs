@@ -476,3 +476,40 @@ fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
     let error = maypole!("get", &source, "key").badly(1);
     assert!(error.contains("RocksDB") && error.contains("maypole import"), "{error}");
 }
+
+#[test]
+fn a_database_is_exported_to_rocksdb_and_imported_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let keys: String = (0..2000).map(|n| format!("key {n:05}\n")).collect();
+    std::fs::write(path("keys"), keys).unwrap();
+    maypole!("load", path("db"), "--key-file", path("keys"), "--filter", "burr(7)").well();
+    let run = maypole!("export", path("db"), path("rocks"));
+    assert!(run.err.contains("does not know the filters of 1 table"), "{}", run.err);
+    assert_eq!(run.code, 0);
+    let said = run.out;
+    assert!(said.starts_with("1 table (1 linked, 0 copied, 0 with new filters), "), "{said}");
+    assert!(said.ends_with("filter_policy=bloomfilter:10.3:false\n"), "{said}");
+    let said =
+        maypole!("export", path("db"), path("ribbon"), "--filter", "ribbon(7)", "--json").well();
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&report["refiltered"], &report["unknown_filters"]), (&json(1), &json(0)));
+    for rocks in ["rocks", "ribbon"] {
+        let back = path(&format!("{rocks} back"));
+        maypole!("import", path(rocks), &back).well();
+        assert!(maypole!("count", &back).well().contains("2000"));
+    }
+    // A failure leaves nothing; what is there stays.
+    let error = maypole!("export", path("db"), path("rocks")).badly(1);
+    assert!(error.contains("RocksDB") || error.contains("not empty"), "{error}");
+    let error = maypole!("export", path("db"), path("db/inside")).badly(1);
+    assert!(error.contains("in the directory of the database"), "{error}");
+    let error = maypole!("export", path("db"), path("none"), "--filter", "burr(7)").badly(1);
+    assert!(error.contains("bloom or ribbon"), "{error}");
+    assert!(!path("none").exists() && !path("db/inside").exists());
+    assert_eq!(maypole!("export", path("gone"), path("none")).code, 1);
+}
+
+fn json(number: u64) -> serde_json::Value {
+    number.into()
+}

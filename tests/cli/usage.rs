@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "compare",
     "size",
     "structures",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 22] = [
     "compact",
     "checkpoint",
     "import",
+    "export",
     "stats",
     "inspect",
     "verify",

@@ -23,16 +23,30 @@ fn filled(fs: &Arc<dyn Fs>) -> Db {
     db
 }
 
-type Copy = fn(&Db, &str) -> maypole::Result<()>;
+/// How a copy is made, and how one is opened.
+type Copy = (fn(&Db, &str) -> maypole::Result<()>, fn(&Arc<dyn Fs>, &str) -> Db);
 
-const COPIES: [Copy; 2] = [
-    |db, dir| db.checkpoint(dir),
-    |db, dir| db.copy_with_filters(dir, &"ribbon(8)".parse::<FilterPolicy>().unwrap()),
+fn open_exported(fs: &Arc<dyn Fs>, path: &str) -> Db {
+    let rocks = Db::builder(path).fs(Arc::clone(fs)).open_rocksdb().unwrap();
+    rocks.column_family("default").unwrap()
+}
+
+fn ribbon() -> FilterPolicy {
+    "ribbon(8)".parse().unwrap()
+}
+
+const COPIES: [Copy; 4] = [
+    (|db, dir| db.checkpoint(dir), open),
+    (|db, dir| db.copy_with_filters(dir, &ribbon()), open),
+    (|db, dir| db.export_rocksdb(dir, None).map(drop), open_exported),
+    (|db, dir| db.export_rocksdb(dir, Some(&ribbon())).map(drop), open_exported),
 ];
 
+/// Those of [`COPIES`] from here on are RocksDB's.
+const FIRST_EXPORT: usize = 2;
+
 #[track_caller]
-fn check_whole(fs: &Arc<dyn Fs>, dir: &str, story: &str) {
-    let copied = open(fs, dir);
+fn check_whole(copied: Db, story: &str) {
     assert_eq!(copied.iter().count(), 50, "{story}");
     assert_eq!(copied.get("key 7").unwrap().unwrap(), b"1 7", "{story}");
     copied.verify().unwrap();
@@ -44,7 +58,7 @@ fn check_whole(fs: &Arc<dyn Fs>, dir: &str, story: &str) {
 /// the next one succeeds: whichever call fails, once or from then on.
 #[test]
 fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
-    for copy in COPIES {
+    for (copy, open_copy) in COPIES {
         for lasts in [false, true] {
             let mut failed = 0;
             for nth in 0.. {
@@ -72,7 +86,7 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
                     copy(&db, "copy").unwrap_or_else(|error| panic!("{story}: {error}"));
                 }
                 db.close().unwrap();
-                check_whole(&shared, "copy", &story);
+                check_whole(open_copy(&shared, "copy"), &story);
                 if is_over || (made.is_ok() && lasts) {
                     break;
                 }
@@ -86,38 +100,42 @@ fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
 /// removes it.
 #[test]
 fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
-    for nth in 0..40 {
+    let changes = (0..40).flat_map(|nth| (0..COPIES.len()).map(move |which| (nth, which)));
+    for (nth, which) in changes {
+        let ((copy, open_copy), is_export) = (COPIES[which], which >= FIRST_EXPORT);
         let mem = MemFs::new();
         let faults = FaultFs::new(Arc::new(mem.clone()));
         let shared: Arc<dyn Fs> = Arc::new(faults.clone());
         let db = filled(&shared);
         // Nothing can be removed any more, as if the process had ended there.
         faults.fail_from(Target::Changes, nth, Fault::Io);
-        let made = db.checkpoint("copy");
+        let made = copy(&db, "copy");
         faults.heal();
         let left: Arc<dyn Fs> = Arc::new(mem.kill());
-        let copy = std::path::Path::new("copy");
-        let names = match left.exists(copy).unwrap() {
-            true => left.list(copy).unwrap(),
+        let path = std::path::Path::new("copy");
+        let names = match left.exists(path).unwrap() {
+            true => left.list(path).unwrap(),
             false => Vec::new(),
         };
         let story = format!("change {nth}: {made:?}, {names:?}");
         if made.is_ok() || names.iter().any(|name| name == "CURRENT") {
-            check_whole(&left, "copy", &story);
+            check_whole(open_copy(&left, "copy"), &story);
             continue;
         }
-        if names.iter().any(|name| name.ends_with(".sst")) {
+        // From the MANIFEST on, an export is called by the name of RocksDB.
+        let is_rocksdbs = is_export && names.iter().any(|name| name.starts_with("MANIFEST-"));
+        if names.iter().any(|name| name.ends_with(".sst")) && !is_rocksdbs {
             let error = Db::builder("copy").fs(Arc::clone(&left)).open().unwrap_err();
             assert!(error.to_string().contains("copy that was cut short"), "{story}: {error}");
             let removed = Arc::new(mem.kill());
             Db::builder("copy").fs(removed.clone()).destroy().unwrap();
-            let rest = removed.list(copy).unwrap();
+            let rest = removed.list(path).unwrap();
             assert!(rest.is_empty(), "{story}: destroy left {rest:?}");
         }
         let db = open(&left, "db");
-        db.checkpoint("copy").unwrap_or_else(|error| panic!("{story}: {error}"));
+        copy(&db, "copy").unwrap_or_else(|error| panic!("{story}: {error}"));
         db.close().unwrap();
-        check_whole(&left, "copy", &story);
+        check_whole(open_copy(&left, "copy"), &story);
     }
 }
 
@@ -131,6 +149,8 @@ fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     let refused = |to: &str, says: &str| {
         let error = db.checkpoint(path(to)).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{to}: {error}");
+        assert!(error.to_string().contains(says), "{to}: {error}");
+        let error = db.export_rocksdb(path(to), None).unwrap_err();
         assert!(error.to_string().contains(says), "{to}: {error}");
     };
     refused("db", "is in the directory of the database");

@@ -955,6 +955,31 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "copies::a_copy_that_fails_leaves_nothing_and_can_be_made_again",
     },
+    // What RocksDB takes from an export.
+    Bug {
+        name: "an export states a last sequence number below its tables'",
+        file: "src/db/rocks/export.rs",
+        old: "last_sequence: largest.unwrap_or(0).max(flushed_sequence),",
+        new: "last_sequence: largest.unwrap_or(0).max(flushed_sequence) / 2,",
+        program: "lib",
+        test: "db::rocks::export::tests::an_export_reads_as_the_database_does",
+    },
+    Bug {
+        name: "an export ignores the sequence number that an ingested table was given",
+        file: "src/db/rocks/export.rs",
+        old: "        largest_sequence: meta.largest_sequence,\n",
+        new: "        largest_sequence: meta.global_sequence.map_or(meta.largest_sequence, |_| 0),\n",
+        program: "lib",
+        test: "db::rocks::export::tests::a_level_0_of_one_flush_and_one_ingestion_is_one_that_rocksdb_opens",
+    },
+    Bug {
+        name: "an export gives out the number of a file that is there",
+        file: "src/rocksdb/write.rs",
+        old: "&self.manifest(options + 1)",
+        new: "&self.manifest(options)",
+        program: "lib",
+        test: "db::rocks::export::tests::an_export_reads_as_the_database_does",
+    },
     // Who owns the files.
     Bug {
         name: "a forked child's drop unlocks",

@@ -47,7 +47,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::entries::{count, delete, get, load, put, scan};
 use commands::tables::{ingest, inspect, write_table};
-use commands::{checkpoint, compact, import, repair, shell, size, stats, verify};
+use commands::{checkpoint, compact, export, import, repair, shell, size, stats, verify};
 use failure::{Failure, Result};
 use output::tell;
 
@@ -93,6 +93,7 @@ enum Command {
     Compact(compact::Compact),
     Checkpoint(checkpoint::Checkpoint),
     Import(import::Import),
+    Export(export::Export),
     Stats(stats::Stats),
     Inspect(inspect::Inspect),
     Verify(verify::Verify),
@@ -122,6 +123,7 @@ impl Command {
             Command::Compact(command) => command.run(out),
             Command::Checkpoint(command) => command.run(out),
             Command::Import(command) => command.run(out),
+            Command::Export(command) => command.run(out),
             Command::Stats(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Verify(command) => command.run(out),

@@ -23,8 +23,7 @@ use crate::db::flush::Flush;
 use crate::db::open::directory::{Directory as NoFiles, table_store};
 use crate::db::options::{Builder, lasting};
 use crate::db::read_state::ReadState;
-use crate::db::whole::checkpoint::make_database;
-use crate::db::whole::ingest::copy_open_file;
+use crate::db::whole::checkpoint::{SharedTables, make_database};
 use crate::db::{Db, Inner};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, user_key};
@@ -149,23 +148,15 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     let none = NoFiles { recovered: None, files: Vec::new(), is_unfinished_copy: false };
     let mut store = table_store(&options, &none, false);
     *store.next_file.get_mut() = source.store.next_file.load(Ordering::Relaxed);
-    let mut report = ImportReport::default();
+    let mut shared = SharedTables::default();
     let mut added = Vec::new();
     for (level, file) in state.version.files() {
-        let target = names::table_path(dir, file.meta.number);
-        match fs.hard_link(file.path(), &target) {
-            Ok(()) => report.linked += 1,
-            Err(error) => {
-                // Another file system, one without links, a file of another owner; or the writer has
-                // removed the name since.
-                copy_open_file(&**fs, &**file.table.block_file().file(), &target)?;
-                report.copied += 1;
-                report.not_linked.get_or_insert_with(|| error.to_string());
-            }
-        }
-        report.file_bytes += file.meta.file_bytes;
+        shared.add(&**fs, file, &names::table_path(dir, file.meta.number))?;
         added.push((level, file.meta.clone()));
     }
+    let SharedTables { linked, copied, file_bytes, not_linked } = shared;
+    let mut report =
+        ImportReport { linked, copied, file_bytes, not_linked, ..ImportReport::default() };
     report.moved_down = move_down(&mut added);
     let memtables: Vec<_> = state.memtables().filter(|memtable| !memtable.is_empty()).collect();
     for memtable in memtables.into_iter().rev() {

@@ -7,8 +7,10 @@
 //! ```
 //!
 //! Each family is a [`Db`] that is opened read-only. Only its opening differs
-//! (`open.rs`). `import.rs` makes a database of Maypole's of one.
+//! (`open.rs`). `import.rs` makes a database of Maypole's of one, `export.rs` one of RocksDB's of a
+//! database of Maypole's.
 
+mod export;
 mod import;
 mod open;
 #[cfg(test)]
@@ -16,6 +18,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+pub use export::ExportReport;
 pub use import::ImportReport;
 
 use super::{Builder, Db};

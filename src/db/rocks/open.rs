@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
 use crate::table::{BYTEWISE_COMPARATOR, TableContext};
-use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
+use crate::version::{FileMeta, Skipped, TableFile, TableStore, Version, VersionEdit};
 
 /// Readings before the writer is called too busy.
 const MOST_TRIES: u32 = 10;
@@ -97,10 +97,14 @@ fn attempt(
     let families = manifest.families.values();
     allow_open_files(families.map(|family| family.tables.len() as u64).sum())?;
     kept.retain(|id, _| manifest.families.contains_key(id));
-    let mut trees = BTreeMap::new();
+    let (mut trees, mut refused) = (BTreeMap::new(), BTreeMap::new());
     for (&id, family) in manifest.families.iter().filter(|(_, it)| it.refusal().is_none()) {
         let kept = kept.entry(id).or_default();
-        trees.insert(id, Tree::open(options, &directory, family, kept)?);
+        let tree = Tree::open(options, &directory, family, kept)?;
+        match mixed_level_0(&tree.version.levels[0]) {
+            None => drop(trees.insert(id, tree)),
+            Some(reason) => drop(refused.insert(id, reason)),
+        }
     }
     let replayed = replay_logs(&*options.fs, &directory, |id, entry| {
         if let Some(tree) = trees.get_mut(&id) {
@@ -117,7 +121,8 @@ fn attempt(
         with_blobs: Vec::new(),
     };
     for (id, family) in &manifest.families {
-        rocks.families.push(described(&directory, family));
+        let refused = refused.remove(id).or_else(|| family.refusal());
+        rocks.families.push(described(&directory, family, refused));
         let with_blobs = family.tables.values().find(|table| table.oldest_blob_file > 0);
         rocks.with_blobs.push(with_blobs.map(|table| table.number));
         let tree = trees.remove(id);
@@ -126,7 +131,7 @@ fn attempt(
     Ok(Some(rocks))
 }
 
-fn described(directory: &Directory, family: &Family) -> ColumnFamily {
+fn described(directory: &Directory, family: &Family, refused: Option<String>) -> ColumnFamily {
     let policy = directory.options.as_ref().and_then(|it| it.table(&family.name, "filter_policy"));
     ColumnFamily {
         name: family.name.clone(),
@@ -135,8 +140,27 @@ fn described(directory: &Directory, family: &Family) -> ColumnFamily {
         tables: family.tables.len(),
         file_bytes: family.tables.values().map(|table| table.file_bytes).sum(),
         filter_policy: policy.filter(|policy| *policy != "nullptr").map(str::to_owned),
-        not_supported: family.refusal(),
+        not_supported: refused,
     }
+}
+
+/// Two tables of level 0, whose files come newest first, that overlap in keys and in sequence numbers:
+/// neither is the newer one. What the tables themselves say of their numbers counts, not the MANIFEST.
+fn mixed_level_0(files: &[Arc<TableFile>]) -> Option<String> {
+    let metas: Vec<&FileMeta> = files.iter().map(|file| &file.meta).collect();
+    metas.iter().enumerate().find_map(|(i, newer)| {
+        let overlaps = |older: &&&FileMeta| {
+            newer.smallest_sequence <= older.largest_sequence
+                && !newer.starts_after(&older.largest)
+                && !older.starts_after(&newer.largest)
+        };
+        let older = metas[i + 1..].iter().find(overlaps)?;
+        Some(format!(
+            "tables {} and {} of level 0, neither of which is newer than the other; let RocksDB \
+             compact the column family",
+            older.number, newer.number
+        ))
+    })
 }
 
 /// A column family being opened.

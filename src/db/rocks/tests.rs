@@ -140,6 +140,31 @@ fn level_0_is_searched_by_sequence_numbers() {
     assert_eq!(db.get("l").unwrap().unwrap(), b"old");
 }
 
+/// Tables of level 0 that overlap in keys and in sequence numbers: neither is the newer one. What the
+/// tables state of their numbers counts, and not a smallest one in the MANIFEST that is too small.
+#[test]
+fn a_level_0_in_which_no_table_is_newer_is_refused() {
+    let open_level_0 = |tables: [[(&str, u64, &str); 2]; 2], understated: bool| {
+        let fs = directory();
+        let mut listed: Vec<ListedTable> =
+            (10..).zip(tables).map(|(number, it)| table(&fs, 0, number, &it, &[])).collect();
+        if understated {
+            listed.iter_mut().for_each(|table| table.smallest_sequence = 1);
+        }
+        put_manifest(&fs, &listed);
+        open(fs).unwrap().column_family("default")
+    };
+    let (old, mixed) = ([("a", 1, ""), ("f", 9, "")], [("c", 5, ""), ("k", 20, "")]);
+    for understated in [false, true] {
+        let error = open_level_0([old, mixed], understated).unwrap_err();
+        assert!(error.to_string().contains("tables 10 and 11 of level 0"), "{error}");
+        let newer = [("c", 10, ""), ("k", 20, "")];
+        assert_eq!(keys(&open_level_0([old, newer], understated).unwrap()), ["a", "c", "f", "k"]);
+        let apart = [("g", 5, ""), ("k", 20, "")];
+        assert_eq!(keys(&open_level_0([old, apart], understated).unwrap()), ["a", "f", "g", "k"]);
+    }
+}
+
 /// A tree that lookups would read wrongly is refused when its family is asked for; others are not.
 #[test]
 fn a_refused_family_keeps_no_other_from_being_read() {

@@ -17,16 +17,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::ingest::copy_file;
+use super::ingest::copy_open_file;
 use crate::db::background::install::whole_tree;
 use crate::db::options::lasting;
 use crate::db::read_state::ReadState;
 use crate::db::{Inner, Progress};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
+use crate::filter::FilterSpec;
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs::{self, Fs};
 use crate::known_files;
+use crate::rocksdb::is_rocksdbs_own;
 use crate::sync::{lock, pin};
 use crate::table::TableSummary;
 use crate::version::names::FileKind;
@@ -37,11 +39,9 @@ impl Inner {
         self.check_open()?;
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
+        let mut shared = SharedTables::default();
         self.copy_tree(&absolute, |_, _, file, target| {
-            if fs.hard_link(file.path(), target).is_err() {
-                // Another file system, or one without links.
-                copy_file(&**fs, file.path(), target)?;
-            }
+            shared.add(&**fs, file, target)?;
             Ok(file.meta.clone())
         })
     }
@@ -52,19 +52,23 @@ impl Inner {
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
         self.copy_tree(&absolute, |version, level, file, target| {
-            // A table of level 0 is a run of its own. Those of a deeper level are one run, which is
-            // whole already.
-            let mut metas = version.metas();
-            metas[0].retain(|meta| meta.number != file.meta.number);
-            let new_entries = if level == 0 { file.meta.entries } else { 0 };
-            let filter = policy.spec_for(&FilterContext::new(&metas, level, new_entries));
-            let filter_keys = self.store.options.filter_keys;
-            let target = fs.create(target)?;
-            let summary = file.table.refilter(target, filter, filter_keys)?;
-            self.store.count_filter(&summary);
+            let summary = self.refilter(file, spec_at(policy, version, level, file), target)?;
             let TableSummary { file_bytes, tail_bytes, .. } = summary;
             Ok(FileMeta { file_bytes, tail_bytes, ..file.meta.clone() })
         })
+    }
+
+    /// Writes a table to `target` with another filter.
+    pub(in crate::db) fn refilter(
+        &self,
+        file: &TableFile,
+        filter: FilterSpec,
+        target: &Path,
+    ) -> Result<TableSummary> {
+        let target = self.store.fs.create(target)?;
+        let summary = file.table.refilter(target, filter, self.store.options.filter_keys)?;
+        self.store.count_filter(&summary);
+        Ok(summary)
     }
 
     /// A new database in `dir`, an absolute path, with the tree of this one. `copy` makes a table's
@@ -102,7 +106,7 @@ impl Inner {
 
     /// The tree after a flush, and the sequence number up to which it holds every write, and none
     /// beyond it.
-    fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
+    pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
         self.flush()?;
         let current = || {
             // Nobody changes the tree between the two.
@@ -118,6 +122,50 @@ impl Inner {
             return Ok(current().1);
         };
         Ok(tree)
+    }
+}
+
+/// The filter that `policy` gives to a table of `version` where it stands.
+pub(in crate::db) fn spec_at(
+    policy: &FilterPolicy,
+    version: &Version,
+    level: usize,
+    file: &TableFile,
+) -> FilterSpec {
+    // A table of level 0 is a run of its own. Those of a deeper level are one run, which is whole
+    // already.
+    let mut metas = version.metas();
+    metas[0].retain(|meta| meta.number != file.meta.number);
+    let new_entries = if level == 0 { file.meta.entries } else { 0 };
+    policy.spec_for(&FilterContext::new(&metas, level, new_entries))
+}
+
+/// How the tables of a copy were made.
+#[derive(Debug, Clone, Default)]
+pub(in crate::db) struct SharedTables {
+    pub linked: usize,
+    pub copied: usize,
+    /// Bytes of both.
+    pub file_bytes: u64,
+    /// Why the first of the copied tables was not linked.
+    pub not_linked: Option<String>,
+}
+
+impl SharedTables {
+    /// Makes `target` a hard link of the table, or else a copy.
+    pub fn add(&mut self, fs: &dyn Fs, file: &TableFile, target: &Path) -> Result<()> {
+        match fs.hard_link(file.path(), target) {
+            Ok(()) => self.linked += 1,
+            Err(error) => {
+                // Another file system, one without links, a file of another owner; or its name is gone
+                // since a writer has removed it.
+                copy_open_file(fs, &**file.table.block_file().file(), target)?;
+                self.copied += 1;
+                self.not_linked.get_or_insert_with(|| error.to_string());
+            }
+        }
+        self.file_bytes += file.meta.file_bytes;
+        Ok(())
     }
 }
 
@@ -185,7 +233,7 @@ fn is_rest(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {
         let kind = names::parse(name);
-        let is_made = !matches!(kind, None | Some(FileKind::Wal(_)));
+        let is_made = !matches!(kind, None | Some(FileKind::Wal(_))) || is_rocksdbs_own(name);
         is_made || ["CURRENT", "LOCK", names::UNFINISHED_COPY].contains(&name.as_str())
     };
     let has_files = names.iter().any(|name| name != "LOCK");
@@ -202,7 +250,8 @@ fn remove_rest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if names.iter().any(|name| name == "CURRENT") {
         fs.remove(&names::current_path(dir))?;
     }
-    for name in names.iter().filter(|name| names::parse(name).is_some()) {
+    let is_made = |name: &&String| names::parse(name).is_some() || is_rocksdbs_own(name);
+    for name in names.iter().filter(is_made) {
         fs.remove(&dir.join(name))?;
     }
     fs.sync_dir(dir)?;

@@ -11,8 +11,11 @@ use crate::table::options::Dialect;
 
 use super::TableBuilder;
 
-/// RocksDB's name for "no column family known".
+/// RocksDB's number for "no column family known". RocksDB asks it of tables to be ingested.
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
+/// The column family that RocksDB's repair puts a table into.
+const DEFAULT_COLUMN_FAMILY: u64 = 0;
+const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
 impl TableBuilder {
     /// Names and values, once everything before the properties is written.
@@ -48,7 +51,11 @@ impl TableBuilder {
         number(names::RAW_VALUE_BYTES, summary.raw_value_bytes);
         number(names::FORMAT_VERSION, WRITTEN_VERSION.into());
         number(names::FIXED_KEY_LENGTH, 0);
-        number(names::COLUMN_FAMILY_ID, UNKNOWN_COLUMN_FAMILY);
+        let column_family = match self.dialect {
+            Dialect::Database { .. } => DEFAULT_COLUMN_FAMILY,
+            Dialect::External => UNKNOWN_COLUMN_FAMILY,
+        };
+        number(names::COLUMN_FAMILY_ID, column_family);
         number(names::INDEX_KEY_IS_USER_KEY, (!self.index.splits_a_user_key()).into());
         number(names::INDEX_VALUE_IS_DELTA_ENCODED, 1);
         number(names::SMALLEST_SEQUENCE, summary.smallest_sequence);
@@ -67,6 +74,10 @@ impl TableBuilder {
         properties.insert(names::INDEX_TYPE, out);
         if summary.garbage != Garbage::default() {
             properties.insert(names::GARBAGE, summary.garbage.encode());
+        }
+        if let Dialect::Database { .. } = self.dialect {
+            let name = DEFAULT_COLUMN_FAMILY_NAME.as_bytes().to_vec();
+            properties.insert(names::COLUMN_FAMILY_NAME, name);
         }
         if self.dialect == Dialect::External {
             let (mut version, mut sequence) = (Vec::new(), Vec::new());

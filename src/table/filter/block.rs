@@ -60,6 +60,15 @@ impl StoredFilter {
     }
 }
 
+impl StoredFilter {
+    pub fn encoding(&self) -> FilterEncoding {
+        match *self {
+            StoredFilter::Full(_, encoding) => encoding,
+            StoredFilter::Partitioned(_) => FilterEncoding::RocksDb,
+        }
+    }
+}
+
 /// A stored filter that holds prefixes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrefixFilter {

@@ -3,6 +3,7 @@
 pub mod checkpoint;
 pub mod compact;
 pub mod entries;
+pub mod export;
 pub mod import;
 pub mod repair;
 pub mod shell;

@@ -1,0 +1,97 @@
+//! `export`: a database becomes one of RocksDB's.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use maypole::{ExportReport, FilterPolicy};
+use serde_json::json;
+
+use crate::args;
+use crate::failure::Result;
+use crate::output::tell;
+use crate::progress;
+use crate::show::text::{counted, size};
+
+/// Make a RocksDB database of a database, without rewriting its tables.
+///
+/// The RocksDB database shares the tables by hard links, which take no space and no time. Where
+/// linking is refused, as between file systems, they are copied, and that is said. The database stays
+/// as it is. RocksDB 6.27 and later open the new one, read every key and go on to write.
+///
+/// RocksDB uses the filters of tables only where its options name a filter policy: give it the one
+/// that this command prints. OPTIONS has it too. RocksDB reads tables with filters that it does not
+/// know, such as burr and fuse, without their filters; how many there are is said. --filter writes
+/// every table again with filters that RocksDB knows.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Export {
+    /// Directory of the database
+    db: PathBuf,
+    /// Directory of the RocksDB database, which must not exist or be empty
+    rocksdb: PathBuf,
+    /// Write every table again, with these filters: a policy of bloom and ribbon, as compare takes it
+    #[arg(long, value_name = "POLICY")]
+    filter: Option<FilterPolicy>,
+    /// Print a JSON object: tables, linked, copied, refiltered, bytes, unknown_filters (tables that
+    /// RocksDB reads without their filter), filter_policy, not_linked (why the first copied table was
+    /// not linked)
+    #[arg(long, verbatim_doc_comment)]
+    json: bool,
+}
+
+impl Export {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let existed = self.rocksdb.exists();
+        let db = args::open_existing(&self.db)?;
+        let spinner = progress::spinner("making the tables of the RocksDB database");
+        let exported = db.export_rocksdb(&self.rocksdb, self.filter.as_ref());
+        spinner.finish_and_clear();
+        if exported.is_err() && !existed {
+            // If this fails, an empty directory is left.
+            let _ = std::fs::remove_dir(&self.rocksdb);
+        }
+        let report = exported?;
+        db.close()?;
+        if let Some(reason) = &report.not_linked {
+            tell(format_args!("note: copied, not linked: {reason}"));
+        }
+        if report.unknown_filters > 0 {
+            tell(format_args!(
+                "note: RocksDB does not know the filters of {}, and reads without them; export with \
+                 --filter",
+                counted(report.unknown_filters as u64, "table"),
+            ));
+        }
+        print(out, &report, self.json)
+    }
+}
+
+fn print(out: &mut dyn Write, report: &ExportReport, as_json: bool) -> Result {
+    let tables = report.linked + report.copied + report.refiltered;
+    if as_json {
+        let object = json!({
+            "tables": tables,
+            "linked": report.linked,
+            "copied": report.copied,
+            "refiltered": report.refiltered,
+            "bytes": report.file_bytes,
+            "unknown_filters": report.unknown_filters,
+            "filter_policy": report.filter_policy,
+            "not_linked": report.not_linked,
+        });
+        writeln!(out, "{object}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{} ({} linked, {} copied, {} with new filters), {}, filter_policy={}",
+        counted(tables as u64, "table"),
+        report.linked,
+        report.copied,
+        report.refiltered,
+        size(report.file_bytes),
+        report.filter_policy.as_deref().unwrap_or("nullptr"),
+    )?;
+    Ok(())
+}

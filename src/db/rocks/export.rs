@@ -1,0 +1,260 @@
+//! A database of Maypole's becomes one of RocksDB's.
+//!
+//! ```text
+//!   flush ─► new directory ─► each table: a link, a copy, or written again with another filter
+//!                          ─► MANIFEST, OPTIONS, IDENTITY ─► CURRENT
+//! ```
+//!
+//! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers and
+//! bounds. What RocksDB wants beyond Maypole's own MANIFEST:
+//!
+//! - *An ingested table* has one sequence number, which RocksDB takes from the largest that the MANIFEST
+//!   gives.
+//! - *Level 0* is sorted by largest sequence number, as here, and RocksDB refuses to open a database
+//!   unless the smallest ones descend too ([`descend`]).
+//! - *A filter policy* in OPTIONS, or no filter of a table is used.
+//! - *Filters of Maypole's own families* have names that RocksDB passes over: it reads such a table
+//!   without a filter.
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use crate::db::Inner;
+use crate::db::options::lasting;
+use crate::db::whole::checkpoint::{SharedTables, make_database, spec_at};
+use crate::error::{Error, Result};
+use crate::filter::{Family, FilterEncoding, FilterSpec};
+use crate::filter_policy::FilterPolicy;
+use crate::rocksdb::{ListedTable, NewDatabase};
+use crate::table::format::identity::new_db_identity;
+use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
+use crate::version::{TableFile, Version, names};
+
+/// What [`Db::export_rocksdb`](crate::Db::export_rocksdb) made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExportReport {
+    /// Tables that are hard links of the database's: they take no space of their own.
+    pub linked: usize,
+    /// Tables that were copied.
+    pub copied: usize,
+    /// Tables that were written again with another filter.
+    pub refiltered: usize,
+    /// Bytes of all tables.
+    pub file_bytes: u64,
+    /// Why the first of the copied tables was not linked.
+    pub not_linked: Option<String>,
+    /// Tables with a filter that RocksDB does not know. It reads them without one.
+    pub unknown_filters: usize,
+    /// The filter policy in OPTIONS, in RocksDB's words: `bloomfilter:10:false`. `None`: no table has
+    /// a filter.
+    pub filter_policy: Option<String>,
+}
+
+impl Inner {
+    /// See [`Db::export_rocksdb`](crate::Db::export_rocksdb).
+    pub(in crate::db) fn export_rocksdb(
+        &self,
+        dir: &Path,
+        filter: Option<&FilterPolicy>,
+    ) -> Result<ExportReport> {
+        self.check_open()?;
+        if let Some(family) = filter.and_then(FilterPolicy::family_unknown_to_rocksdb) {
+            let known = Family::written().filter(|it| it.encoding() == FilterEncoding::RocksDb);
+            let known: Vec<&str> = known.map(Family::name).collect();
+            return Err(Error::InvalidArgument(format!(
+                "RocksDB does not know filters of the family {family}; give {}",
+                known.join(" or ")
+            )));
+        }
+        let fs = &self.store.fs;
+        let dir = lasting(&**fs, dir)?;
+        let fill = || self.fill_rocksdb(&dir, filter);
+        make_database(&**fs, &self.store.dir, &dir, || self.flush(), fill)
+    }
+
+    /// Makes the files of the RocksDB database in `dir`.
+    fn fill_rocksdb(&self, dir: &Path, filter: Option<&FilterPolicy>) -> Result<ExportReport> {
+        let (read_state, flushed_sequence) = self.flushed_tree()?;
+        let version = &read_state.version;
+        let stated = version
+            .files()
+            .map(|(_, file)| (file.path(), file.table.properties().text(property::COMPARATOR)));
+        let comparator = one_comparator(stated)?;
+        let mut tables: Vec<_> = version.files().map(|(level, file)| listed(level, file)).collect();
+        if !descend(&mut tables) {
+            return Err(Error::Unsupported {
+                file: self.store.dir.clone(),
+                what: "an export while level 0 has more tables of one write than RocksDB can tell \
+                       apart; compact the database first"
+                    .into(),
+            });
+        }
+        let mut export = Export {
+            inner: self,
+            version,
+            dir,
+            filter,
+            shared: SharedTables::default(),
+            refiltered: 0,
+            unknown_filters: 0,
+            prevailing: None,
+        };
+        for ((level, file), table) in version.files().zip(&mut tables) {
+            table.file_bytes = export.add(level, file)?;
+        }
+        let largest = tables.iter().map(|table| table.largest_sequence).max();
+        let Export { shared, refiltered, unknown_filters, prevailing, .. } = export;
+        let filter_policy = prevailing.and_then(|(_, spec)| spec.rocksdb_policy());
+        let database = NewDatabase {
+            identity: new_db_identity(),
+            comparator,
+            last_sequence: largest.unwrap_or(0).max(flushed_sequence),
+            tables,
+            filter_policy: filter_policy.clone(),
+        };
+        database.write(&*self.store.fs, dir)?;
+        let SharedTables { linked, copied, file_bytes, not_linked } = shared;
+        Ok(ExportReport {
+            linked,
+            copied,
+            refiltered,
+            file_bytes,
+            not_linked,
+            unknown_filters,
+            filter_policy,
+        })
+    }
+}
+
+/// The tables of an export, one after the other.
+struct Export<'a> {
+    inner: &'a Inner,
+    version: &'a Version,
+    dir: &'a Path,
+    filter: Option<&'a FilterPolicy>,
+    shared: SharedTables,
+    refiltered: usize,
+    unknown_filters: usize,
+    /// The filter of the table with most keys: of one that RocksDB knows, if there is such a table.
+    prevailing: Option<((bool, u64), FilterSpec)>,
+}
+
+impl Export<'_> {
+    /// Makes the file of a table. Answers its bytes.
+    fn add(&mut self, level: usize, file: &TableFile) -> Result<u64> {
+        let target = names::table_path(self.dir, file.meta.number);
+        if let Some(policy) = self.filter {
+            let spec = spec_at(policy, self.version, level, file);
+            match self.inner.refilter(file, spec, &target) {
+                Ok(summary) => {
+                    self.refiltered += 1;
+                    self.shared.file_bytes += summary.file_bytes;
+                    self.saw((true, file.meta.entries), spec);
+                    return Ok(summary.file_bytes);
+                }
+                // A layout that only RocksDB writes. Then the filter is RocksDB's too, and stays.
+                Err(Error::Unsupported { .. }) => self.inner.store.fs.remove(&target)?,
+                Err(error) => return Err(error),
+            }
+        }
+        self.shared.add(&*self.inner.store.fs, file, &target)?;
+        if let Some(encoding) = file.table.filter_encoding() {
+            let is_known = encoding == FilterEncoding::RocksDb;
+            self.unknown_filters += usize::from(!is_known);
+            if let Some(spec) = spec_of(&file.table) {
+                self.saw((is_known, file.meta.entries), spec);
+            }
+        }
+        Ok(file.meta.file_bytes)
+    }
+
+    fn saw(&mut self, weight: (bool, u64), spec: FilterSpec) {
+        if self.prevailing.is_none_or(|(most, _)| weight > most) {
+            self.prevailing = Some((weight, spec));
+        }
+    }
+}
+
+/// The filter that a table was written with; where it does not say, one of the same size.
+fn spec_of(table: &Table) -> Option<FilterSpec> {
+    let stated = table.properties().text(property::FILTER_SPEC).and_then(|text| text.parse().ok());
+    stated.or_else(|| {
+        let info = table.filter_info()?;
+        let of_family = |family| FilterSpec::stored(info.bits_per_key(), family).ok();
+        info.family.and_then(of_family).or_else(|| FilterSpec::bloom(info.bits_per_key()).ok())
+    })
+}
+
+/// The name of the order of the keys that all tables state. A table that states none has bytewise
+/// order.
+fn one_comparator<'a>(stated: impl Iterator<Item = (&'a Path, Option<&'a str>)>) -> Result<String> {
+    let mut found = None;
+    for (path, name) in stated {
+        let name = name.unwrap_or(BYTEWISE_COMPARATOR);
+        let first = *found.get_or_insert(name);
+        if name != first {
+            return Err(Error::Unsupported {
+                file: path.to_owned(),
+                what: format!(
+                    "an export of tables with the comparators {first} and {name}, while RocksDB gives a \
+                     column family one"
+                ),
+            });
+        }
+    }
+    Ok(found.unwrap_or(BYTEWISE_COMPARATOR).to_owned())
+}
+
+/// What RocksDB's MANIFEST says of a table that is exported as it is.
+fn listed(level: usize, file: &TableFile) -> ListedTable {
+    let meta = &file.meta;
+    ListedTable {
+        level: level as u32,
+        number: meta.number,
+        file_bytes: meta.file_bytes,
+        smallest: meta.smallest.clone(),
+        largest: meta.largest.clone(),
+        smallest_sequence: meta.smallest_sequence,
+        largest_sequence: meta.largest_sequence,
+        // RocksDB compares it with what the properties say.
+        identity: file.table.properties().identity(),
+        ..ListedTable::default()
+    }
+}
+
+/// Makes the smallest sequence numbers of level 0 descend where the largest ones do, as RocksDB demands
+/// when it opens a database: in the order of (largest, smallest), newest first, each file must have a
+/// smaller `smallest` than the one before it, or one sequence number alone that lies below the largest
+/// of the one before. Answers whether that was possible.
+///
+/// Here both may be otherwise. The tables of one flush share their sequence numbers among them, and the
+/// tables of one ingestion have the same. None of them share a key. RocksDB uses the smallest sequence
+/// number for this check only, so another one does no harm:
+///
+/// - `largest`, where the file before has a larger one. It then looks like an ingested table.
+/// - one less than that of the file before, where both have the same largest number.
+fn descend(tables: &mut [ListedTable]) -> bool {
+    let mut level_0: Vec<_> = tables.iter_mut().filter(|table| table.level == 0).collect();
+    level_0.sort_by_key(|it| std::cmp::Reverse((it.largest_sequence, it.smallest_sequence)));
+    let mut newer: Option<(u64, u64)> = None;
+    for table in level_0 {
+        let (smallest, largest) = (table.smallest_sequence, table.largest_sequence);
+        if let Some((newer_smallest, newer_largest)) = newer {
+            let descends = match smallest == largest {
+                true => largest < newer_largest || largest == 0,
+                false => smallest < newer_smallest,
+            };
+            table.smallest_sequence = match (descends, largest < newer_largest) {
+                (true, _) => smallest,
+                (false, true) => largest,
+                (false, false) if newer_smallest > 0 => newer_smallest - 1,
+                (false, false) => return false,
+            };
+        }
+        newer = Some((table.smallest_sequence, largest));
+    }
+    true
+}

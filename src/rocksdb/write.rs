@@ -1,0 +1,201 @@
+//! [`NewDatabase`]: the files that make a RocksDB database of a directory of tables.
+//!
+//! ```text
+//! MANIFEST-N      identity │ comparator, numbers, last sequence number │ every table
+//! OPTIONS-(N+1)   the filter policy
+//! IDENTITY        who the database is
+//! CURRENT         MANIFEST-N, last: without it there is no database
+//! ```
+//!
+//! N is above the numbers of all tables, and the next file number above both. There is no log.
+//!
+//! A database opens without OPTIONS, but RocksDB uses the filters of tables only where its options name a
+//! filter policy. Options that the file does not name have RocksDB's defaults.
+
+use std::path::Path;
+
+use byteorder::{ByteOrder, LittleEndian};
+
+use super::edit::{Edit, ListedTable};
+use super::log::{
+    BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, MIDDLE, RECYCLABLE_HEADER_BYTES, WHOLE, masked_crc32c,
+};
+use crate::encoding::coding::{put_fixed32, put_length_prefixed, put_varint};
+use crate::encoding::key::SequenceNumber;
+use crate::error::Result;
+use crate::fs;
+use crate::fs::Fs;
+use crate::version::names;
+
+/// The tag of the database's identity in a version edit.
+const IDENTITY_TAG: u64 = 8193;
+
+/// A database with one column family, `default`. The tables are in the directory already.
+#[derive(Debug)]
+pub(crate) struct NewDatabase {
+    /// A UUID as text.
+    pub identity: String,
+    /// The name of the order of its keys.
+    pub comparator: String,
+    /// At least that of every entry: RocksDB does not see entries above it.
+    pub last_sequence: SequenceNumber,
+    pub tables: Vec<ListedTable>,
+    /// In RocksDB's words, such as `bloomfilter:10:false`; `None`: new tables get no filter, and those
+    /// that are there are not used.
+    pub filter_policy: Option<String>,
+}
+
+impl NewDatabase {
+    /// Writes the files. When this returns, they and all names in the directory are durable.
+    pub fn write(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
+        let last_table = self.tables.iter().map(|table| table.number).max().unwrap_or(0);
+        let (manifest, options) = (last_table + 1, last_table + 2);
+        let name = names::manifest_name(manifest);
+        put_file(fs, &dir.join(&name), &self.manifest(options + 1))?;
+        put_file(fs, &dir.join(format!("OPTIONS-{options:06}")), self.options().as_bytes())?;
+        put_file(fs, &dir.join("IDENTITY"), self.identity.as_bytes())?;
+        fs.sync_dir(dir)?;
+        fs::write_atomic(fs, &names::current_path(dir), format!("{name}\n").as_bytes())
+    }
+
+    /// The bytes of the MANIFEST. Numbers from `next_file` on belong to no file.
+    fn manifest(&self, next_file: u64) -> Vec<u8> {
+        let mut identity = Vec::new();
+        put_varint(&mut identity, IDENTITY_TAG);
+        put_length_prefixed(&mut identity, self.identity.as_bytes());
+        let state = Edit {
+            comparator: Some(self.comparator.clone()),
+            log_number: Some(next_file),
+            next_file: Some(next_file),
+            last_sequence: Some(self.last_sequence),
+            ..Edit::default()
+        };
+        let tables = Edit { added: self.tables.clone(), ..Edit::default() };
+        let mut log = LogBytes::new(None);
+        log.add(&identity);
+        log.add(&state.encode_new());
+        log.add(&tables.encode_new());
+        log.bytes
+    }
+
+    /// RocksDB reads the sections in this order only. The version is the oldest one that reads all
+    /// tables of this crate.
+    fn options(&self) -> String {
+        let (comparator, policy) = (&self.comparator, self.filter_policy.as_deref());
+        let policy = policy.unwrap_or("nullptr");
+        format!(
+            "# Written by Maypole. RocksDB's defaults are in force for what is not named.\n\
+             [Version]\n  rocksdb_version=6.27.0\n  options_file_version=1.1\n\n\
+             [DBOptions]\n\n\
+             [CFOptions \"default\"]\n  comparator={comparator}\n\n\
+             [TableOptions/BlockBasedTable \"default\"]\n  filter_policy={policy}\n"
+        )
+    }
+}
+
+/// Whether [`NewDatabase::write`] makes a file of this name that no database of Maypole's has.
+pub(crate) fn is_rocksdbs_own(name: &str) -> bool {
+    name == "IDENTITY" || name.strip_prefix("OPTIONS-").is_some_and(|it| it.parse::<u64>().is_ok())
+}
+
+fn put_file(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = fs.create(path)?;
+    file.append(bytes)?;
+    file.sync()
+}
+
+/// The bytes of a record log being made: the records of a MANIFEST or of a WAL.
+pub(crate) struct LogBytes {
+    pub bytes: Vec<u8>,
+    /// Of a log with recyclable headers.
+    number: Option<u64>,
+}
+
+impl LogBytes {
+    /// `number`: that of a WAL with recyclable headers, which hold it; `None` for short headers.
+    pub fn new(number: Option<u64>) -> LogBytes {
+        LogBytes { bytes: Vec::new(), number }
+    }
+
+    /// Adds a record, in as many fragments as it needs.
+    pub fn add(&mut self, mut payload: &[u8]) {
+        let header = if self.number.is_some() { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
+        let mut is_first = true;
+        loop {
+            let mut room = BLOCK_BYTES - self.bytes.len() % BLOCK_BYTES;
+            if room < header {
+                self.bytes.resize(self.bytes.len() + room, 0);
+                room = BLOCK_BYTES;
+            }
+            let (piece, rest) = payload.split_at(payload.len().min(room - header));
+            let kind = match (is_first, rest.is_empty()) {
+                (true, true) => WHOLE,
+                (true, false) => FIRST,
+                (false, false) => MIDDLE,
+                (false, true) => LAST,
+            };
+            self.add_fragment(kind, piece);
+            (payload, is_first) = (rest, false);
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Adds a physical record of the kind without a log number.
+    pub fn add_fragment(&mut self, kind: u8, payload: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+        self.bytes.push(if self.number.is_some() { kind + 4 } else { kind });
+        if let Some(number) = self.number {
+            put_fixed32(&mut self.bytes, number as u32);
+        }
+        self.bytes.extend_from_slice(payload);
+        let checksum = masked_crc32c(&self.bytes[start + 6..]);
+        LittleEndian::write_u32(&mut self.bytes[start..], checksum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fuzzing::listed;
+    use super::super::{Directory, Manifest};
+    use super::*;
+    use crate::fs::MemFs;
+
+    fn database(tables: u64, filter_policy: Option<&str>) -> NewDatabase {
+        NewDatabase {
+            identity: "0b0e4b2c-94d5-4f0f-8c2c-3a7f6f1f2a11".into(),
+            comparator: "RocksDB_SE_v3.10".into(),
+            last_sequence: 77,
+            tables: (1..=tables)
+                .map(|n| listed(3, n * 2, &format!("{n:05}a"), &format!("{n:05}b")))
+                .collect(),
+            filter_policy: filter_policy.map(str::to_owned),
+        }
+    }
+
+    /// Two thousand tables take several blocks of the log, so that their record is cut.
+    #[test]
+    fn the_reader_reads_what_was_written() {
+        for (tables, policy) in [(0, None), (1, Some("ribbonfilter:10:0")), (2000, None)] {
+            let (fs, dir) = (MemFs::new(), Path::new("/db"));
+            fs.create_dir_all(dir).unwrap();
+            let new = database(tables, policy);
+            new.write(&fs, dir).unwrap();
+            let read = Directory::read(&fs, dir).unwrap();
+            let Manifest { number, next_file, last_sequence, families, .. } = &read.manifest;
+            assert_eq!((*number, *next_file), (2 * tables + 1, 2 * tables + 3));
+            assert_eq!((*last_sequence, families.len(), read.logs.len()), (77, 1, 0));
+            assert_eq!(families[&0].comparator.as_ref(), Some(&new.comparator));
+            assert!(families[&0].tables.values().eq(&new.tables));
+            let options = read.options.unwrap();
+            let expected = policy.unwrap_or("nullptr");
+            assert_eq!(options.table("default", "filter_policy"), Some(expected));
+            assert_eq!(fs.read(&dir.join("IDENTITY")).unwrap(), new.identity.as_bytes());
+            let names = fs.list(dir).unwrap();
+            assert_eq!(names.iter().filter(|name| is_rocksdbs_own(name)).count(), 2, "{names:?}");
+        }
+    }
+}
