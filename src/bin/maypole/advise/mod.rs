@@ -1,0 +1,195 @@
+//! `advise`: what the filters of a database do, and what others would do, on its own keys.
+//!
+//! ```text
+//! source     the directory: RocksDB's or Maypole's, opened read-only
+//! wanted     what OPTIONS asks for        log_file   what RocksDB's LOG says
+//! tables     what each table says of its filter, and how that differs from OPTIONS
+//! sample     which tables are read        queries    keys to ask filters for
+//! scan       tables read: rates measured, other filters built of the same keys
+//! lookups    lookups on the tree          policies   other policies, computed
+//! findings   every figure                 rules      what to do
+//! report     the terminal, JSON
+//! ```
+//!
+//! Nothing is written and no lock is taken, so that a live writer is not disturbed. A table is read
+//! through the file that was opened with the database, since its writer may delete it meanwhile.
+
+mod findings;
+mod log_file;
+mod lookups;
+mod policies;
+mod queries;
+mod report;
+mod rules;
+mod sample;
+mod scan;
+mod source;
+mod tables;
+mod wanted;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use maypole::filter::FilterSpec;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use crate::args;
+use crate::failure::Result;
+use crate::output::{printable, tell};
+use crate::show::sheet::Screen;
+use crate::show::text::{counted, size};
+use findings::{Findings, Seen};
+use sample::Part;
+use scan::Task;
+use source::{Engine, Family};
+use tables::Table;
+
+/// Say what the filters of a database do and what other filters would do on its keys.
+///
+///     maypole advise /var/lib/app/rocksdb
+///     maypole advise /var/lib/app/rocksdb --sample 1% --files
+///
+/// DIR is a database of RocksDB or of Maypole. It may be in use: nothing is written to it and no lock
+/// is taken. For each column family the command prints
+///
+/// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter is
+///   not what OPTIONS asks for;
+/// - their measured false-positive rate: each filter is queried with keys of other tables and with
+///   made-up keys inside its range;
+/// - the data blocks that lookups of absent and present keys read;
+/// - the same for other policies, computed on the keys of the tables;
+/// - what to do, unless what, with the options to set.
+///
+/// All tables are read. --sample reads fewer: whole tables, at least one a level; of a table of more
+/// than 64 MB some blocks. Times are those of this processor, one thread. Entries that only RocksDB
+/// reads, such as merge operands, do not matter here: filters hold keys.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Advise {
+    /// Directory of the database
+    dir: PathBuf,
+    /// Only this column family [default: all]
+    #[arg(long, value_name = "NAME")]
+    column_family: Option<String>,
+    /// Read this share of each level, such as 1% or 0.01
+    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = sample::share)]
+    sample: f64,
+    /// Print a row for each table too
+    #[arg(long)]
+    files: bool,
+    /// Capacity of RocksDB's block cache, such as 512M [default: what LOG says]
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count_in(0..=args::MOST_CACHE_BYTES))]
+    cache: Option<usize>,
+    /// What a read of a data block costs, in microseconds: 80 on flash, 2 from the cache of the
+    /// operating system
+    #[arg(long, value_name = "MICROS", default_value_t = 80.0, value_parser = micros, verbatim_doc_comment)]
+    read_cost: f64,
+    /// Draw another sample and other keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print a JSON object: engine, read_cost_micros, families, refused
+    #[arg(long)]
+    json: bool,
+}
+
+fn micros(text: &str) -> std::result::Result<f64, String> {
+    let micros = text.parse::<f64>().ok().filter(|micros| (0.0..=1e9).contains(micros));
+    micros.ok_or_else(|| "expected microseconds such as 80 or 2.5".into())
+}
+
+/// Bytes of a table that are read to estimate how long all will take.
+const TRIAL_BYTES: u64 = 4 << 20;
+
+impl Advise {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let source = source::open(&self.dir, self.column_family.as_deref())?;
+        for (name, why) in &source.refused {
+            tell(format_args!("note: {}: not read: {}", printable(name), printable(why)));
+        }
+        let mut found = Vec::new();
+        for family in &source.families {
+            // LOG counts for all column families together.
+            let counters = source.log.counters.filter(|_| source.families.len() == 1);
+            let findings = self.family(source.engine, family, counters)?;
+            if !self.json {
+                report::text(&findings, source.engine, &self, &Screen::stdout(), out)?;
+                out.flush()?;
+            }
+            found.push(findings);
+        }
+        if self.json {
+            report::json(&found, &source, &self, out)?;
+        }
+        Ok(())
+    }
+
+    fn family(
+        &self,
+        engine: Engine,
+        family: &Family,
+        counters: Option<log_file::Counters>,
+    ) -> Result<Findings> {
+        let random = &mut SmallRng::seed_from_u64(self.seed);
+        let tables = tables::all(&family.db);
+        let drawn = sample::draw(&tables, self.sample, random);
+        announce(&tables, &drawn);
+        let anchors = queries::anchors(&tables, &drawn, random)?;
+        let of_level =
+            |level: usize| drawn.iter().filter(|(i, _)| tables[*i].level == level).count();
+        let tasks: Vec<Task> = drawn
+            .iter()
+            .map(|&(i, part)| {
+                let count = of_level(tables[i].level);
+                let queries = queries::of_table(&tables, &anchors, (i, part), count, random);
+                Task { table: &tables[i], part, queries }
+            })
+            .collect();
+        let kinds = policies::kinds();
+        let specs: Vec<FilterSpec> = kinds.iter().map(|kind| kind.spec).collect();
+        let scanned = scan::run(&tasks, &specs, self.seed)?;
+        let scanned: Vec<_> = drawn.iter().map(|&(i, _)| i).zip(scanned).collect();
+        let levels = policies::levels(&tables, &scanned, kinds.len());
+        let measured = lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random);
+        let rows = match measured.absent.count {
+            0 => Vec::new(),
+            _ => policies::rows(&levels, &kinds, &measured),
+        };
+        Ok(Findings::of(Seen {
+            engine,
+            family,
+            tables: &tables,
+            scanned: &scanned,
+            levels: &levels,
+            rows,
+            measured,
+            cache_bytes: self.cache.map(|bytes| bytes as u64).or(family.cache_bytes),
+            counters,
+            read_cost: self.read_cost,
+        }))
+    }
+}
+
+/// Says how much will be read, and how long that takes by the time of a trial.
+fn announce(tables: &[Table], drawn: &[(usize, Part)]) {
+    let bytes = |&(i, part): &(usize, Part)| (tables[i].file_bytes as f64 * part.share()) as u64;
+    let all: u64 = drawn.iter().map(bytes).sum();
+    let Some(&(first, _)) = drawn.first() else { return };
+    let (mut read, start) = (0, Instant::now());
+    let mut entries = tables[first].reader.entries();
+    // Damage is reported when the table is read.
+    while read < TRIAL_BYTES
+        && let Ok(Some(entry)) = entries.next_entry()
+    {
+        read += (entry.user_key.len() + entry.value.len()) as u64;
+    }
+    let rate = read.max(1) as f64 / start.elapsed().as_secs_f64().max(1e-6);
+    tell(format_args!(
+        "note: reads {} of {}, about {:.0} s",
+        size(all),
+        counted(drawn.len() as u64, "table"),
+        (all as f64 / rate).ceil()
+    ));
+}

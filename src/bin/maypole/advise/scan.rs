@@ -1,0 +1,280 @@
+//! The tables are read: their keys counted, their filters asked, and other filters built of the same
+//! keys and asked the same.
+//!
+//! Two threads read different tables at a time. Each keeps the hashes of one table.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use maypole::filter::{FilterBuilder, FilterSpec};
+use maypole::{Error, hash64};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::sample::{Part, distinct};
+use super::tables::{Feed, Form, ReadFilter, Table};
+use crate::failure::Result;
+use crate::progress;
+
+/// Keys of a level of which other filters are built. More change the figures little.
+const BUILT_KEYS: usize = 1_000_000;
+/// Threads that read at a time, at most.
+const MOST_THREADS: usize = 4;
+
+/// Answers to queries for keys that the table does not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub queries: u64,
+    /// "Maybe", each wrong.
+    pub wrong: u64,
+}
+
+impl std::ops::AddAssign for Asked {
+    fn add_assign(&mut self, other: Asked) {
+        self.queries += other.queries;
+        self.wrong += other.wrong;
+    }
+}
+
+/// Filters of one specification, of some tables of a level.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Built {
+    pub keys: u64,
+    pub bytes: u64,
+    pub nanos: u64,
+    pub asked: Asked,
+}
+
+impl Built {
+    pub fn add(&mut self, other: &Built) {
+        self.keys += other.keys;
+        self.bytes += other.bytes;
+        self.nanos += other.nanos;
+        self.asked += other.asked;
+    }
+}
+
+/// What the reading of a table gave.
+#[derive(Debug, Clone, Default)]
+pub struct Scanned {
+    pub filter: Option<ReadFilter>,
+    pub entries: u64,
+    /// Different user keys.
+    pub keys: u64,
+    /// Bytes of the file that were read, about.
+    pub bytes: u64,
+    /// Whether all of it was read.
+    pub is_whole: bool,
+    pub asked: Asked,
+    /// In the order of the specifications.
+    pub built: Vec<Built>,
+    /// Why the reading ended early.
+    pub damage: Option<String>,
+}
+
+/// A table to be read.
+pub struct Task<'a> {
+    pub table: &'a Table,
+    pub part: Part,
+    /// Ascending.
+    pub queries: Vec<Vec<u8>>,
+}
+
+/// Reads them all. The answers are in the order of the tasks.
+pub fn run(tasks: &[Task], specs: &[FilterSpec], seed: u64) -> Result<Vec<Scanned>> {
+    let bytes = |task: &Task| (task.table.file_bytes as f64 * task.part.share()) as u64;
+    let bar = progress::bar(tasks.iter().map(bytes).sum(), "reading tables");
+    let next = AtomicUsize::new(0);
+    // What is left to build of each level.
+    let levels = tasks.iter().map(|task| task.table.level + 1).max().unwrap_or(0);
+    let budgets: Vec<AtomicUsize> = (0..levels).map(|_| AtomicUsize::new(BUILT_KEYS)).collect();
+    let done: Mutex<Vec<(usize, Result<Scanned>)>> = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = tasks.get(i) else { return };
+            let budget = &budgets[task.table.level];
+            let scanned = scan(task, specs, budget, seed ^ i as u64);
+            bar.inc(bytes(task));
+            let failed = scanned.is_err();
+            if let Ok(mut done) = done.lock() {
+                done.push((i, scanned));
+            }
+            if failed {
+                next.store(tasks.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    bar.finish_and_clear();
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_unstable_by_key(|&(i, _)| i);
+    done.into_iter().map(|(_, scanned)| scanned).collect()
+}
+
+/// The hashes that a filter is fed for a key.
+#[derive(Clone, Copy)]
+struct Fed {
+    key: Option<u64>,
+    prefix: Option<u64>,
+}
+
+impl Feed {
+    fn fed(&self, key: &[u8]) -> Fed {
+        let prefix = self.extractor.and_then(|extractor| extractor.prefix_of(key)).map(hash64);
+        let key = (self.whole_keys || self.extractor.is_none()).then(|| hash64(key));
+        Fed { key, prefix }
+    }
+
+    /// The hash that a point lookup asks for.
+    fn asked(&self, key: &[u8]) -> Option<u64> {
+        let fed = self.fed(key);
+        fed.key.or(fed.prefix)
+    }
+}
+
+/// What is seen of a table's keys while they are read in order.
+struct Reading<'a> {
+    table: &'a Table,
+    queries: &'a [Vec<u8>],
+    next_query: usize,
+    /// Which queries the table holds.
+    held: Vec<bool>,
+    last: Option<Vec<u8>>,
+    hashes: Vec<Fed>,
+    most_hashes: usize,
+    entries: u64,
+    keys: u64,
+}
+
+impl Reading<'_> {
+    fn see(&mut self, key: &[u8]) {
+        self.entries += 1;
+        match &mut self.last {
+            Some(last) if last == key => return,
+            Some(last) => {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            None => self.last = Some(key.to_vec()),
+        }
+        self.keys += 1;
+        while self.queries.get(self.next_query).is_some_and(|query| &query[..] < key) {
+            self.next_query += 1;
+        }
+        if self.queries.get(self.next_query).is_some_and(|query| &query[..] == key) {
+            self.held[self.next_query] = true;
+        }
+        if self.hashes.len() < self.most_hashes {
+            self.hashes.push(self.table.feed.fed(key));
+        }
+    }
+}
+
+fn scan(task: &Task, specs: &[FilterSpec], budget: &AtomicUsize, seed: u64) -> Result<Scanned> {
+    let Task { table, part, queries } = task;
+    let most_hashes = budget.load(Ordering::Relaxed).min(table.entries as usize);
+    // Another thread may have taken some of it meanwhile: the budget is exceeded by as much.
+    let _ = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        Some(left.saturating_sub(most_hashes))
+    });
+    let mut reading = Reading {
+        table,
+        queries,
+        next_query: 0,
+        held: vec![false; queries.len()],
+        last: None,
+        hashes: Vec::new(),
+        most_hashes,
+        entries: 0,
+        keys: 0,
+    };
+    let mut scanned = Scanned {
+        filter: table.read_filter()?,
+        is_whole: *part == Part::Whole,
+        ..Scanned::default()
+    };
+    let read = match part {
+        Part::Whole => read_whole(table, &mut reading),
+        Part::Blocks(share) => read_blocks(table, *share, seed, &mut reading),
+    };
+    match read {
+        Ok(()) => {}
+        Err(error @ Error::Corruption { .. }) => {
+            scanned.damage = Some(error.to_string());
+            scanned.is_whole = false;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    scanned.entries = reading.entries;
+    scanned.keys = reading.keys;
+    scanned.bytes = (table.file_bytes as f64 * part.share()) as u64;
+
+    let Reading { held, hashes, .. } = reading;
+    let is_asked = matches!(table.form, Some(Form::Full | Form::Partitioned | Form::Maypoles))
+        && table.reader.filter_is_unasked().is_none();
+    let mut absent = Vec::new();
+    for (query, &held) in queries.iter().zip(&held) {
+        if held {
+            continue;
+        }
+        let maybe = !is_asked || table.reader.may_contain(query)?;
+        // What was not read may hold the key: a lookup tells.
+        if maybe && !scanned.is_whole && holds(table, query) {
+            continue;
+        }
+        absent.extend(table.feed.asked(query));
+        if is_asked {
+            scanned.asked += Asked { queries: 1, wrong: u64::from(maybe) };
+        }
+    }
+    scanned.built = specs.iter().map(|spec| build(*spec, &hashes, &absent)).collect();
+    Ok(scanned)
+}
+
+fn read_whole(table: &Table, reading: &mut Reading) -> maypole::Result<()> {
+    let mut entries = table.reader.entries();
+    while let Some(entry) = entries.next_entry()? {
+        reading.see(entry.user_key);
+    }
+    Ok(())
+}
+
+fn read_blocks(table: &Table, share: f64, seed: u64, reading: &mut Reading) -> maypole::Result<()> {
+    let all = table.reader.data_blocks()?;
+    let count = ((all as f64 * share).ceil() as usize).max(1);
+    for block in distinct(count, all, &mut SmallRng::seed_from_u64(seed)) {
+        table.reader.each_key_of_block(block, |key| reading.see(key))?;
+    }
+    Ok(())
+}
+
+/// Whether the table has an entry of the key. Where that cannot be told, it may.
+fn holds(table: &Table, key: &[u8]) -> bool {
+    table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
+}
+
+fn build(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
+    let mut builder = FilterBuilder::new(spec);
+    for fed in hashes {
+        match (fed.key, fed.prefix) {
+            (Some(key), Some(prefix)) => builder.add_pair(key, prefix),
+            (Some(hash), None) | (None, Some(hash)) => builder.add(hash),
+            (None, None) => {}
+        }
+    }
+    let start = Instant::now();
+    let Some(block) = builder.finish() else { return Built::default() };
+    let nanos = start.elapsed().as_nanos() as u64;
+    let (keys, bytes) = (block.keys(), block.bytes().len() as u64);
+    let filter = block.into_reader();
+    let mut answers = vec![false; absent.len()];
+    filter.may_contain_many(absent, &mut answers);
+    let wrong = answers.iter().filter(|&&maybe| maybe).count() as u64;
+    Built { keys, bytes, nanos, asked: Asked { queries: absent.len() as u64, wrong } }
+}
