@@ -27,7 +27,9 @@ record! {
         tables: u64,
         entries: u64,
         bits_per_key: Option<f64>,
+        /// Bits that a key of a Bloom filter sets: the fewest and the most.
         probes: Option<u64>,
+        most_probes: Option<u64>,
         /// `keys`, `prefixes` or both.
         holds: Option<String>,
         /// Whether it is cut into parts.
@@ -69,11 +71,13 @@ record! {
         policy: String,
         /// `filter_policy` in RocksDB's OPTIONS.
         rocksdb: Option<String>,
+        /// The policy in Maypole's words.
+        maypole: Option<String>,
         filter_bytes: u64,
         bits_per_key: f64,
         build_seconds: Option<f64>,
         blocks_per_absent_get: f64,
-        blocks_per_present_get: f64,
+        blocks_per_present_get: Option<f64>,
         /// Against the filters that are there, at the cost of a read that was given.
         saved_micros_per_absent_get: f64,
     }
@@ -112,7 +116,8 @@ pub struct Seen<'a> {
     pub engine: Engine,
     pub family: &'a Family,
     pub tables: &'a [Table],
-    pub scanned: &'a [(usize, Scanned)],
+    /// In the order of the tables.
+    pub scanned: &'a [Option<Scanned>],
     pub levels: &'a [Level],
     pub rows: Vec<Row>,
     pub measured: Measured,
@@ -137,8 +142,8 @@ impl Findings {
                 None => findings.push((text.clone(), vec![file.file])),
             }
         }
-        let largest = tables.iter().max_by_key(|table| table.keys);
-        let peak_bits = |table: &Table| match seen.family_of_index(table).1 {
+        let largest = (0..tables.len()).max_by_key(|&i| tables[i].keys);
+        let peak_bits = |i: usize| match seen.family_of(i).1 {
             Some(Kind::Bloom | Kind::LegacyBloom) => BLOOM_PEAK_BITS,
             _ => RIBBON_PEAK_BITS,
         };
@@ -149,15 +154,15 @@ impl Findings {
             levels: levels.len() as u64,
             file_bytes: sum(&|table| table.file_bytes),
             entries: sum(&|table| table.entries),
-            tables_read: scanned.len() as u64,
-            bytes_read: scanned.iter().map(|(_, scanned)| scanned.bytes).sum(),
+            tables_read: scanned.iter().flatten().count() as u64,
+            bytes_read: scanned.iter().flatten().map(|scanned| scanned.bytes).sum(),
             filters: seen.filters(),
             findings,
             filter_bytes: situation.filter_bytes,
             index_bytes: situation.index_bytes,
             largest_filter: situation.largest_filter,
             largest_index: situation.largest_index,
-            peak_build_bytes: largest.map_or(0, |table| table.keys * peak_bits(table) / 8),
+            peak_build_bytes: largest.map_or(0, |i| tables[i].keys * peak_bits(i) / 8),
             cache_bytes: seen.cache_bytes,
             counters: seen.counters,
             policies,
@@ -171,7 +176,7 @@ impl Findings {
 
 impl Seen<'_> {
     fn scanned(&self, i: usize) -> Option<&Scanned> {
-        self.scanned.iter().find(|(j, _)| *j == i).map(|(_, scanned)| scanned)
+        self.scanned.get(i)?.as_ref()
     }
 
     /// The name of a table's filter, and its family. Where it was not read, the policy's name says
@@ -195,11 +200,6 @@ impl Seen<'_> {
             }
             _ => ("unknown".into(), None),
         }
-    }
-
-    fn family_of_index(&self, table: &Table) -> (String, Option<Kind>) {
-        let position = self.tables.iter().position(|other| other.number == table.number);
-        position.map_or(("unknown".into(), None), |i| self.family_of(i))
     }
 
     fn last_level(&self) -> usize {
@@ -251,7 +251,6 @@ impl Seen<'_> {
                     && row.filter == filter
                     && row.holds == holds
                     && row.partitioned == partitioned
-                    && (row.probes == probes || scanned.is_none() || row.probes.is_none())
             });
             let position = position.unwrap_or_else(|| {
                 let row = FilterRow {
@@ -260,7 +259,8 @@ impl Seen<'_> {
                     tables: 0,
                     entries: 0,
                     bits_per_key: None,
-                    probes,
+                    probes: None,
+                    most_probes: None,
                     holds,
                     partitioned,
                     filter_bytes: 0,
@@ -279,7 +279,8 @@ impl Seen<'_> {
             row.entries += table.entries;
             row.filter_bytes += table.filter_bytes;
             row.index_bytes += table.index_bytes;
-            row.probes = row.probes.or(probes);
+            row.probes = row.probes.into_iter().chain(probes).min();
+            row.most_probes = row.most_probes.into_iter().chain(probes).max();
             row.read += u64::from(scanned.is_some());
             *keys += table.keys;
             *asked += scanned.map(|scanned| scanned.asked).unwrap_or_default();
@@ -313,7 +314,7 @@ impl Seen<'_> {
         let is_damaged = |i: &usize| damaged(*i).is_some();
         let found = files.iter().filter(|file| file.finding.is_some()).count();
         let damaged = (0..self.tables.len()).filter(is_damaged).count();
-        let damaged_data = self.scanned.iter().filter(|(_, scanned)| scanned.damage.is_some());
+        let damaged_data = self.scanned.iter().flatten().filter(|scanned| scanned.damage.is_some());
         let mut families: Vec<(Kind, u64)> = Vec::new();
         for (i, table) in self.tables.iter().enumerate() {
             let Some(family) = self.family_of(i).1 else { continue };
@@ -377,16 +378,18 @@ impl Seen<'_> {
         let current = PolicyRow {
             policy: "as it is".into(),
             rocksdb: None,
+            maypole: None,
             filter_bytes: now.filter_bytes,
             bits_per_key: now.filter_bytes as f64 * 8.0 / keys.max(1.0),
             build_seconds: None,
             blocks_per_absent_get: absent.blocks,
-            blocks_per_present_get: present.blocks,
+            blocks_per_present_get: (present.count > 0).then_some(present.blocks),
             saved_micros_per_absent_get: 0.0,
         };
         let row = |row: &Row| PolicyRow {
             policy: row.name.clone(),
             rocksdb: row.rocksdb.clone(),
+            maypole: Some(row.maypole.clone()),
             filter_bytes: row.filter_bytes as u64,
             bits_per_key: row.bits_per_key,
             build_seconds: Some(row.build_seconds),

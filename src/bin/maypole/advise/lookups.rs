@@ -1,5 +1,7 @@
 //! Lookups on the tree as it stands: which tables they search, and how many data blocks they read.
 
+use std::collections::BTreeMap;
+
 use maypole::{Db, LookupTrace};
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -38,15 +40,15 @@ pub struct Measured {
 pub fn run(
     db: &Db,
     tables: &[Table],
-    anchors: &[Anchors],
+    anchors: &Anchors,
     is_sample: bool,
     random: &mut SmallRng,
 ) -> Measured {
     let mut measured = Measured::default();
     let count = if is_sample { LOOKUPS_OF_SAMPLE } else { LOOKUPS };
     let bar = progress::bar(count as u64, "looking keys up");
-    let weights = weights(tables, anchors);
-    let total: f64 = weights.iter().sum();
+    let by_level = by_level(tables, anchors);
+    let total: f64 = by_level.iter().map(|(weight, _)| weight).sum();
     if total <= 0.0 {
         bar.finish_and_clear();
         return measured;
@@ -60,12 +62,11 @@ pub fn run(
     for _ in 0..count {
         bar.inc(1);
         let mut left = random.random_range(0.0..total);
-        let chosen = anchors.iter().zip(&weights).find(|(_, weight)| {
-            left -= **weight;
+        let chosen = by_level.iter().find(|(weight, _)| {
+            left -= weight;
             left < 0.0
         });
-        let Some((anchors, _)) = chosen else { continue };
-        let Some(key) = anchors.keys.choose(random) else { continue };
+        let Some(key) = chosen.and_then(|(_, keys)| keys.choose(random)) else { continue };
         measured.look_up(db, key, true, levels);
         if let Some(key) = made_up(key, smallest, largest, random) {
             measured.look_up(db, &key, false, levels);
@@ -77,21 +78,18 @@ pub fn run(
     measured
 }
 
-/// How often each table's anchors are drawn: each level as often as it has entries.
-fn weights(tables: &[Table], anchors: &[Anchors]) -> Vec<f64> {
-    let of_level = |level: usize| -> f64 {
-        let here = tables.iter().filter(|table| table.level == level);
-        here.map(|table| table.entries as f64).sum()
-    };
-    let drawn = |level: usize| -> f64 {
-        let here = anchors.iter().map(|a| &tables[a.table]).filter(|table| table.level == level);
-        here.map(|table| table.entries as f64).sum()
-    };
-    let weight = |anchors: &Anchors| {
-        let table = &tables[anchors.table];
-        of_level(table.level) * table.entries as f64 / drawn(table.level).max(1.0)
-    };
-    anchors.iter().map(weight).collect()
+/// The entries of each level that gave anchors, and these.
+fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8]>)> {
+    let mut levels: BTreeMap<usize, (f64, Vec<&[u8]>)> = BTreeMap::new();
+    for (key, table) in anchors.iter() {
+        levels.entry(tables[table].level).or_default().1.push(key);
+    }
+    for table in tables {
+        if let Some((entries, _)) = levels.get_mut(&table.level) {
+            *entries += table.entries as f64;
+        }
+    }
+    levels.into_values().collect()
 }
 
 impl Measured {

@@ -27,6 +27,7 @@ mod source;
 mod tables;
 mod wanted;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -42,8 +43,8 @@ use crate::output::{printable, tell};
 use crate::show::sheet::Screen;
 use crate::show::text::{counted, size};
 use findings::{Findings, Seen};
+use queries::Anchors;
 use sample::Part;
-use scan::Task;
 use source::{Engine, Family};
 use tables::Table;
 
@@ -100,8 +101,9 @@ fn micros(text: &str) -> std::result::Result<f64, String> {
     micros.ok_or_else(|| "expected microseconds such as 80 or 2.5".into())
 }
 
-/// Bytes of a table that are read to estimate how long all will take.
-const TRIAL_BYTES: u64 = 4 << 20;
+/// Entries of a table that are read, and keys that filters are built of, to estimate how long all
+/// will take.
+const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {
     pub fn run(self, out: &mut dyn Write) -> Result {
@@ -135,22 +137,18 @@ impl Advise {
         let random = &mut SmallRng::seed_from_u64(self.seed);
         let tables = tables::all(&family.db);
         let drawn = sample::draw(&tables, self.sample, random);
-        announce(&tables, &drawn);
-        let anchors = queries::anchors(&tables, &drawn, random)?;
-        let of_level =
-            |level: usize| drawn.iter().filter(|(i, _)| tables[*i].level == level).count();
-        let tasks: Vec<Task> = drawn
-            .iter()
-            .map(|&(i, part)| {
-                let count = of_level(tables[i].level);
-                let queries = queries::of_table(&tables, &anchors, (i, part), count, random);
-                Task { table: &tables[i], part, queries }
-            })
-            .collect();
         let kinds = policies::kinds();
         let specs: Vec<FilterSpec> = kinds.iter().map(|kind| kind.spec).collect();
-        let scanned = scan::run(&tasks, &specs, self.seed)?;
-        let scanned: Vec<_> = drawn.iter().map(|&(i, _)| i).zip(scanned).collect();
+        announce(&tables, &drawn, &specs);
+        let anchors = Anchors::draw(&tables, &drawn, random);
+        let mut of_level: BTreeMap<usize, usize> = BTreeMap::new();
+        drawn.iter().for_each(|(i, _)| *of_level.entry(tables[*i].level).or_default() += 1);
+        let queries_of = |i: usize, part: Part| {
+            let count = of_level.get(&tables[i].level).copied().unwrap_or(1);
+            let random = &mut SmallRng::seed_from_u64(self.seed ^ tables[i].number);
+            queries::of_table(&tables, &anchors, (i, part), count, random)
+        };
+        let scanned = scan::run(&tables, &drawn, &specs, &queries_of)?;
         let levels = policies::levels(&tables, &scanned, kinds.len());
         let measured = lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random);
         let rows = match measured.absent.count {
@@ -173,23 +171,26 @@ impl Advise {
 }
 
 /// Says how much will be read, and how long that takes by the time of a trial.
-fn announce(tables: &[Table], drawn: &[(usize, Part)]) {
-    let bytes = |&(i, part): &(usize, Part)| (tables[i].file_bytes as f64 * part.share()) as u64;
-    let all: u64 = drawn.iter().map(bytes).sum();
+fn announce(tables: &[Table], drawn: &[(usize, Part)], specs: &[FilterSpec]) {
+    let bytes = |&(i, part): &(usize, Part)| tables[i].file_bytes as f64 * part.share();
+    let all: f64 = drawn.iter().map(bytes).sum();
     let Some(&(first, _)) = drawn.first() else { return };
-    let (mut read, start) = (0, Instant::now());
-    let mut entries = tables[first].reader.entries();
+    let first = &tables[first];
+    let (mut entries, start) = (0, Instant::now());
+    let mut reading = first.reader.entries();
     // Damage is reported when the table is read.
-    while read < TRIAL_BYTES
-        && let Ok(Some(entry)) = entries.next_entry()
+    while entries < TRIAL_ENTRIES
+        && let Ok(Some(_)) = reading.next_entry()
     {
-        read += (entry.user_key.len() + entry.value.len()) as u64;
+        entries += 1;
     }
-    let rate = read.max(1) as f64 / start.elapsed().as_secs_f64().max(1e-6);
+    let read = first.file_bytes as f64 * entries.max(1) as f64 / first.entries.max(1) as f64;
+    let reading = all / read * start.elapsed().as_secs_f64();
+    let building = scan::build_seconds(tables, drawn, specs, TRIAL_ENTRIES);
     tell(format_args!(
         "note: reads {} of {}, about {:.0} s",
-        size(all),
+        size(all as u64),
         counted(drawn.len() as u64, "table"),
-        (all as f64 / rate).ceil()
+        (reading + building).ceil()
     ));
 }

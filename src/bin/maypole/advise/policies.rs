@@ -51,48 +51,42 @@ pub fn kinds() -> Vec<Kind> {
 #[derive(Debug, Clone, Default)]
 pub struct Level {
     pub level: usize,
-    pub tables: usize,
-    pub file_bytes: u64,
-    pub entries: u64,
     /// Hashes that a filter of all its keys holds, about.
     pub keys: f64,
-    pub filter_bytes: u64,
     pub asked: Asked,
     /// In the order of the kinds.
     pub built: Vec<Built>,
 }
 
-/// The levels that hold tables, from the shallowest. `scanned` has the position of each table.
-pub fn levels(tables: &[Table], scanned: &[(usize, Scanned)], kinds: usize) -> Vec<Level> {
+/// The levels that hold tables, from the shallowest. `scanned` is in the order of the tables.
+pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Vec<Level> {
     let mut levels: Vec<Level> = Vec::new();
-    for table in tables {
+    // Entries and keys that were read of each.
+    let mut read: Vec<(u64, u64)> = Vec::new();
+    let both = || tables.iter().zip(scanned);
+    for (table, scanned) in both() {
         if levels.last().is_none_or(|last| last.level != table.level) {
             let built = vec![Built::default(); kinds];
             levels.push(Level { level: table.level, built, ..Level::default() });
+            read.push((0, 0));
         }
-        let Some(level) = levels.last_mut() else { continue };
-        level.tables += 1;
-        level.file_bytes += table.file_bytes;
-        level.entries += table.entries;
-        level.filter_bytes += table.filter_bytes;
-    }
-    for level in &mut levels {
-        let here = || scanned.iter().filter(|(i, _)| tables[*i].level == level.level);
-        let (mut seen, mut distinct) = (0, 0);
-        for (_, scanned) in here() {
+        let (Some(level), Some((entries, keys))) = (levels.last_mut(), read.last_mut()) else {
+            continue;
+        };
+        if let Some(scanned) = scanned {
             level.asked += scanned.asked;
             level.built.iter_mut().zip(&scanned.built).for_each(|(sum, built)| sum.add(built));
-            seen += scanned.entries;
-            distinct += scanned.keys;
+            *entries += scanned.entries;
+            *keys += scanned.keys;
         }
-        let ratio = if seen > 0 { distinct as f64 / seen as f64 } else { 1.0 };
-        let keys = |(i, table): (usize, &Table)| match here().find(|(j, _)| *j == i) {
-            _ if table.form.is_some() => table.keys as f64,
-            Some((_, scanned)) if scanned.is_whole => scanned.keys as f64,
-            _ => table.entries as f64 * ratio,
+    }
+    for (table, scanned) in both() {
+        let Some(n) = levels.iter().position(|level| level.level == table.level) else { continue };
+        levels[n].keys += match (table.form, scanned) {
+            (Some(_), _) => table.keys as f64,
+            (None, Some(scanned)) if scanned.is_whole => scanned.keys as f64,
+            _ => table.entries as f64 * read[n].1 as f64 / read[n].0.max(1) as f64,
         };
-        let of_level = tables.iter().enumerate().filter(|(_, table)| table.level == level.level);
-        level.keys = of_level.map(keys).sum();
     }
     levels
 }
@@ -101,6 +95,8 @@ pub fn levels(tables: &[Table], scanned: &[(usize, Scanned)], kinds: usize) -> V
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub name: String,
+    /// The policy in Maypole's words.
+    pub maypole: String,
     /// What RocksDB's `filter_policy` is set to. `None`: RocksDB has no such policy.
     pub rocksdb: Option<String>,
     /// RocksDB leaves the last level out, by `optimize_filters_for_hits`.
@@ -112,7 +108,8 @@ pub struct Row {
     /// Seconds of one thread to build all filters anew.
     pub build_seconds: f64,
     pub absent_blocks: f64,
-    pub present_blocks: f64,
+    /// `None`: no present key could be looked up.
+    pub present_blocks: Option<f64>,
 }
 
 /// The rows of all policies. Empty where nothing could be measured.
@@ -124,9 +121,9 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured) -> Vec<Row> {
     };
     let rocksdb = |kind: &Kind| kind.rocksdb_bits.map(|bits| option(kind.family, bits));
     let mut push = |row: Option<Row>| rows.extend(row);
-    push(row("none".into(), levels, measured, |_| None));
+    push(row("none".into(), "none".into(), levels, measured, |_| None));
     for (i, kind) in kinds.iter().enumerate() {
-        let row = row(name(kind), levels, measured, |_| Some(i));
+        let row = row(name(kind), kind.spec.to_string(), levels, measured, |_| Some(i));
         push(row.map(|row| Row {
             rocksdb: rocksdb(kind),
             family: Some(kind.family),
@@ -136,8 +133,9 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured) -> Vec<Row> {
     }
     let last = levels.len().saturating_sub(1);
     for (i, kind) in kinds.iter().enumerate().filter(|(_, kind)| kind.rocksdb_bits == Some(10)) {
-        let name = format!("{}, last level none", name(kind));
-        let row = row(name, levels, measured, |n| (n < last).then_some(i));
+        let name = format!("{}, last none", name(kind));
+        let maypole = format!("bottommost_none({})", kind.spec);
+        let row = row(name, maypole, levels, measured, |n| (n < last).then_some(i));
         push(row.map(|row| Row {
             rocksdb: rocksdb(kind),
             last_level_without: true,
@@ -156,8 +154,8 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured) -> Vec<Row> {
             // The first one is level 0's.
             specs.insert(0, specs[0].clone());
         }
-        let name = format!("levels({})", specs.join(", "));
-        push(row(name, levels, measured, |n| Some(kind_of(n))));
+        let maypole = format!("levels({})", specs.join(", "));
+        push(row("burr by level".into(), maypole, levels, measured, |n| Some(kind_of(n))));
     }
     rows
 }
@@ -173,6 +171,7 @@ pub fn option(family: Family, bits: u32) -> String {
 /// `kind_of` gives the kind for the level at a position.
 fn row(
     name: String,
+    maypole: String,
     levels: &[Level],
     measured: &Measured,
     kind_of: impl Fn(usize) -> Option<usize>,
@@ -203,6 +202,7 @@ fn row(
     }
     Some(Row {
         name,
+        maypole,
         rocksdb: None,
         last_level_without: false,
         family: None,
@@ -211,7 +211,7 @@ fn row(
         bits_per_key: bytes * 8.0 / f64::max(keys, 1.0),
         build_seconds: nanos / 1e9,
         absent_blocks: absent,
-        present_blocks: present,
+        present_blocks: (measured.present.count > 0).then_some(present),
     })
 }
 
@@ -265,12 +265,12 @@ mod tests {
         };
         let rows = rows(&levels, &kinds, &measured);
         let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
-        assert_eq!(names, ["none", "bloom:10", "bloom:10, last level none"]);
+        assert_eq!(names, ["none", "bloom:10", "bloom:10, last none"]);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
         close(rows[0].absent_blocks, 3.0);
-        close(rows[0].present_blocks, 2.5);
+        close(rows[0].present_blocks.unwrap(), 2.5);
         close(rows[1].absent_blocks, 2.0 * 0.01 + 0.02);
-        close(rows[1].present_blocks, 1.0 + 1.5 * 0.01);
+        close(rows[1].present_blocks.unwrap(), 1.0 + 1.5 * 0.01);
         // A built filter's bytes are whole: 100 keys of 10 bits take 125.
         close(rows[1].filter_bytes, 10_000.0 * 1.25);
         close(rows[1].build_seconds, 10_000.0 * 10e-9);

@@ -16,7 +16,6 @@ use rand::seq::IndexedRandom;
 
 use super::sample::{Part, distinct};
 use super::tables::Table;
-use crate::failure::Result;
 
 /// Data blocks that anchors come from, of all tables together, and of one table.
 const BLOCKS: usize = 400;
@@ -32,76 +31,77 @@ const MOST_BY_BLOCKS: usize = 1000;
 /// Bytes at the end of an anchor that a made-up key has others of.
 const CHANGED_BYTES: usize = 4;
 
-/// Keys of one table, in order.
-pub struct Anchors {
-    /// Its position.
-    pub table: usize,
-    pub keys: Vec<Vec<u8>>,
-}
+/// Keys and the position of the table that each was drawn from, in the order of the keys.
+pub struct Anchors(Vec<(Vec<u8>, usize)>);
 
-/// Draws anchors of the tables that are read, and of some that overlap them.
-pub fn anchors(
-    tables: &[Table],
-    drawn: &[(usize, Part)],
-    random: &mut SmallRng,
-) -> Result<Vec<Anchors>> {
-    let mut wanted: Vec<usize> = drawn.iter().map(|&(i, _)| i).collect();
-    for &(i, _) in drawn {
-        let others = (0..tables.len()).filter(|&j| {
-            tables[j].level != tables[i].level
-                && tables[j].smallest <= tables[i].largest
-                && tables[j].largest >= tables[i].smallest
-        });
-        wanted.extend(others.take(NEIGHBOURS));
-    }
-    wanted.sort_unstable();
-    wanted.dedup();
-    let each = (BLOCKS / wanted.len().max(1)).clamp(LEAST_BLOCKS, MOST_BLOCKS);
-    let mut found = Vec::new();
-    for table in wanted {
-        let reader = &tables[table].reader;
-        let keys = keys_of_blocks(reader, each, random)?;
-        if !keys.is_empty() {
-            found.push(Anchors { table, keys });
+impl Anchors {
+    /// Draws anchors of the tables that are read, and of some that overlap them.
+    pub fn draw(tables: &[Table], drawn: &[(usize, Part)], random: &mut SmallRng) -> Anchors {
+        let mut is_wanted = vec![false; tables.len()];
+        for &(i, _) in drawn {
+            is_wanted[i] = true;
+            let others = (0..tables.len()).filter(|&j| {
+                tables[j].level != tables[i].level
+                    && tables[j].smallest <= tables[i].largest
+                    && tables[j].largest >= tables[i].smallest
+            });
+            // Where all tables are read there is no other.
+            if drawn.len() < tables.len() {
+                others.take(NEIGHBOURS).for_each(|j| is_wanted[j] = true);
+            }
         }
+        let wanted = (0..tables.len()).filter(|&i| is_wanted[i]);
+        let each = BLOCKS / is_wanted.iter().filter(|&&wanted| wanted).count().max(1);
+        let mut anchors = Vec::new();
+        for i in wanted {
+            let blocks = each.clamp(LEAST_BLOCKS, MOST_BLOCKS);
+            let keys = keys_of_blocks(&tables[i].reader, blocks, random);
+            anchors.extend(keys.into_iter().map(|key| (key, i)));
+        }
+        anchors.sort_unstable();
+        anchors.dedup();
+        Anchors(anchors)
     }
-    Ok(found)
+
+    /// Each with the position of its table.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        self.0.iter().map(|(key, table)| (&key[..], *table))
+    }
+
+    /// Those from `smallest` to `largest`.
+    fn between(&self, smallest: &[u8], largest: &[u8]) -> &[(Vec<u8>, usize)] {
+        let start = self.0.partition_point(|(key, _)| &key[..] < smallest);
+        let end = self.0.partition_point(|(key, _)| &key[..] <= largest);
+        self.0.get(start..end).unwrap_or_default()
+    }
 }
 
 /// The keys of so many data blocks. What is damaged gives none: the reading of the table says so.
-fn keys_of_blocks(
-    reader: &SstReader,
-    blocks: usize,
-    random: &mut SmallRng,
-) -> Result<Vec<Vec<u8>>> {
+fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
-    let Ok(all) = reader.data_blocks() else { return Ok(keys) };
+    let Ok(all) = reader.data_blocks() else { return keys };
     for block in distinct(blocks, all, random) {
-        let mut of_block: Vec<Vec<u8>> = Vec::new();
-        let read = reader.each_key_of_block(block, |key| of_block.push(key.to_vec()));
-        if read.is_ok() {
-            keys.extend(of_block);
+        let before = keys.len();
+        if reader.each_key_of_block(block, |key| keys.push(key.to_vec())).is_err() {
+            keys.truncate(before);
         }
     }
-    keys.sort_unstable();
-    keys.dedup();
-    Ok(keys)
+    keys
 }
 
-/// A key that is like `anchor` but for its last bytes, from `smallest` to `largest`; `None` where
-/// some attempts gave none.
+/// A key that is like `anchor` but for its last bytes, from `smallest` to `largest`. Where few such
+/// keys lie in the range it is longer than the anchor. `None` where that is beyond the range too.
 pub fn made_up(
     anchor: &[u8],
     smallest: &[u8],
     largest: &[u8],
     random: &mut SmallRng,
 ) -> Option<Vec<u8>> {
-    // The end of a long anchor may be what makes it lie near a bound: then more bytes change.
-    for bytes in [CHANGED_BYTES, CHANGED_BYTES, 2 * CHANGED_BYTES, 4 * CHANGED_BYTES] {
+    for (changed, appended) in [(CHANGED_BYTES, 0), (CHANGED_BYTES / 2, 0), (0, CHANGED_BYTES)] {
+        let kept = anchor.len().saturating_sub(changed);
         let mut key = anchor.to_vec();
-        key.resize(key.len().max(bytes), 0);
-        let start = key.len() - bytes;
-        random.fill(&mut key[start..]);
+        key.resize(anchor.len() + appended, 0);
+        random.fill(&mut key[kept..]);
         if smallest <= &key[..] && &key[..] <= largest && key != anchor {
             return Some(key);
         }
@@ -112,7 +112,7 @@ pub fn made_up(
 /// The queries of a table that is read, ascending and without duplicates.
 pub fn of_table(
     tables: &[Table],
-    anchors: &[Anchors],
+    anchors: &Anchors,
     (i, part): (usize, Part),
     tables_of_level: usize,
     random: &mut SmallRng,
@@ -122,18 +122,14 @@ pub fn of_table(
     if part != Part::Whole {
         each = each.min(MOST_BY_BLOCKS);
     }
-    let mut queries = Vec::new();
-    let is_inside = |key: &&Vec<u8>| table.smallest <= **key && **key <= table.largest;
-    let others = anchors.iter().filter(|other| other.table != i);
-    let others: Vec<&Vec<u8>> =
-        others.flat_map(|other| other.keys.iter().filter(is_inside)).collect();
-    queries.extend(others.sample(random, each).map(|key| (*key).clone()));
-    if let Some(own) = anchors.iter().find(|own| own.table == i) {
-        for _ in 0..each {
-            let anchor = own.keys.choose(random);
-            let key = anchor.and_then(|a| made_up(a, &table.smallest, &table.largest, random));
-            queries.extend(key);
-        }
+    let (own, others): (Vec<_>, Vec<_>) =
+        anchors.between(&table.smallest, &table.largest).iter().partition(|(_, from)| *from == i);
+    let mut queries: Vec<Vec<u8>> =
+        others.sample(random, each).map(|(key, _)| key.clone()).collect();
+    for _ in 0..each {
+        let anchor = own.choose(random);
+        let key = anchor.and_then(|(key, _)| made_up(key, &table.smallest, &table.largest, random));
+        queries.extend(key);
     }
     queries.sort_unstable();
     queries.dedup();
@@ -153,11 +149,12 @@ mod tests {
             (b"b", b"a", b"c"),
             (b"0000000100000000", b"0000000000000000", b"0000000900000000"),
         ] {
-            let made: Vec<_> = (0..200)
+            let made: Vec<Vec<u8>> = (0..200)
                 .filter_map(|_| made_up(anchor, smallest, largest, random))
                 .inspect(|key| assert!(smallest <= &key[..] && &key[..] <= largest))
                 .collect();
-            assert!(!made.is_empty(), "{}", anchor.escape_ascii());
+            assert_eq!(made.len(), 200, "{}", anchor.escape_ascii());
+            assert!(made.iter().all(|key| key != anchor));
         }
         assert_eq!(made_up(b"only", b"only", b"only", random), None);
     }

@@ -77,11 +77,16 @@ pub fn text(
         );
         writeln!(out, "\n{}", screen.drawn(&screen.bold(&screen.wrap(&heading))))?;
         writeln!(out, "{}", policies(&found.policies).to_text(screen))?;
-        if engine == Engine::RocksDb {
-            let text = "ribbon:10 is RocksDB's number, for the rate of bloom:10; bits/key are those \
-                        stored. burr, fuse and levels() are Maypole's alone (maypole import).";
-            writeln!(out, "{}", screen.wrap(text))?;
-        }
+        let by_level = found.policies.iter().find(|row| row.policy == "burr by level");
+        let by_level = by_level.and_then(|row| row.maypole.as_ref());
+        let by_level = by_level.map_or(String::new(), |policy| format!(" By level: {policy}."));
+        let own = match engine {
+            Engine::RocksDb => " burr and fuse are Maypole's alone (maypole import).",
+            Engine::Maypole => "",
+        };
+        let text = "ribbon:10 is RocksDB's number, for the rate of bloom:10; bits/key are those \
+                    stored.";
+        writeln!(out, "{}", screen.wrap(&format!("{text}{own}{by_level}")))?;
     }
     writeln!(out)?;
     advice(&found.advice, screen, out)?;
@@ -121,43 +126,49 @@ fn wanted(found: &Findings) -> String {
 }
 
 fn filters(rows: &[FilterRow]) -> Sheet {
+    // Whole keys are usual: only others are told.
+    let tells_keys = rows.iter().any(|row| row.holds.as_ref().is_some_and(|holds| holds != "keys"));
     let row = |row: &FilterRow| {
         let interval = match (row.fpr_low, row.fpr_high) {
             (Some(low), Some(high)) => {
-                format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
+                format!("{}-{}", percent(low).trim_end_matches(" %"), percent(high))
             }
             _ => "-".into(),
         };
-        let filter =
-            if row.partitioned { format!("{}, parts", row.filter) } else { row.filter.clone() };
-        vec![
+        let probes = match (row.probes, row.most_probes) {
+            (Some(fewest), Some(most)) if fewest < most => Some(format!("{fewest}-{most}")),
+            (fewest, _) => fewest.map(|fewest| fewest.to_string()),
+        };
+        let mut cells = vec![
             Cell::from(row.level.to_string()),
-            filter.into(),
+            if row.partitioned { format!("{}, parts", row.filter) } else { row.filter.clone() }
+                .into(),
             count(row.tables).into(),
-            Cell::new(count(row.entries), short_count(row.entries)),
             or_dash(row.bits_per_key.map(|bits| format!("{bits:.2}"))),
-            or_dash(row.probes),
-            or_dash(row.holds.as_ref()),
+            or_dash(probes),
             size(row.filter_bytes).into(),
             or_dash(row.measured_fpr.map(percent)),
             interval.into(),
-        ]
+        ];
+        if tells_keys {
+            cells.insert(2, or_dash(row.holds.as_ref()));
+        }
+        cells
     };
-    Sheet {
-        columns: vec![
-            "level",
-            "filter",
-            "tables",
-            "entries",
-            "bits/key",
-            "probes",
-            "holds",
-            "memory",
-            "measured\nrate",
-            "95 %\ninterval",
-        ],
-        rows: rows.iter().map(row).collect(),
+    let mut columns = vec![
+        "level",
+        "filter",
+        "tables",
+        "bits/key",
+        "probes",
+        "memory",
+        "measured\nrate",
+        "95 %\ninterval",
+    ];
+    if tells_keys {
+        columns.insert(2, "holds");
     }
+    Sheet { columns, rows: rows.iter().map(row).collect() }
 }
 
 fn files(rows: &[FileRow]) -> Sheet {
@@ -190,7 +201,7 @@ fn policies(rows: &[PolicyRow]) -> Sheet {
             size(row.filter_bytes).into(),
             or_dash(row.build_seconds.map(|seconds| format!("{seconds:.2} s"))),
             format!("{:.4}", row.blocks_per_absent_get).into(),
-            format!("{:.4}", row.blocks_per_present_get).into(),
+            or_dash(row.blocks_per_present_get.map(|blocks| format!("{blocks:.4}"))),
             format!("{:+.1}", row.saved_micros_per_absent_get).into(),
         ]
     };
@@ -214,8 +225,8 @@ fn memory(found: &Findings, engine: Engine) -> String {
          largest filter takes about {}.",
         size(found.filter_bytes),
         size(found.index_bytes),
-        size(found.largest_filter),
-        size(found.largest_index),
+        or_parts(found.largest_filter),
+        or_parts(found.largest_index),
         size(found.peak_build_bytes)
     );
     if engine == Engine::RocksDb {
@@ -232,17 +243,23 @@ fn memory(found: &Findings, engine: Engine) -> String {
     text
 }
 
+/// Blocks of parts are small, and not looked for.
+fn or_parts(bytes: u64) -> String {
+    if bytes == 0 { "-".into() } else { size(bytes) }
+}
+
 fn lookups(found: &Findings) -> Vec<String> {
-    let line = |what: &str, of: &Lookups| {
-        format!(
-            "{what} lookup reads {:.4} data blocks, {:.2} without filters ({} measured).",
+    let line = |what: &str, of: &Lookups| match of.count {
+        0 => format!("No {what} key could be looked up."),
+        lookups => format!(
+            "A lookup of {what} keys reads {:.4} data blocks, {:.2} without filters (of {}).",
             of.blocks,
             of.blocks_without_filters,
-            count(of.count)
-        )
+            count(lookups)
+        ),
     };
     let mut lines =
-        vec![line("An absent", &found.measured.absent), line("A present", &found.measured.present)];
+        vec![line("absent", &found.measured.absent), line("present", &found.measured.present)];
     if let Some(counters) = found.counters
         && let Some(rate) = counters.observed_fpr()
     {

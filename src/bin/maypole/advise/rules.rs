@@ -146,14 +146,7 @@ impl Situation {
         match (self.engine, &row.rocksdb) {
             (Engine::RocksDb, Some(policy)) => vec![format!("filter_policy={policy}")],
             (Engine::RocksDb, None) => Vec::new(),
-            (Engine::Maypole, _) => {
-                let policy = match (row.family, row.rocksdb_bits) {
-                    (Some(Family::Ribbon), Some(bits)) => format!("ribbon_like_bloom({bits})"),
-                    (Some(family), Some(bits)) => format!("{family}({bits})"),
-                    _ => row.name.clone(),
-                };
-                vec![format!("Db::builder(path).filter(\"{policy}\")")]
-            }
+            (Engine::Maypole, _) => vec![format!("Db::builder(path).filter(\"{}\")", row.maypole)],
         }
     }
 
@@ -393,14 +386,15 @@ fn level_0_not_pinned(s: &Situation) -> Option<Advice> {
 }
 
 fn keep(s: &Situation) -> Advice {
-    let rate = s.rate.map_or(String::new(), |rate| format!(", {} of them in vain", percent(rate)));
+    let rate = s.rate.map_or(String::new(), |rate| {
+        format!(", the last level's filters let {} through", percent(rate))
+    });
     Advice {
         action: format!(
-            "Keep the filters: an absent lookup reads {:.3} blocks{rate}",
+            "Keep what there is: an absent lookup reads {:.3} blocks{rate}",
             s.absent_blocks
         ),
-        unless: "memory is short or lookups of absent keys matter more than the table above shows"
-            .into(),
+        unless: "memory is short, or a read costs much more".into(),
         ..Advice::default()
     }
 }
@@ -420,6 +414,7 @@ mod tests {
     fn row(family: Family, bits: u32, stored: f64, absent_blocks: f64) -> Row {
         Row {
             name: format!("{family}:{bits}"),
+            maypole: format!("{family}({stored})"),
             rocksdb: Some(policies::option(family, bits)),
             last_level_without: false,
             family: Some(family),
@@ -428,7 +423,7 @@ mod tests {
             bits_per_key: stored,
             build_seconds: if family == Family::Bloom { 1.0 } else { 4.0 },
             absent_blocks,
-            present_blocks: 1.0,
+            present_blocks: Some(1.0),
         }
     }
 
@@ -504,7 +499,7 @@ mod tests {
                 &["Use Ribbon in place of Bloom, 10 as RocksDB counts, 7.0 bits stored"],
                 &["filter_policy=ribbonfilter:10:0", "30 %", "new tables only", "4.0 s"],
             ),
-            ("Ribbon, and all is well", ribbons(), &["Keep the filters"], &["0.030 blocks"]),
+            ("Ribbon, and all is well", ribbons(), &["Keep what there is"], &["0.030 blocks"]),
             (
                 "no filter",
                 none.clone(),
@@ -514,7 +509,7 @@ mod tests {
             (
                 "no filter, and reads cost nothing",
                 Situation { read_cost: 0.1, ..none },
-                &["Keep the filters"],
+                &["Keep what there is"],
                 &[],
             ),
             (
@@ -576,7 +571,7 @@ mod tests {
                     are_partitioned: true,
                     ..ribbons()
                 },
-                &["Keep the filters"],
+                &["Keep what there is"],
                 &[],
             ),
             (

@@ -3,8 +3,9 @@
 //!
 //! Two threads read different tables at a time. Each keeps the hashes of one table.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use maypole::filter::{FilterBuilder, FilterSpec};
@@ -73,36 +74,31 @@ pub struct Scanned {
     pub damage: Option<String>,
 }
 
-/// A table to be read.
-pub struct Task<'a> {
-    pub table: &'a Table,
-    pub part: Part,
-    /// Ascending.
-    pub queries: Vec<Vec<u8>>,
-}
-
-/// Reads them all. The answers are in the order of the tasks.
-pub fn run(tasks: &[Task], specs: &[FilterSpec], seed: u64) -> Result<Vec<Scanned>> {
-    let bytes = |task: &Task| (task.table.file_bytes as f64 * task.part.share()) as u64;
-    let bar = progress::bar(tasks.iter().map(bytes).sum(), "reading tables");
+/// Reads the tables that are drawn. The answers are in the order of all tables; `None`: not drawn.
+/// `queries_of` gives the queries of a table, ascending.
+pub fn run(
+    tables: &[Table],
+    drawn: &[(usize, Part)],
+    specs: &[FilterSpec],
+    queries_of: &(dyn Fn(usize, Part) -> Vec<Vec<u8>> + Sync),
+) -> Result<Vec<Option<Scanned>>> {
+    let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
+    let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
     let next = AtomicUsize::new(0);
     // What is left to build of each level.
-    let levels = tasks.iter().map(|task| task.table.level + 1).max().unwrap_or(0);
+    let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     let budgets: Vec<AtomicUsize> = (0..levels).map(|_| AtomicUsize::new(BUILT_KEYS)).collect();
     let done: Mutex<Vec<(usize, Result<Scanned>)>> = Mutex::new(Vec::new());
     let work = || {
         loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = tasks.get(i) else { return };
-            let budget = &budgets[task.table.level];
-            let scanned = scan(task, specs, budget, seed ^ i as u64);
-            bar.inc(bytes(task));
+            let Some(&(i, part)) = drawn.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let queries = queries_of(i, part);
+            let scanned = scan(&tables[i], part, &queries, specs, &budgets[tables[i].level]);
+            bar.inc(bytes(i, part));
             let failed = scanned.is_err();
-            if let Ok(mut done) = done.lock() {
-                done.push((i, scanned));
-            }
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((i, scanned));
             if failed {
-                next.store(tasks.len(), Ordering::Relaxed);
+                next.store(drawn.len(), Ordering::Relaxed);
             }
         }
     };
@@ -112,9 +108,11 @@ pub fn run(tasks: &[Task], specs: &[FilterSpec], seed: u64) -> Result<Vec<Scanne
         work();
     });
     bar.finish_and_clear();
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_unstable_by_key(|&(i, _)| i);
-    done.into_iter().map(|(_, scanned)| scanned).collect()
+    let mut all: Vec<Option<Scanned>> = (0..tables.len()).map(|_| None).collect();
+    for (i, scanned) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        all[i] = Some(scanned?);
+    }
+    Ok(all)
 }
 
 /// The hashes that a filter is fed for a key.
@@ -176,8 +174,13 @@ impl Reading<'_> {
     }
 }
 
-fn scan(task: &Task, specs: &[FilterSpec], budget: &AtomicUsize, seed: u64) -> Result<Scanned> {
-    let Task { table, part, queries } = task;
+fn scan(
+    table: &Table,
+    part: Part,
+    queries: &[Vec<u8>],
+    specs: &[FilterSpec],
+    budget: &AtomicUsize,
+) -> Result<Scanned> {
     let most_hashes = budget.load(Ordering::Relaxed).min(table.entries as usize);
     // Another thread may have taken some of it meanwhile: the budget is exceeded by as much.
     let _ = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
@@ -196,12 +199,12 @@ fn scan(task: &Task, specs: &[FilterSpec], budget: &AtomicUsize, seed: u64) -> R
     };
     let mut scanned = Scanned {
         filter: table.read_filter()?,
-        is_whole: *part == Part::Whole,
+        is_whole: part == Part::Whole,
         ..Scanned::default()
     };
     let read = match part {
         Part::Whole => read_whole(table, &mut reading),
-        Part::Blocks(share) => read_blocks(table, *share, seed, &mut reading),
+        Part::Blocks(share) => read_blocks(table, share, &mut reading),
     };
     match read {
         Ok(()) => {}
@@ -245,10 +248,10 @@ fn read_whole(table: &Table, reading: &mut Reading) -> maypole::Result<()> {
     Ok(())
 }
 
-fn read_blocks(table: &Table, share: f64, seed: u64, reading: &mut Reading) -> maypole::Result<()> {
+fn read_blocks(table: &Table, share: f64, reading: &mut Reading) -> maypole::Result<()> {
     let all = table.reader.data_blocks()?;
     let count = ((all as f64 * share).ceil() as usize).max(1);
-    for block in distinct(count, all, &mut SmallRng::seed_from_u64(seed)) {
+    for block in distinct(count, all, &mut SmallRng::seed_from_u64(table.number)) {
         table.reader.each_key_of_block(block, |key| reading.see(key))?;
     }
     Ok(())
@@ -257,6 +260,24 @@ fn read_blocks(table: &Table, share: f64, seed: u64, reading: &mut Reading) -> m
 /// Whether the table has an entry of the key. Where that cannot be told, it may.
 fn holds(table: &Table, key: &[u8]) -> bool {
     table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
+}
+
+/// How long the building of all filters takes, by a trial with so many keys.
+pub fn build_seconds(
+    tables: &[Table],
+    drawn: &[(usize, Part)],
+    specs: &[FilterSpec],
+    trial_keys: u64,
+) -> f64 {
+    let mut of_level: BTreeMap<usize, f64> = BTreeMap::new();
+    for &(i, part) in drawn {
+        *of_level.entry(tables[i].level).or_default() += tables[i].keys as f64 * part.share();
+    }
+    let keys: f64 = of_level.into_values().map(|keys| keys.min(BUILT_KEYS as f64)).sum();
+    let fed = |key: u64| Fed { key: Some(hash64(&key.to_le_bytes())), prefix: None };
+    let hashes: Vec<Fed> = (0..trial_keys).map(fed).collect();
+    let nanos: u64 = specs.iter().map(|spec| build(*spec, &hashes, &[]).nanos).sum();
+    keys * nanos as f64 / (1e9 * trial_keys as f64)
 }
 
 fn build(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
