@@ -5,8 +5,9 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "compare",
+    "advise",
     "size",
     "structures",
     "bench",

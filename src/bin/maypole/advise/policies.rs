@@ -132,7 +132,8 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured) -> Vec<Row> {
         }));
     }
     let last = levels.len().saturating_sub(1);
-    for (i, kind) in kinds.iter().enumerate().filter(|(_, kind)| kind.rocksdb_bits == Some(10)) {
+    let usual = |(_, kind): &(usize, &Kind)| last > 0 && kind.rocksdb_bits == Some(10);
+    for (i, kind) in kinds.iter().enumerate().filter(usual) {
         let name = format!("{}, last none", name(kind));
         let maypole = format!("bottommost_none({})", kind.spec);
         let row = row(name, maypole, levels, measured, |n| (n < last).then_some(i));
