@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use maypole::Db;
 use maypole::table::SstReader;
+use maypole::{Compression, Db};
 use serde_json::Value;
 
 use crate::rocksdb_dirs::{state_of, unpacked};
@@ -286,6 +286,7 @@ fn a_sample_reads_at_least_a_table_of_each_level() {
 fn grown(path: &Path, policy: &str) -> Db {
     let db = Db::builder(path)
         .filter(policy)
+        .compression(Compression::None)
         .memtable_bytes(1 << 18)
         .table_bytes(1 << 18)
         .level_base_bytes(1 << 19)

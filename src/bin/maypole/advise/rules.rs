@@ -111,6 +111,13 @@ impl Situation {
         })
     }
 
+    /// The smallest bumped ribbon that reads about as little as `bloom`.
+    fn burr_like(&self, bloom: &Row) -> Option<&Row> {
+        let burr = self.rows.iter().filter(|row| row.family == Some(Family::Burr));
+        let alike = burr.filter(|row| row.absent_blocks <= 1.1 * bloom.absent_blocks);
+        alike.min_by(|a, b| a.filter_bytes.total_cmp(&b.filter_bytes))
+    }
+
     /// Microseconds that an absent lookup saves when it reads so many blocks less.
     fn micros(&self, blocks: f64) -> f64 {
         blocks * self.read_cost
@@ -270,21 +277,26 @@ fn differing(s: &Situation) -> Option<Advice> {
 
 fn fewer_bytes(s: &Situation) -> Option<Advice> {
     let bits = s.like_bloom_bits().filter(|_| s.family == Some(Family::Bloom))?;
-    let (bloom, ribbon) = (s.row(Family::Bloom, bits)?, s.row(Family::Ribbon, bits)?);
-    let saved = bloom.filter_bytes - ribbon.filter_bytes;
+    let bloom = s.row(Family::Bloom, bits)?;
+    let smaller = match s.engine {
+        Engine::RocksDb => s.row(Family::Ribbon, bits)?,
+        Engine::Maypole => s.burr_like(bloom)?,
+    };
+    let saved = bloom.filter_bytes - smaller.filter_bytes;
     if saved < WORTH_BYTES || s.keys_without > 0.5 {
         return None;
     }
+    let family = if s.is_rocksdb() { "Ribbon" } else { "bumped ribbon" };
     Some(Advice {
-        action: format!("Use Ribbon in place of Bloom, {}, at the same rate", s.bits_of(ribbon)),
+        action: format!("Use {family} in place of Bloom, {}, at the same rate", s.bits_of(smaller)),
         unless: "compaction already waits for the processor".into(),
-        options: s.options_of(ribbon),
+        options: s.options_of(smaller),
         when: s.when_rewritten(),
         worth: format!(
             "{} of memory ({:.0} %); building takes {} in place of {}",
             size(saved as u64),
             saved * 100.0 / bloom.filter_bytes,
-            seconds(ribbon.build_seconds),
+            seconds(smaller.build_seconds),
             seconds(bloom.build_seconds)
         ),
     })
@@ -491,6 +503,13 @@ mod tests {
             rate: None,
             ..usual()
         };
+        let burr = Row {
+            name: "burr(7)".into(),
+            maypole: "burr(7)".into(),
+            rocksdb: None,
+            rocksdb_bits: None,
+            ..row(Family::Burr, 7, 7.0, 0.031)
+        };
         let table: Vec<(&str, Situation, &[&str], &[&str])> = vec![
             ("no table", Situation { tables: 0, ..usual() }, &["Nothing to advise"], &[]),
             (
@@ -586,9 +605,14 @@ mod tests {
             ),
             (
                 "a database of Maypole's",
-                Situation { engine: Engine::Maypole, wanted: Wanted::default(), ..usual() },
-                &["Use Ribbon in place of Bloom"],
-                &["maypole compact DB", "filter("],
+                Situation {
+                    engine: Engine::Maypole,
+                    wanted: Wanted::default(),
+                    rows: usual().rows.into_iter().chain([burr]).collect(),
+                    ..usual()
+                },
+                &["Use bumped ribbon in place of Bloom, 7.0 bits stored"],
+                &["maypole compact DB", "filter(\\\"burr(7)"],
             ),
         ];
         for (name, situation, actions, others) in table {
