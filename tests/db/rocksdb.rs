@@ -247,3 +247,36 @@ fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_afte
     let db = Db::open(&target).unwrap();
     assert_eq!(db.iter().count(), 4030);
 }
+
+/// A writer deletes tables at any time: what is open can be looked into all the same.
+#[test]
+fn an_open_table_is_looked_into_block_by_block_when_its_file_is_gone() {
+    let dir = unpacked("11.9-pred");
+    let rocks = RocksDb::open_read_only(dir.path()).unwrap();
+    assert_eq!(rocks.option("default", "filter_policy"), Some("bloomfilter:10:false"));
+    assert_eq!(rocks.option("default", "compaction_style"), Some("kCompactionStyleLevel"));
+    assert_eq!(rocks.option("default", "no_option"), None);
+    assert_eq!(rocks.option("gone", "filter_policy"), None);
+    let db = rocks.column_family("default").unwrap();
+    let files = db.stats().files;
+    assert!(files.len() > 2);
+    for file in &files {
+        fs::remove_file(&file.path).unwrap();
+    }
+    for file in &files {
+        let table = db.table(file.number).unwrap();
+        let mut in_order = Vec::new();
+        let mut entries = table.entries();
+        while let Some(entry) = entries.next_entry().unwrap() {
+            in_order.push(entry.user_key.to_vec());
+        }
+        let blocks = table.data_blocks().unwrap();
+        assert!(blocks > 1, "{blocks}");
+        let mut by_block = Vec::new();
+        for block in 0..=blocks {
+            table.each_key_of_block(block, |key| by_block.push(key.to_vec())).unwrap();
+        }
+        assert_eq!(by_block, in_order);
+    }
+    assert!(db.table(u64::MAX).is_none());
+}

@@ -64,8 +64,8 @@ use tables::Table;
 /// - the same for other policies, computed on the keys of the tables;
 /// - what to do, unless what, with the options to set.
 ///
-/// All tables are read. --sample reads fewer: whole tables, at least one a level; of a table of more
-/// than 64 MB some blocks. Times are those of this processor, one thread. Entries that only RocksDB
+/// All tables are read. --sample reads fewer: whole tables, at least one a level; of tables of more
+/// than 72 MiB some blocks. Times are those of one thread of this processor. Entries that only RocksDB
 /// reads, such as merge operands, do not matter here: filters hold keys.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]

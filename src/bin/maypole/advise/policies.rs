@@ -105,7 +105,7 @@ pub struct Row {
     pub rocksdb_bits: Option<u32>,
     pub filter_bytes: f64,
     pub bits_per_key: f64,
-    /// Seconds of one thread to build all filters anew.
+    /// Seconds that one thread takes to build all filters.
     pub build_seconds: f64,
     pub absent_blocks: f64,
     /// `None`: no present key could be looked up.

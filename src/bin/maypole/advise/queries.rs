@@ -1,4 +1,4 @@
-//! Keys to ask filters for: drawn from the tables, and made up between their keys.
+//! Keys to query filters with: drawn from the tables, and made up between their keys.
 //!
 //! ```text
 //! anchors      keys of some data blocks of each table that is read, and of tables that overlap it
@@ -6,8 +6,8 @@
 //! made up      an anchor with other bytes at its end, within the range
 //! ```
 //!
-//! A filter sees the hash of a key and nothing else, so made-up keys ask it as real ones do. What a
-//! table holds is found out when it is read, so that keys of neighbours may be in it.
+//! A filter sees only the hash of a key, so a made-up key is as good a query as a real one. A query
+//! may be a key that the table holds: the reading of the table finds that out.
 
 use maypole::table::SstReader;
 use rand::RngExt;
@@ -21,9 +21,9 @@ use super::tables::Table;
 const BLOCKS: usize = 400;
 const LEAST_BLOCKS: usize = 2;
 const MOST_BLOCKS: usize = 64;
-/// Tables beside those that are read which give anchors, for each of these.
+/// For each table that is read: other tables that overlap it and give anchors.
 const NEIGHBOURS: usize = 4;
-/// Queries of all tables of a level together, of either kind, and of one table at least.
+/// Queries for all tables of a level together, of either kind, and for one table at least.
 const QUERIES: usize = 60_000;
 const LEAST_QUERIES: usize = 100;
 /// Where only part of a table is read, each query may read a block.
@@ -76,7 +76,8 @@ impl Anchors {
     }
 }
 
-/// The keys of so many data blocks. What is damaged gives none: the reading of the table says so.
+/// The keys of `blocks` data blocks, drawn at random. Damaged blocks give none; the reading of the
+/// table reports them.
 fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
     let Ok(all) = reader.data_blocks() else { return keys };

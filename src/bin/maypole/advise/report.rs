@@ -126,7 +126,7 @@ fn wanted(found: &Findings) -> String {
 }
 
 fn filters(rows: &[FilterRow]) -> Sheet {
-    // Whole keys are usual: only others are told.
+    // Whole keys are usual, so a column for them would say nothing.
     let tells_keys = rows.iter().any(|row| row.holds.as_ref().is_some_and(|holds| holds != "keys"));
     let row = |row: &FilterRow| {
         let interval = match (row.fpr_low, row.fpr_high) {
@@ -236,14 +236,14 @@ fn memory(found: &Findings, engine: Engine) -> String {
         };
         text += match found.wanted.charged {
             Some(true) => "; filters and indexes are charged to it.",
-            Some(false) => "; filters and indexes are beside it, in open tables.",
+            Some(false) => "; open tables hold filters and indexes outside of it.",
             None => ".",
         };
     }
     text
 }
 
-/// Blocks of parts are small, and not looked for.
+/// 0 stands for a block in parts, whose sizes were not read.
 fn or_parts(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { size(bytes) }
 }

@@ -118,7 +118,7 @@ impl Situation {
         alike.min_by(|a, b| a.filter_bytes.total_cmp(&b.filter_bytes))
     }
 
-    /// Microseconds that an absent lookup saves when it reads so many blocks less.
+    /// Microseconds that reading `blocks` blocks takes.
     fn micros(&self, blocks: f64) -> f64 {
         blocks * self.read_cost
     }
@@ -364,7 +364,7 @@ fn not_charged(s: &Situation) -> Option<Advice> {
     let metadata = s.filter_bytes + s.index_bytes;
     (metadata > cache).then(|| Advice {
         action: format!(
-            "Count {} of filters and indexes as memory beside the block cache of {}: open tables \
+            "Count {} of filters and indexes as memory outside the block cache of {}: open tables \
              hold them, and no option bounds them",
             size(metadata),
             size(cache)
@@ -600,7 +600,7 @@ mod tests {
                     cache_bytes: Some(8 << 20),
                     ..ribbons()
                 },
-                &["Count 131.1 MiB of filters and indexes as memory beside the block cache"],
+                &["Count 131.1 MiB of filters and indexes as memory outside the block cache"],
                 &["cache_index_and_filter_blocks=true"],
             ),
             (

@@ -1,7 +1,7 @@
-//! The tables are read: their keys counted, their filters asked, and other filters built of the same
-//! keys and asked the same.
+//! Reads the tables: counts their keys, queries their filters, builds other filters of the same keys
+//! and queries these too.
 //!
-//! Two threads read different tables at a time. Each keeps the hashes of one table.
+//! Several threads read different tables. Each keeps the hashes of one table.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -262,7 +262,7 @@ fn holds(table: &Table, key: &[u8]) -> bool {
     table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
 }
 
-/// How long the building of all filters takes, by a trial with so many keys.
+/// Seconds that building all filters takes, estimated from a trial with `trial_keys` keys.
 pub fn build_seconds(
     tables: &[Table],
     drawn: &[(usize, Part)],

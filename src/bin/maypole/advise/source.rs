@@ -8,8 +8,7 @@ use super::log_file::LogFile;
 use super::wanted::Wanted;
 use crate::failure::{Failure, Result};
 
-/// The least and the most that the block cache of this process takes. Filters and indexes of the
-/// tables that are looked into must fit.
+/// The block cache of this process, for filters and indexes of the tables that are queried.
 const CACHE_BYTES: usize = 256 << 20;
 
 /// Who wrote the database.

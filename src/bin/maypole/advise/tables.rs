@@ -11,15 +11,18 @@ use crate::failure::Result;
 
 const PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
 const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
-/// Names of filters that nobody reads any more, or that only Maypole does.
+/// Names of filters that RocksDB reads no more, and that only Maypole reads.
 const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
-/// Sizes differ by so much from what bits a key make of them: lines of a filter are whole.
+/// Entries for each byte of a file, at most: compression makes many entries alike small.
+const MOST_FOR_A_BYTE: u64 = 1 << 10;
+
+/// Sizes differ by this part, and by these bytes, from keys times bits: a filter has whole lines.
 const SIZE_SLACK: f64 = 0.03;
 const SLACK_BYTES: f64 = 133.0;
 
-/// How a filter stands in its table.
+/// How a table stores its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Full,
@@ -36,7 +39,7 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feed {
     pub whole_keys: bool,
-    /// How prefixes are cut. `None`: it holds none, or nobody here knows how.
+    /// How prefixes are cut. `None`: it holds none, or the extractor is not known.
     pub extractor: Option<PrefixExtractor>,
     /// The extractor's name, where there are prefixes.
     pub extractor_name: Option<String>,
@@ -81,9 +84,11 @@ pub fn all(db: &Db) -> Vec<Table> {
     let tables = stats.files.iter().filter_map(|file| {
         let reader = db.table(file.number)?;
         let properties = reader.properties();
-        let number = |name: &str| properties.number(name);
+        // What a damaged property may say at most: sums stay numbers.
+        let most = reader.file_bytes().saturating_mul(MOST_FOR_A_BYTE);
+        let number = |name: &str| properties.number(name).map(|number| number.min(most));
         let form = reader.metaindex().iter().find_map(|(name, _)| form_of(name));
-        let entries = properties.entries();
+        let entries = properties.entries().min(most);
         let stated = number("rocksdb.num.filter_entries").filter(|&keys| keys > 0);
         let keys = stated.filter(|_| form.is_some()).unwrap_or(entries);
         let filter_bytes = match form {

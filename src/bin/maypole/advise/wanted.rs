@@ -95,11 +95,11 @@ fn millibits(bits: f64) -> Option<u32> {
     }
 }
 
-/// What RocksDB stores for a Ribbon filter of so many of "Bloom's bits".
+/// Bits that RocksDB stores for each key with `ribbonfilter:like_bloom_bits`.
 pub fn ribbon_bits(like_bloom_bits: f64, keys: usize) -> Option<f64> {
     let rate = sizing::rocksdb_bloom_fpr((like_bloom_bits * 1000.0).round() as u32);
     sizing::expected_bits_per_key(Family::Ribbon, keys, rate)
-        // So few keys get a Bloom filter.
+        // A table of few keys gets a Bloom filter.
         .or(Some(like_bloom_bits))
 }
 
