@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use maypole::table::SstReader;
-use maypole::{Compression, Db};
+use maypole::{Compression, Db, RocksDb};
 use serde_json::Value;
 
 use crate::rocksdb_dirs::{state_of, unpacked};
@@ -333,6 +333,23 @@ fn a_database_of_maypole_is_advised_while_it_is_in_use() {
 }
 
 #[test]
+fn recorded_lookups_replace_drawn_ones() {
+    let dir = unpacked("11.9-rangedel");
+    let recorded = tempfile::tempdir().unwrap();
+    let file = recorded.path().join("keys");
+    // None of them is there, and only the last one lies within the tables.
+    fs::write(&file, "\\x00\n\\x01\nzzzz\nzzzzz\nkey500x\n").unwrap();
+    let file = file.to_str().unwrap();
+    let found = family(dir.path(), &["--query-file", file]);
+    assert_eq!((&found["absent"]["lookups"], &found["share_absent"]), (&5.into(), &1.0.into()));
+    assert!(number(&found["absent"]["blocks"]) < 1.0, "{found}");
+    assert!(text(dir.path(), &["--query-file", file]).contains("recorded lookups, 100 %"));
+    let many = unpacked("10.4.2-cfs");
+    let error = maypole!("advise", many.path(), "--query-file", file).badly(2);
+    assert!(error.contains("--column-family"), "{error}");
+}
+
+#[test]
 fn an_empty_database_has_nothing_to_advise() {
     let dir = tempfile::tempdir().unwrap();
     drop(Db::open(dir.path()).unwrap());
@@ -376,7 +393,8 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
-    bench("fillrandom,waitforcompaction", &[]);
+    // Flushed, so that an import has no table more.
+    bench("fillrandom,flush,waitforcompaction", &[]);
     let before = state_of(dir.path());
     let found = family(dir.path(), &[]);
     assert_eq!(state_of(dir.path()), before);
@@ -406,4 +424,21 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
             assert!((theirs - blocks).abs() < slack, "{theirs} blocks, here {blocks}");
         }
     }
+
+    // What is said of another policy is what the imported tree has with it.
+    let target = tempfile::tempdir().unwrap();
+    let (imported, copy) = (target.path().join("imported"), target.path().join("copy"));
+    let before = state_of(dir.path());
+    RocksDb::open_read_only(dir.path()).unwrap().import("default", &imported).unwrap();
+    let db = Db::builder(&imported).open().unwrap();
+    db.copy_with_filters(&copy, &"ribbon_like_bloom(10)".parse().unwrap()).unwrap();
+    drop(db);
+    assert_eq!(state_of(dir.path()), before);
+    let told = policy(&found, "ribbon:10");
+    let real = family(&copy, &[]);
+    let ratio = number(&told["filter_bytes"]) / number(&real["filter_bytes"]);
+    assert!((ratio - 1.0).abs() < 0.02, "{ratio}: {told}");
+    let (told, real) = (number(&told["blocks_per_absent_get"]), number(&real["absent"]["blocks"]));
+    let slack = 5.0 * (told.max(real) / 10_000.0).sqrt();
+    assert!((told - real).abs() < slack, "{told} {real}");
 }

@@ -105,6 +105,8 @@ pub struct Findings {
     pub peak_build_bytes: u64,
     pub cache_bytes: Option<u64>,
     pub measured: Measured,
+    /// Of recorded lookups: the share of absent keys.
+    pub share_absent: Option<f64>,
     pub counters: Option<Counters>,
     pub policies: Vec<PolicyRow>,
     pub advice: Vec<Advice>,
@@ -121,6 +123,8 @@ pub struct Seen<'a> {
     pub levels: &'a [Level],
     pub rows: Vec<Row>,
     pub measured: Measured,
+    /// Whether the lookups were recorded ones.
+    pub is_recorded: bool,
     pub cache_bytes: Option<u64>,
     pub counters: Option<Counters>,
     /// Microseconds.
@@ -164,6 +168,7 @@ impl Findings {
             largest_index: situation.largest_index,
             peak_build_bytes: largest.map_or(0, |i| tables[i].keys * peak_bits(i) / 8),
             cache_bytes: seen.cache_bytes,
+            share_absent: situation.share_absent,
             counters: seen.counters,
             policies,
             advice: super::rules::advise(&situation),
@@ -366,6 +371,10 @@ impl Seen<'_> {
             cache_bytes: self.cache_bytes,
             absent_blocks: self.measured.absent.blocks,
             absent_blocks_without: self.measured.absent.blocks_without_filters,
+            share_absent: self.is_recorded.then(|| {
+                let (absent, present) = (self.measured.absent.count, self.measured.present.count);
+                absent as f64 / (absent + present).max(1) as f64
+            }),
             rate: rate(last_asked),
             read_cost: self.read_cost,
             rows: self.rows.clone(),

@@ -37,8 +37,12 @@ impl Counters {
     /// that it does not hold.
     pub fn observed_fpr(&self) -> Option<f64> {
         let wrong = self.full_positive.saturating_sub(self.full_true_positive);
-        let asked = self.useful + wrong;
-        (asked > 0).then(|| wrong as f64 / asked as f64)
+        (self.absent_queries() > 0).then(|| wrong as f64 / self.absent_queries() as f64)
+    }
+
+    /// Queries for keys that a table does not hold.
+    pub fn absent_queries(&self) -> u64 {
+        self.useful.saturating_add(self.full_positive.saturating_sub(self.full_true_positive))
     }
 }
 

@@ -29,7 +29,7 @@ mod wanted;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -38,10 +38,11 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::args;
-use crate::failure::Result;
+use crate::compare::file;
+use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
 use crate::show::sheet::Screen;
-use crate::show::text::{counted, size};
+use crate::show::text::{counted, size, unescape};
 use findings::{Findings, Seen};
 use queries::Anchors;
 use sample::Part;
@@ -88,6 +89,10 @@ pub struct Advise {
     /// operating system
     #[arg(long, value_name = "MICROS", default_value_t = 80.0, value_parser = micros, verbatim_doc_comment)]
     read_cost: f64,
+    /// Look up the keys of this file, one a line, in place of drawn ones: figures then are means over
+    /// lookups as they were recorded. \\xNN stands for a byte. Of more than 100,000 a part is taken
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    query_file: Option<PathBuf>,
     /// Draw another sample and other keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -111,11 +116,17 @@ impl Advise {
         for (name, why) in &source.refused {
             tell(format_args!("note: {}: not read: {}", printable(name), printable(why)));
         }
+        if self.query_file.is_some() && source.families.len() > 1 {
+            return Err(Failure::Call(
+                "--query-file is of one column family: name it with --column-family".into(),
+            ));
+        }
+        let recorded = self.query_file.as_deref().map(recorded).transpose()?;
         let mut found = Vec::new();
         for family in &source.families {
             // LOG counts for all column families together.
             let counters = source.log.counters.filter(|_| source.families.len() == 1);
-            let findings = self.family(source.engine, family, counters)?;
+            let findings = self.family(source.engine, family, counters, recorded.as_deref())?;
             if !self.json {
                 report::text(&findings, source.engine, &self, &Screen::stdout(), out)?;
                 out.flush()?;
@@ -133,6 +144,7 @@ impl Advise {
         engine: Engine,
         family: &Family,
         counters: Option<log_file::Counters>,
+        recorded: Option<&[Vec<u8>]>,
     ) -> Result<Findings> {
         let random = &mut SmallRng::seed_from_u64(self.seed);
         let tables = tables::all(&family.db);
@@ -150,7 +162,10 @@ impl Advise {
         };
         let scanned = scan::run(&tables, &drawn, &specs, &queries_of)?;
         let levels = policies::levels(&tables, &scanned, kinds.len());
-        let measured = lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random);
+        let measured = match recorded {
+            Some(keys) => lookups::replay(&family.db, &tables, keys),
+            None => lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random),
+        };
         let rows = match measured.absent.count {
             0 => Vec::new(),
             _ => policies::rows(&levels, &kinds, &measured),
@@ -163,11 +178,18 @@ impl Advise {
             levels: &levels,
             rows,
             measured,
+            is_recorded: recorded.is_some(),
             cache_bytes: self.cache.map(|bytes| bytes as u64).or(family.cache_bytes),
             counters,
             read_cost: self.read_cost,
         }))
     }
+}
+
+/// The keys of a file.
+fn recorded(path: &Path) -> Result<Vec<Vec<u8>>> {
+    let text = file::read(path)?;
+    Ok(file::lines(&text).map(unescape).collect())
 }
 
 /// Says how much will be read, and how long that takes by the time of a trial.

@@ -260,14 +260,16 @@ fn lookups(found: &Findings) -> Vec<String> {
     };
     let mut lines =
         vec![line("absent", &found.measured.absent), line("present", &found.measured.present)];
+    if let Some(share) = found.share_absent {
+        lines.push(format!("Of the recorded lookups, {} are of absent keys.", percent(share)));
+    }
     if let Some(counters) = found.counters
         && let Some(rate) = counters.observed_fpr()
     {
-        let asked = counters.useful + counters.full_positive - counters.full_true_positive;
         lines.push(format!(
             "RocksDB counted a rate of {} itself, in {} (LOG).",
             percent(rate),
-            counted(asked, "query")
+            counted(counters.absent_queries(), "query")
         ));
     }
     lines
@@ -358,6 +360,7 @@ fn family(found: &Findings, asked: &Advise) -> String {
         ("charged_to_cache", json!(wanted.charged).to_string()),
         ("absent", lookups(&found.measured.absent)),
         ("present", lookups(&found.measured.present)),
+        ("share_absent", json!(found.share_absent).to_string()),
         ("not_read", found.measured.not_read.to_string()),
         ("rocksdb_counters", counters),
         ("policies", json_list(found.policies.iter().map(record::to_json))),

@@ -12,7 +12,7 @@ use crate::show::text::{count, counted, percent, size};
 
 /// Less memory than this is not worth an option.
 const WORTH_BYTES: f64 = (1 << 20) as f64;
-/// The same of time that an absent lookup saves, in microseconds.
+/// Less time than this for a lookup, in microseconds, is not worth one either.
 const WORTH_MICROS: f64 = 0.5;
 /// More bits are advised down to this many blocks that an absent lookup reads in vain.
 const FEW_BLOCKS: f64 = 0.05;
@@ -51,6 +51,8 @@ pub struct Situation {
     pub cache_bytes: Option<u64>,
     pub absent_blocks: f64,
     pub absent_blocks_without: f64,
+    /// The share of absent keys among recorded lookups.
+    pub share_absent: Option<f64>,
     /// Of the last level's filters; `None` where there are none.
     pub rate: Option<f64>,
     /// Microseconds.
@@ -121,6 +123,12 @@ impl Situation {
     /// Microseconds that reading `blocks` blocks takes.
     fn micros(&self, blocks: f64) -> f64 {
         blocks * self.read_cost
+    }
+
+    /// Whether so much less to read for an absent lookup is worth an option, by the share of absent
+    /// lookups where it is known.
+    fn is_worth(&self, blocks: f64) -> bool {
+        self.micros(blocks) * self.share_absent.unwrap_or(1.0) >= WORTH_MICROS
     }
 
     /// "new tables only; …": how a changed policy reaches a tree of this size.
@@ -211,7 +219,7 @@ fn without_filter(s: &Situation) -> Option<Advice> {
     }
     let row = s.row(Family::Ribbon, 10)?;
     let saved = s.absent_blocks - row.absent_blocks;
-    if s.micros(saved) < WORTH_MICROS {
+    if !s.is_worth(saved) {
         return None;
     }
     let share = percent(s.keys_without);
@@ -243,7 +251,7 @@ fn last_level_without(s: &Situation) -> Option<Advice> {
     }
     let row = s.row(s.family.unwrap_or(Family::Ribbon), 10)?;
     let saved = s.absent_blocks - row.absent_blocks;
-    (s.micros(saved) >= WORTH_MICROS).then(|| Advice {
+    s.is_worth(saved).then(|| Advice {
         action: "Give the last level filters too: each absent lookup reads a block there".into(),
         unless: "nearly all lookups find their key".into(),
         options: vec!["optimize_filters_for_hits=false".into()],
@@ -313,7 +321,7 @@ fn more_bits(s: &Situation) -> Option<Advice> {
     let row = rows.iter().find(|row| row.absent_blocks <= FEW_BLOCKS).or(rows.last())?;
     let saved = s.absent_blocks - row.absent_blocks;
     let bytes = row.filter_bytes - s.filter_bytes as f64;
-    (s.micros(saved) >= WORTH_MICROS && bytes > 0.0).then(|| Advice {
+    (s.is_worth(saved) && bytes > 0.0).then(|| Advice {
         action: format!("Use more bits: {}", s.bits_of(row)),
         unless: "lookups of absent keys are rare, or memory is short".into(),
         options: s.options_of(row),
@@ -364,17 +372,24 @@ fn not_charged(s: &Situation) -> Option<Advice> {
     let metadata = s.filter_bytes + s.index_bytes;
     (metadata > cache).then(|| Advice {
         action: format!(
-            "Count {} of filters and indexes as memory outside the block cache of {}: open tables \
-             hold them, and no option bounds them",
+            "Charge filters and indexes to the block cache: open tables hold {} of them outside a \
+             cache of {}, and no option bounds that",
             size(metadata),
             size(cache)
         ),
-        unless: "the cache is made larger and they are charged to it".into(),
-        options: ["cache_index_and_filter_blocks=true", "partition_filters=true"]
-            .map(str::to_owned)
-            .to_vec(),
+        unless: "that memory is there, and no lookup may read a filter from a file".into(),
+        options: [
+            "cache_index_and_filter_blocks=true",
+            "partition_filters=true",
+            "index_type=kTwoLevelIndexSearch",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         when: "charging with the next opening; parts in new tables only".into(),
-        worth: format!("a bound of memory; else {} more than the cache", size(metadata)),
+        worth: format!(
+            "memory has a bound; make the cache {} larger to keep its data",
+            size(metadata)
+        ),
     })
 }
 
@@ -468,6 +483,7 @@ mod tests {
             cache_bytes: None,
             absent_blocks: 0.03,
             absent_blocks_without: 3.0,
+            share_absent: None,
             rate: Some(0.01),
             read_cost: 80.0,
             rows: rows.collect(),
@@ -524,6 +540,12 @@ mod tests {
                 none.clone(),
                 &["Set a filter: 100 % of the keys"],
                 &["filter_policy=ribbonfilter:10:0", "2.97 blocks", "238 µs", "83.4 MiB"],
+            ),
+            (
+                "no filter, and no recorded lookup of an absent key",
+                Situation { share_absent: Some(0.0), ..none.clone() },
+                &["Keep what there is"],
+                &[],
             ),
             (
                 "no filter, and reads cost nothing",
@@ -600,7 +622,7 @@ mod tests {
                     cache_bytes: Some(8 << 20),
                     ..ribbons()
                 },
-                &["Count 131.1 MiB of filters and indexes as memory outside the block cache"],
+                &["Charge filters and indexes to the block cache: open tables hold 131.1 MiB"],
                 &["cache_index_and_filter_blocks=true"],
             ),
             (

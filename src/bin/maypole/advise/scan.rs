@@ -19,7 +19,7 @@ use crate::failure::Result;
 use crate::progress;
 
 /// Keys of a level of which other filters are built. More change the figures little.
-const BUILT_KEYS: usize = 1_000_000;
+const BUILT_KEYS: usize = 400_000;
 /// Threads that read at a time, at most.
 const MOST_THREADS: usize = 4;
 
