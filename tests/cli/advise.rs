@@ -350,6 +350,26 @@ fn recorded_lookups_replace_drawn_ones() {
 }
 
 #[test]
+fn a_page_is_written_elsewhere_and_never_into_the_database() {
+    let dir = unpacked("11.9-pred");
+    let before = state_of(dir.path());
+    let out = tempfile::tempdir().unwrap();
+    let page = out.path().join("page");
+    for _ in 0..2 {
+        text(dir.path(), &["--out", page.to_str().unwrap()]);
+        let html = fs::read_to_string(page.join("index.html")).unwrap();
+        assert!(html.contains("Column family default") && html.contains("<svg"), "{html}");
+        assert!(html.contains("Keep what there is"), "{html}");
+        let json = fs::read_to_string(page.join("advise.json")).unwrap();
+        assert!(serde_json::from_str::<Value>(&json).unwrap()["families"][0].is_object());
+    }
+    for inside in [dir.path().to_owned(), dir.path().join("page"), dir.path().join("a/b")] {
+        maypole!("advise", dir.path(), "--out", inside).badly(2);
+    }
+    assert_eq!(state_of(dir.path()), before);
+}
+
+#[test]
 fn an_empty_database_has_nothing_to_advise() {
     let dir = tempfile::tempdir().unwrap();
     drop(Db::open(dir.path()).unwrap());

@@ -8,7 +8,7 @@
 //! scan       tables read: rates measured, other filters built of the same keys
 //! lookups    lookups on the tree          policies   other policies, computed
 //! findings   every figure                 rules      what to do
-//! report     the terminal, JSON
+//! report     the terminal, JSON          page       a page
 //! ```
 //!
 //! Nothing is written and no lock is taken, so that a live writer is not disturbed. A table is read
@@ -17,6 +17,7 @@
 mod findings;
 mod log_file;
 mod lookups;
+mod page;
 mod policies;
 mod queries;
 mod report;
@@ -41,6 +42,7 @@ use crate::args;
 use crate::compare::file;
 use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
+use crate::show::files::PAGE;
 use crate::show::sheet::Screen;
 use crate::show::text::{counted, size, unescape};
 use findings::{Findings, Seen};
@@ -96,6 +98,9 @@ pub struct Advise {
     /// Draw another sample and other keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Write a page with the same figures, and these as JSON, into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print a JSON object: engine, read_cost_micros, families, refused
     #[arg(long)]
     json: bool,
@@ -122,6 +127,9 @@ impl Advise {
             ));
         }
         let recorded = self.query_file.as_deref().map(recorded).transpose()?;
+        if let Some(out) = &self.out {
+            page::prepare(out, &self.dir)?;
+        }
         let mut found = Vec::new();
         for family in &source.families {
             // LOG counts for all column families together.
@@ -135,6 +143,10 @@ impl Advise {
         }
         if self.json {
             report::json(&found, &source, &self, out)?;
+        }
+        if let Some(dir) = &self.out {
+            page::write(&found, &source, &self, dir)?;
+            tell(format_args!("note: page: {}", dir.join(PAGE).display()));
         }
         Ok(())
     }

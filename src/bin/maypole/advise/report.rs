@@ -59,15 +59,7 @@ pub fn text(
         writeln!(out, "{}", files(&found.files).to_text(screen))?;
     }
     let mut say = |text: &str| writeln!(out, "{}", screen.drawn(&screen.wrap(text)));
-    for (text, files) in &found.findings {
-        let mut named: Vec<String> =
-            files.iter().take(FILES_NAMED).map(|number| format!("{number:06}")).collect();
-        named.extend((files.len() > FILES_NAMED).then(|| "…".into()));
-        let tables = counted(files.len() as u64, "table");
-        say(&format!("! {tables}: {} ({})", printable(text), named.join(", ")))?;
-    }
-    say(&memory(found, engine))?;
-    for line in lookups(found) {
+    for line in sentences(found, engine) {
         say(&line)?;
     }
     if !found.policies.is_empty() {
@@ -90,11 +82,24 @@ pub fn text(
     }
     writeln!(out)?;
     advice(&found.advice, screen, out)?;
-    for note in &found.notes {
-        writeln!(out, "{}", screen.wrap(&format!("Note: {note}.")))?;
-    }
     writeln!(out)?;
     Ok(())
+}
+
+/// Findings, memory and lookups.
+pub fn sentences(found: &Findings, engine: Engine) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (text, files) in &found.findings {
+        let mut named: Vec<String> =
+            files.iter().take(FILES_NAMED).map(|number| format!("{number:06}")).collect();
+        named.extend((files.len() > FILES_NAMED).then(|| "…".into()));
+        let tables = counted(files.len() as u64, "table");
+        lines.push(format!("! {tables}: {} ({})", printable(text), named.join(", ")));
+    }
+    lines.push(memory(found, engine));
+    lines.extend(lookups(found));
+    lines.extend(found.notes.iter().map(|note| format!("Note: {note}.")));
+    lines
 }
 
 /// What OPTIONS ask for, in a sentence.
