@@ -12,9 +12,9 @@ use super::tables::Table;
 use crate::progress;
 
 /// Lookups of absent keys, and of present ones.
-const LOOKUPS: usize = 10_000;
+const LOOKUPS: usize = 5_000;
 /// The same where only a sample is read.
-const LOOKUPS_OF_SAMPLE: usize = 3_000;
+const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
 /// Recorded lookups that are made, at most.
 const MOST_RECORDED: usize = 100_000;

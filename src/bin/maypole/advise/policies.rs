@@ -195,7 +195,7 @@ fn row(
             }
             rate = built.asked.wrong as f64 / built.asked.queries as f64;
             bytes += level.keys * built.bytes as f64 / built.keys as f64;
-            nanos += level.keys * built.nanos as f64 / built.keys as f64;
+            nanos += level.keys * built.key_nanos;
         }
         let in_vain = |tables: &[f64]| tables.get(level.level).copied().unwrap_or(0.0);
         absent += rate * in_vain(&measured.absent.tables_in_vain);
@@ -236,7 +236,7 @@ mod tests {
 
     fn built(keys: u64, bits: u64, wrong: u64) -> Built {
         let asked = Asked { queries: 1000, wrong };
-        Built { keys, bytes: keys * bits / 8, nanos: keys * 10, asked }
+        Built { keys, bytes: keys * bits / 8, key_nanos: 10.0, asked }
     }
 
     #[test]
