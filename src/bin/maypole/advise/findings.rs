@@ -135,7 +135,7 @@ impl Findings {
     pub fn of(seen: Seen) -> Findings {
         let Seen { family, tables, scanned, levels, .. } = &seen;
         let files = seen.files();
-        let situation = seen.situation(&files);
+        let situation = seen.situation();
         let policies = seen.policies(&situation);
         let sum = |of: &dyn Fn(&Table) -> u64| tables.iter().map(of).sum();
         let mut findings: Vec<(String, Vec<u64>)> = Vec::new();
@@ -207,18 +207,27 @@ impl Seen<'_> {
         }
     }
 
+    /// Tables come level by level.
     fn last_level(&self) -> usize {
-        self.tables.iter().map(|table| table.level).max().unwrap_or(0)
+        self.tables.last().map_or(0, |table| table.level)
+    }
+
+    /// How a table's filter differs from what OPTIONS ask for.
+    fn finding(&self, i: usize) -> Option<String> {
+        let read = self.scanned(i).and_then(|scanned| scanned.filter.as_ref());
+        let is_last = self.tables[i].level == self.last_level();
+        self.tables[i].finding(&self.family.wanted, self.engine, read, is_last)
+    }
+
+    fn is_damaged(&self, i: usize) -> bool {
+        let filter = self.scanned(i).and_then(|scanned| scanned.filter.as_ref());
+        filter.is_some_and(|filter| filter.damaged.is_some())
     }
 
     fn files(&self) -> Vec<FileRow> {
-        let last = self.last_level();
         let row = |(i, table): (usize, &Table)| {
             let scanned = self.scanned(i);
             let asked = scanned.map(|scanned| scanned.asked).unwrap_or_default();
-            let read = scanned.and_then(|scanned| scanned.filter.as_ref());
-            let is_last = table.level == last;
-            let finding = table.finding(&self.family.wanted, self.engine, read, is_last);
             let damage = scanned.and_then(|scanned| scanned.damage.as_ref());
             FileRow {
                 file: table.number,
@@ -231,7 +240,7 @@ impl Seen<'_> {
                 index_bytes: table.index_bytes,
                 queries: asked.queries,
                 measured_fpr: rate(asked),
-                finding: finding.or_else(|| Some(format!("data damaged: {}", damage?))),
+                finding: self.finding(i).or_else(|| Some(format!("data damaged: {}", damage?))),
             }
         };
         self.tables.iter().enumerate().map(row).collect()
@@ -303,7 +312,7 @@ impl Seen<'_> {
         rows.into_iter().map(finish).collect()
     }
 
-    fn situation(&self, files: &[FileRow]) -> Situation {
+    fn situation(&self) -> Situation {
         let last = self.last_level();
         let keys: u64 = self.tables.iter().map(|table| table.keys).sum();
         let is_used = |table: &Table| {
@@ -313,13 +322,8 @@ impl Seen<'_> {
         let without: Vec<&Table> =
             self.tables.iter().filter(|table| !is_used(table) && table.keys > 0).collect();
         let keys_without: u64 = without.iter().map(|table| table.keys).sum();
-        let damaged = |i: usize| {
-            self.scanned(i).and_then(|scanned| scanned.filter.as_ref()?.damaged.as_ref())
-        };
-        let is_damaged = |i: &usize| damaged(*i).is_some();
-        let found = files.iter().filter(|file| file.finding.is_some()).count();
-        let damaged = (0..self.tables.len()).filter(is_damaged).count();
-        let damaged_data = self.scanned.iter().flatten().filter(|scanned| scanned.damage.is_some());
+        let all = || 0..self.tables.len();
+        let differs = |i: &usize| self.finding(*i).is_some() && !self.is_damaged(*i);
         let mut families: Vec<(Kind, u64)> = Vec::new();
         for (i, table) in self.tables.iter().enumerate() {
             let Some(family) = self.family_of(i).1 else { continue };
@@ -356,10 +360,8 @@ impl Seen<'_> {
             file_bytes: self.tables.iter().map(|table| table.file_bytes).sum(),
             keys_without: keys_without as f64 / keys.max(1) as f64,
             only_last_without: without.iter().all(|table| table.level == last),
-            damaged,
-            differing: found
-                - damaged.min(found)
-                - damaged_data.count().min(found - damaged.min(found)),
+            damaged: all().filter(|&i| self.is_damaged(i)).count(),
+            differing: all().filter(differs).count(),
             family,
             bits_per_key: bits as f64 / of_keys.max(1) as f64,
             filter_bytes: self.tables.iter().map(|table| table.filter_bytes).sum(),

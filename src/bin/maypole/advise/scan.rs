@@ -4,6 +4,7 @@
 //! Several threads read different tables. Each keeps the hashes of one table.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -18,8 +19,10 @@ use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
 
-/// Keys of a level of which other filters are built. More change the figures little.
+/// When filters of so many keys of a level were built, no more are: the figures would change little.
 const BUILT_KEYS: usize = 400_000;
+/// Of a table with more keys than this, filters of its first keys are built.
+const MOST_HASHES: usize = 2_000_000;
 /// Threads that read at a time, at most.
 const MOST_THREADS: usize = 4;
 
@@ -123,21 +126,23 @@ pub fn run(
 /// The hashes that a filter is fed for a key.
 #[derive(Clone, Copy)]
 struct Fed {
-    key: Option<u64>,
-    prefix: Option<u64>,
+    // The hash 0, one of 2^64, counts as none: this halves the memory.
+    key: Option<NonZeroU64>,
+    prefix: Option<NonZeroU64>,
 }
 
 impl Feed {
     fn fed(&self, key: &[u8]) -> Fed {
-        let prefix = self.extractor.and_then(|extractor| extractor.prefix_of(key)).map(hash64);
-        let key = (self.whole_keys || self.extractor.is_none()).then(|| hash64(key));
-        Fed { key, prefix }
+        let hash = |bytes: &[u8]| NonZeroU64::new(hash64(bytes));
+        let prefix = self.extractor.and_then(|extractor| extractor.prefix_of(key)).and_then(hash);
+        let holds_keys = self.whole_keys || self.extractor.is_none();
+        Fed { key: hash(key).filter(|_| holds_keys), prefix }
     }
 
     /// The hash that a point lookup asks for.
     fn asked(&self, key: &[u8]) -> Option<u64> {
         let fed = self.fed(key);
-        fed.key.or(fed.prefix)
+        fed.key.or(fed.prefix).map(NonZeroU64::get)
     }
 }
 
@@ -186,8 +191,12 @@ fn scan(
     specs: &[FilterSpec],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    let most_hashes = budget.load(Ordering::Relaxed).min(table.entries as usize);
-    // Another thread may have taken some of it meanwhile: the budget is exceeded by as much.
+    // Whole tables, since the size of a filter depends on the number of its keys. Another thread may
+    // take from the budget at the same time: it is exceeded then.
+    let most_hashes = match budget.load(Ordering::Relaxed) {
+        0 => 0,
+        _ => MOST_HASHES.min(table.entries as usize),
+    };
     let _ = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         Some(left.saturating_sub(most_hashes))
     });
@@ -279,7 +288,7 @@ pub fn build_seconds(
         *of_level.entry(tables[i].level).or_default() += tables[i].keys as f64 * part.share();
     }
     let keys: f64 = of_level.into_values().map(|keys| keys.min(BUILT_KEYS as f64)).sum();
-    let fed = |key: u64| Fed { key: Some(hash64(&key.to_le_bytes())), prefix: None };
+    let fed = |key: u64| Fed { key: NonZeroU64::new(hash64(&key.to_le_bytes())), prefix: None };
     let hashes: Vec<Fed> = (0..trial_keys).map(fed).collect();
     let key_nanos: f64 = specs.iter().map(|spec| build(*spec, &hashes, &[]).key_nanos).sum();
     keys * key_nanos / 1e9
@@ -289,8 +298,8 @@ fn build(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
     let mut builder = FilterBuilder::new(spec);
     for fed in hashes {
         match (fed.key, fed.prefix) {
-            (Some(key), Some(prefix)) => builder.add_pair(key, prefix),
-            (Some(hash), None) | (None, Some(hash)) => builder.add(hash),
+            (Some(key), Some(prefix)) => builder.add_pair(key.get(), prefix.get()),
+            (Some(hash), None) | (None, Some(hash)) => builder.add(hash.get()),
             (None, None) => {}
         }
     }

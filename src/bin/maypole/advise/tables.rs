@@ -249,11 +249,8 @@ impl Table {
     }
 
     fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
-        let (asked, mut bits) = match policy.stored_bits(self.keys) {
-            Some(asked) => asked,
-            // A family without bits: a name of Bloom's may also stand for Ribbon.
-            None => return None,
-        };
+        // A family without bits gives none: a name of Bloom's may also stand for Ribbon.
+        let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
         if family == Family::Bloom && asked == Family::Ribbon {
             // Bloom stands for Ribbon in flushed tables, which may have moved down, and where keys
