@@ -230,8 +230,8 @@ rocksdb.bloom.filter.full.true.positive COUNT : 100
     assert_eq!(family(dir.path(), &["--cache", "1M"])["cache_bytes"], 1 << 20);
 }
 
-/// A filter block whose checksum is wrong answers "maybe". It was measured as such, in silence; now
-/// the table is named, and the other tables keep their rate.
+/// A filter block whose checksum is wrong lets every key through. Its table is named, and the others
+/// keep their rate.
 #[test]
 fn a_damaged_filter_answers_maybe_and_is_counted() {
     let dir = unpacked("11.9-pred");
@@ -461,4 +461,42 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     let (told, real) = (number(&told["blocks_per_absent_get"]), number(&real["absent"]["blocks"]));
     let slack = 7.0 * (told.max(real) / 5000.0).sqrt();
     assert!((told - real).abs() < slack, "{told} {real}");
+}
+
+/// RocksDB flushes, compacts and deletes tables while they are read.
+#[test]
+#[ignore = "needs RocksDB's db_bench"]
+fn a_database_of_rocksdb_is_advised_while_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Command::new("db_bench")
+        .arg(format!("--db={}", dir.path().display()))
+        .args(["--benchmarks=fillrandom", "--num=100000000", "--seed=7", "--bloom_bits=10"])
+        .args(["--write_buffer_size=1048576", "--target_file_size_base=1048576"])
+        .args(["--max_bytes_for_level_base=4194304", "--benchmark_write_rate_limit=3000000"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{e}: install RocksDB's tools (Debian: rocksdb-tools)"));
+    let tables = || {
+        let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().ends_with(".sst")).collect::<Vec<_>>()
+    };
+    while tables().len() < 6 {
+        assert_eq!(writer.try_wait().unwrap(), None, "it writes");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let (mut gone, mut read) = (0, 0);
+    while gone < 10 && read < 20 {
+        let before = tables();
+        let found = family(dir.path(), &[]);
+        assert!(number(&found["tables"]) > 1.0, "{found}");
+        assert_eq!(texts(&found["findings"], "finding"), [""; 0]);
+        let after = tables();
+        gone += before.iter().filter(|name| !after.contains(name)).count();
+        read += 1;
+    }
+    assert_eq!(writer.try_wait().unwrap(), None, "it wrote all the time");
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert!(gone >= 10, "{gone} tables went while {read} readings were made");
 }

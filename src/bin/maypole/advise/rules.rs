@@ -18,6 +18,8 @@ const WORTH_MICROS: f64 = 0.5;
 const FEW_BLOCKS: f64 = 0.05;
 /// Metadata that takes more of the block cache than this drives data out of it.
 const MUCH_OF_CACHE: f64 = 0.5;
+/// The share of absent keys up to which the last level needs no filters.
+const FEW_ABSENT: f64 = 0.01;
 /// RocksDB cuts its cache into 2^6 shards at most. A block of more than this part of the cache may
 /// not fit into its shard.
 const SHARE_OF_SHARD: u64 = 64;
@@ -88,6 +90,7 @@ pub fn advise(s: &Situation) -> Vec<Advice> {
         left_over,
         without_filter,
         last_level_without,
+        spare_last_level,
         differing,
         fewer_bytes,
         more_bits,
@@ -260,6 +263,30 @@ fn last_level_without(s: &Situation) -> Option<Advice> {
             "{saved:.2} blocks for each absent lookup, {:.0} µs; {} of memory",
             s.micros(saved),
             size((row.filter_bytes - s.filter_bytes as f64).max(0.0) as u64)
+        ),
+    })
+}
+
+fn spare_last_level(s: &Situation) -> Option<Advice> {
+    let share = s.share_absent.filter(|&share| share <= FEW_ABSENT && s.keys_without < 0.05)?;
+    let row = s.rows.iter().find(|row| row.last_level_without && row.family == s.family)?;
+    let saved = s.filter_bytes as f64 - row.filter_bytes;
+    let more = (row.absent_blocks - s.absent_blocks) * share;
+    (saved >= WORTH_BYTES).then(|| Advice {
+        action: format!(
+            "Leave the last level without filters: {} of the recorded lookups are of absent keys",
+            percent(share)
+        ),
+        unless: "other lookups than the recorded ones come".into(),
+        options: match s.engine {
+            Engine::RocksDb => vec!["optimize_filters_for_hits=true".into()],
+            Engine::Maypole => s.options_of(row),
+        },
+        when: s.when_rewritten(),
+        worth: format!(
+            "{} of memory, for {more:.3} more blocks ({:.1} µs) of a mean lookup",
+            size(saved as u64),
+            s.micros(more)
         ),
     })
 }
@@ -526,6 +553,11 @@ mod tests {
             rocksdb_bits: None,
             ..row(Family::Burr, 7, 7.0, 0.031)
         };
+        let last_without = Row {
+            last_level_without: true,
+            filter_bytes: 8_750_000.0,
+            ..row(Family::Ribbon, 10, 7.0, 1.02)
+        };
         let table: Vec<(&str, Situation, &[&str], &[&str])> = vec![
             ("no table", Situation { tables: 0, ..usual() }, &["Nothing to advise"], &[]),
             (
@@ -571,6 +603,16 @@ mod tests {
                 },
                 &["Give the last level filters too"],
                 &["optimize_filters_for_hits=false", "nearly all lookups find their key"],
+            ),
+            (
+                "recorded lookups, nearly all of present keys",
+                Situation {
+                    share_absent: Some(0.001),
+                    rows: ribbons().rows.into_iter().chain([last_without]).collect(),
+                    ..ribbons()
+                },
+                &["Leave the last level without filters: 0.100 % of the recorded lookups"],
+                &["optimize_filters_for_hits=true", "75.1 MiB", "0.001 more blocks (0.1 µs)"],
             ),
             (
                 "filters without a policy",
