@@ -322,6 +322,7 @@ fn family(found: &Findings, asked: &Advise) -> String {
             ("lookups", &of.count),
             ("blocks", &json!(of.blocks)),
             ("blocks_without_filters", &json!(of.blocks_without_filters)),
+            ("tables_in_vain_by_level", &json!(of.tables_in_vain)),
         ])
     };
     let advice = |advice: &Advice| {

@@ -92,6 +92,7 @@ pub fn advise(s: &Situation) -> Vec<Advice> {
         last_level_without,
         spare_last_level,
         differing,
+        legacy,
         fewer_bytes,
         more_bits,
         too_large_for_cache,
@@ -307,6 +308,24 @@ fn differing(s: &Situation) -> Option<Advice> {
         ),
         worth: "what the new policy promises; the figures above are those of the old filters"
             .into(),
+    })
+}
+
+fn legacy(s: &Situation) -> Option<Advice> {
+    let row = s.row(Family::Bloom, 10).filter(|_| s.family == Some(Family::LegacyBloom))?;
+    let saved = s.absent_blocks - row.absent_blocks;
+    s.is_worth(saved).then(|| Advice {
+        action:
+            "Write tables of format_version 5: older ones have Bloom filters of 32-bit hashes, \
+                 which let more through the larger they are"
+                .into(),
+        unless: "a RocksDB older than 6.6 must read the tables".into(),
+        options: vec!["format_version=5".into()],
+        when: s.when_rewritten(),
+        worth: format!(
+            "{saved:.2} blocks for each absent lookup, {:.1} µs, with 10 bits",
+            s.micros(saved)
+        ),
     })
 }
 
@@ -635,6 +654,12 @@ mod tests {
                 Situation { bits_per_key: 5.5, absent_blocks: 0.3, filter_bytes: 1, ..ribbons() },
                 &["Use more bits: 10 as RocksDB counts, 7.0 bits stored"],
                 &["0.27 blocks", "21.6 µs"],
+            ),
+            (
+                "filters of before 6.6",
+                Situation { family: Some(Family::LegacyBloom), absent_blocks: 0.09, ..usual() },
+                &["Write tables of format_version 5"],
+                &["format_version=5", "0.06 blocks", "4.8 µs"],
             ),
             (
                 "filters that fill the cache",

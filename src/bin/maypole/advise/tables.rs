@@ -252,6 +252,12 @@ impl Table {
         // A family without bits gives none: a name of Bloom's may also stand for Ribbon.
         let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
+        // Below format_version 5 the policy of Bloom gives these.
+        let is_old = wanted.format_version.is_none_or(|version| version < 5);
+        let family = match family {
+            Family::LegacyBloom if is_old => Family::Bloom,
+            family => family,
+        };
         if family == Family::Bloom && asked == Family::Ribbon {
             // Bloom stands for Ribbon in flushed tables, which may have moved down, and where keys
             // are few.

@@ -26,8 +26,8 @@ pub struct Wanted {
     pub for_hits: Option<bool>,
     /// Sizes follow the allocator: they differ from what the policy says.
     pub for_memory: Option<bool>,
-    /// `kCompactionStyleLevel` and its like.
-    pub compaction: Option<String>,
+    /// Below 5 the policy of Bloom gives filters of 32-bit hashes.
+    pub format_version: Option<u32>,
 }
 
 /// A filter policy that OPTIONS names.
@@ -132,7 +132,7 @@ impl Wanted {
             pins_level_0: flag("pin_l0_filter_and_index_blocks_in_cache"),
             for_hits: flag("optimize_filters_for_hits"),
             for_memory: flag("optimize_filters_for_memory"),
-            compaction: option("compaction_style").map(str::to_owned),
+            format_version: option("format_version").and_then(|version| version.parse().ok()),
         }
     }
 }
@@ -180,6 +180,7 @@ mod tests {
             ("index_type", "kBinarySearch"),
             ("prefix_extractor", "{id=rocksdb.FixedPrefix.4;}"),
             ("cache_index_and_filter_blocks", "1"),
+            ("format_version", "4"),
         ];
         let find = |wanted: &str| {
             options.iter().find(|(name, _)| *name == wanted).map(|&(_, value)| value)
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(wanted.partitioned, Some(false));
         assert_eq!(wanted.extractor.as_deref(), Some("rocksdb.FixedPrefix.4"));
         assert_eq!((wanted.charged, wanted.for_hits), (Some(true), None));
+        assert_eq!(wanted.format_version, Some(4));
         assert_eq!(Wanted::of(|_| None), Wanted::default());
     }
 }
