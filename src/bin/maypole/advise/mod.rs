@@ -180,7 +180,10 @@ impl Advise {
         };
         let rows = match measured.absent.count {
             0 => Vec::new(),
-            _ => policies::rows(&levels, &kinds, &measured),
+            _ => {
+                let stored = tables.iter().map(|table| table.filter_bytes).sum();
+                policies::rows(&levels, &kinds, &measured, stored)
+            }
         };
         Ok(Findings::of(Seen {
             engine,

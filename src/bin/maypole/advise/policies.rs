@@ -113,7 +113,9 @@ pub struct Row {
 }
 
 /// The rows of all policies. Empty where nothing could be measured.
-pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured) -> Vec<Row> {
+///
+/// `stored_bytes` are those of the filters that the tables have.
+pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let name = |kind: &Kind| match kind.rocksdb_bits {
         Some(bits) => format!("{}:{bits}", kind.family),
@@ -145,20 +147,46 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured) -> Vec<Row> {
             ..row
         }));
     }
-    let burr: Vec<usize> = (0..kinds.len()).filter(|&i| kinds[i].family == Family::Burr).collect();
-    if levels.len() > 1 && !burr.is_empty() {
-        // The fewest bits in the last level, more in each above it.
-        let kind_of = |n: usize| burr[(last - n).min(burr.len() - 1)];
-        let mut specs: Vec<String> =
-            (0..levels.len()).map(|n| kinds[kind_of(n)].spec.to_string()).collect();
-        if levels[0].level > 0 {
-            // The first one is level 0's.
-            specs.insert(0, specs[0].clone());
-        }
-        let maypole = format!("levels({})", specs.join(", "));
-        push(row("burr by level".into(), maypole, levels, measured, |n| Some(kind_of(n))));
-    }
+    rows.extend(by_level(levels, kinds, measured, stored_bytes));
     rows
+}
+
+/// The bumped ribbons, one for each level or none, with which absent lookups read least in no more
+/// memory than the filters that are stored take: a budget divided among the levels. Without stored
+/// filters the budget is that of 7 bits a key.
+fn by_level(
+    levels: &[Level],
+    kinds: &[Kind],
+    measured: &Measured,
+    stored_bytes: u64,
+) -> Option<Row> {
+    let burr = (0..kinds.len()).filter(|&i| kinds[i].family == Family::Burr).map(Some);
+    let choices: Vec<Option<usize>> = std::iter::once(None).chain(burr).collect();
+    if levels.len() < 2 || choices.len() < 2 {
+        return None;
+    }
+    let keys: f64 = levels.iter().map(|level| level.keys).sum();
+    let budget = if stored_bytes > 0 { stored_bytes as f64 } else { keys * 7.0 / 8.0 };
+    let unnamed = |kind_of: &dyn Fn(usize) -> Option<usize>| {
+        row(String::new(), String::new(), levels, measured, kind_of)
+    };
+    // RocksDB and Maypole have seven levels at most, so these are few combinations.
+    let count = choices.len().checked_pow(u32::try_from(levels.len()).ok()?)?;
+    let kind_of = |combination: usize, n: usize| {
+        choices[combination / choices.len().pow(n as u32) % choices.len()]
+    };
+    let rows = (0..count).filter_map(|i| Some((i, unnamed(&|n| kind_of(i, n))?)));
+    let fitting = rows.filter(|(_, row)| row.filter_bytes <= budget);
+    let (best, row) =
+        fitting.min_by(|(_, a), (_, b)| a.absent_blocks.total_cmp(&b.absent_blocks))?;
+    let spec = |n| kind_of(best, n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
+    let mut specs: Vec<String> = (0..levels.len()).map(spec).collect();
+    if levels[0].level > 0 {
+        // The first one is level 0's.
+        specs.insert(0, specs[0].clone());
+    }
+    let maypole = format!("levels({})", specs.join(", "));
+    Some(Row { name: "burr by level".into(), maypole, ..row })
 }
 
 /// The value of RocksDB's `filter_policy`.
@@ -264,7 +292,7 @@ mod tests {
             present: lookups(2.5, [1.5, 0.0, 0.0, 0.0]),
             not_read: 0,
         };
-        let rows = rows(&levels, &kinds, &measured);
+        let rows = rows(&levels, &kinds, &measured, 0);
         let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
         assert_eq!(names, ["none", "bloom:10", "bloom:10, last none"]);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
@@ -278,5 +306,35 @@ mod tests {
         close(rows[2].filter_bytes, 1000.0 * 1.25);
         close(rows[2].absent_blocks, 2.0 * 0.01 + 1.0);
         assert_eq!(rows[1].rocksdb.as_deref(), Some("bloomfilter:10:false"));
+    }
+    #[test]
+    fn a_budget_is_divided_so_that_absent_lookups_read_least() {
+        let kind = |bits| Kind {
+            spec: FilterSpec::burr(bits).unwrap(),
+            family: Family::Burr,
+            rocksdb_bits: None,
+        };
+        let kinds = [kind(5.5), kind(8.0)];
+        let level = |level, keys| Level {
+            level,
+            keys,
+            built: vec![built(800, 5, 30), built(800, 8, 4)],
+            ..Level::default()
+        };
+        // A small level and one of a hundred times its size, each in the way of every lookup.
+        let levels = [level(1, 1000.0), level(6, 100_000.0)];
+        let lookups = Lookups {
+            count: 1,
+            blocks_without_filters: 2.0,
+            tables_in_vain: vec![0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+            ..Lookups::default()
+        };
+        let measured = Measured { absent: lookups.clone(), present: lookups, not_read: 0 };
+        let policy = |bytes| by_level(&levels, &kinds, &measured, bytes).unwrap().maypole;
+        // More bits fit into the small level alone; all levels; not even the large level.
+        assert_eq!(policy(64_000), "levels(burr(8), burr(8), burr(5.5))");
+        assert_eq!(policy(200_000), "levels(burr(8), burr(8), burr(8))");
+        assert_eq!(policy(2_000), "levels(burr(8), burr(8), none)");
+        assert_eq!(by_level(&levels[..1], &kinds, &measured, 1), None);
     }
 }
