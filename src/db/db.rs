@@ -17,6 +17,7 @@ use super::{
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
+use crate::table::SstReader;
 
 /// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
 /// it.
@@ -662,6 +663,25 @@ impl Db {
     #[doc(alias = "tablestats")]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// A table of the database by its number, as [`Stats::files`](crate::Stats) has it, to look into.
+    /// It is the open table: a file that a writer has deleted since is read all the same. `None`
+    /// where the tree has no such table.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = maypole::Db::open(dir.path())?;
+    /// # db.put("key", "value")?;
+    /// # db.flush()?;
+    /// for file in db.stats().files {
+    ///     let table = db.table(file.number).expect("nothing was written since");
+    ///     assert_eq!(table.properties().entries(), file.entries);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn table(&self, number: u64) -> Option<SstReader> {
+        self.inner.table(number)
     }
 
     /// Loads the filter and the index of every table, as far as the block cache has room for them:

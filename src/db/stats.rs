@@ -13,6 +13,7 @@ pub(crate) mod published;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
@@ -23,7 +24,7 @@ use crate::encoding::key::user_key;
 use crate::error::Error;
 use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
 use crate::sync::{held_by_readers, pin};
-use crate::table::FilterInfo;
+use crate::table::{FilterInfo, SstReader};
 use crate::version::LEVELS;
 
 pub use published::PublishedStats;
@@ -221,6 +222,16 @@ fn predicted_fpr<'a>(files: impl IntoIterator<Item = &'a FileStats> + Clone) -> 
 }
 
 impl Inner {
+    pub(super) fn table(&self, number: u64) -> Option<SstReader> {
+        if !self.process.is_current() {
+            return None;
+        }
+        let read_state = self.read_state.load_arc(&pin());
+        let mut files = read_state.version.files();
+        let (_, file) = files.find(|(_, file)| file.meta.number == number)?;
+        Some(SstReader::of_open(Arc::clone(&file.table)))
+    }
+
     pub(super) fn stats(&self) -> Stats {
         if !self.process.is_current() {
             return Stats::default();

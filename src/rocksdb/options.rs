@@ -74,6 +74,11 @@ impl OptionsText {
         self.find("TableOptions/BlockBasedTable", family, name)
     }
 
+    /// An option of a column family itself.
+    pub fn family(&self, family: &str, name: &str) -> Option<&str> {
+        self.find("CFOptions", family, name)
+    }
+
     fn find(&self, section: &str, family: &str, wanted: &str) -> Option<&str> {
         let sections = self.sections.iter().filter(|it| it.kind == section && it.family == family);
         let entry = sections.flat_map(|it| &it.options).find(|(name, _)| name == wanted);

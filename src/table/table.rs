@@ -26,6 +26,7 @@ use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::{Guard, pin};
 
 use super::block::Block;
+use super::block::cursor::BlockCursor;
 use super::block::key_heads::KeyHeads;
 use super::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
@@ -378,6 +379,26 @@ impl Table {
             Ok(block)
         };
         decode().map_err(|damage| self.file.damaged(damage, handle))
+    }
+
+    /// Calls `see` with the user key of every entry of data block `i`. The block is read past the
+    /// cache.
+    pub fn each_key_of_block(&self, i: usize, mut see: impl FnMut(&[u8])) -> Result<()> {
+        let index = self.index()?;
+        if i >= index.index.len() {
+            return Ok(());
+        }
+        let handle = index.index.handle(i);
+        let stored = self.file.read_stored(handle, LineBuf::zeroed)?;
+        let block = self.decode_block(&index, i, stored, LineBuf::zeroed)?;
+        let mut cursor = BlockCursor::new(&block, None);
+        let damaged = |damage| self.file.damaged(damage, handle);
+        cursor.seek_to_first().map_err(damaged)?;
+        while cursor.valid() {
+            see(key::user_key(cursor.key()));
+            cursor.next().map_err(damaged)?;
+        }
+        Ok(())
     }
 
     #[cold]

@@ -1,5 +1,6 @@
 //! The command line, through the binary: what it prints, what it refuses, how it exits.
 
+mod advise;
 mod bench;
 #[path = "../browser/mod.rs"]
 mod browser;
@@ -9,6 +10,8 @@ mod database;
 mod explain;
 mod page;
 mod picture;
+#[path = "../rocksdb_dirs/mod.rs"]
+mod rocksdb_dirs;
 // Unix' signals, and the free space of its file systems.
 #[cfg(unix)]
 mod signals;

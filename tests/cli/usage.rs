@@ -7,6 +7,7 @@ use crate::maypole;
 
 const COMMANDS: [&str; 23] = [
     "compare",
+    "advise",
     "size",
     "structures",
     "bench",

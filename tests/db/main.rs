@@ -68,6 +68,8 @@ mod reads;
 mod recovery;
 mod repair;
 mod rocksdb;
+#[path = "../rocksdb_dirs/mod.rs"]
+mod rocksdb_dirs;
 mod rocksdb_tools;
 mod soak;
 mod still;

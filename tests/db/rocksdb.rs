@@ -2,49 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
 use maypole::{Db, Error, RocksDb};
-use tempfile::TempDir;
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb-dirs")
-}
-
-/// The files of an archive in the format ustar: names and bytes.
-fn files_of(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let text = |field: &[u8]| {
-        let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
-        String::from_utf8(field[..end].to_vec()).unwrap()
-    };
-    let (mut files, mut at) = (Vec::new(), 0);
-    while archive[at] != 0 {
-        let header = &archive[at..at + 512];
-        let bytes = usize::from_str_radix(text(&header[124..136]).trim(), 8).unwrap();
-        let name = text(&header[..100]).trim_start_matches("./").to_string();
-        if header[156] == b'0' {
-            files.push((name, archive[at + 512..at + 512 + bytes].to_vec()));
-        }
-        at += 512 + bytes.next_multiple_of(512);
-    }
-    files
-}
-
-/// A fixture in a new directory.
-fn unpacked(name: &str) -> TempDir {
-    let packed = fs::read(fixtures().join(format!("{name}.tar.zst"))).unwrap();
-    let mut archive = Vec::new();
-    zstd::stream::read::Decoder::new(&packed[..]).unwrap().read_to_end(&mut archive).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let files = files_of(&archive);
-    assert!(files.len() > 3, "{name}");
-    for (name, bytes) in files {
-        fs::write(dir.path().join(name), bytes).unwrap();
-    }
-    dir
-}
+use crate::rocksdb_dirs::{fixtures, state_of, unpacked};
 
 /// What RocksDB reads: directory, family, entries and their hash.
 fn scans() -> Vec<(String, String, usize, String)> {
@@ -109,17 +71,6 @@ fn check_reads(db: &Db, expected: &Entries) {
     let report = db.verify().unwrap();
     assert_eq!((report.filter_misses, report.not_understood.len()), (0, 0));
     assert!(!db.stats().to_string().is_empty());
-}
-
-/// Name, bytes and time of the last change of every file.
-fn state_of(dir: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
-    let file = |entry: std::io::Result<fs::DirEntry>| {
-        let entry = entry.unwrap();
-        let changed = entry.metadata().unwrap().modified().unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        (name, (fs::read(entry.path()).unwrap(), changed))
-    };
-    fs::read_dir(dir).unwrap().map(file).collect()
 }
 
 #[test]
@@ -345,4 +296,37 @@ fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_afte
     assert!(report.not_linked.is_some());
     let db = Db::open(&target).unwrap();
     assert_eq!(db.iter().count(), 4030);
+}
+
+/// A writer deletes tables at any time: what is open can be looked into all the same.
+#[test]
+fn an_open_table_is_looked_into_block_by_block_when_its_file_is_gone() {
+    let dir = unpacked("11.9-pred");
+    let rocks = RocksDb::open_read_only(dir.path()).unwrap();
+    assert_eq!(rocks.option("default", "filter_policy"), Some("bloomfilter:10:false"));
+    assert_eq!(rocks.option("default", "compaction_style"), Some("kCompactionStyleLevel"));
+    assert_eq!(rocks.option("default", "no_option"), None);
+    assert_eq!(rocks.option("gone", "filter_policy"), None);
+    let db = rocks.column_family("default").unwrap();
+    let files = db.stats().files;
+    assert!(files.len() > 2);
+    for file in &files {
+        fs::remove_file(&file.path).unwrap();
+    }
+    for file in &files {
+        let table = db.table(file.number).unwrap();
+        let mut in_order = Vec::new();
+        let mut entries = table.entries();
+        while let Some(entry) = entries.next_entry().unwrap() {
+            in_order.push(entry.user_key.to_vec());
+        }
+        let blocks = table.data_blocks().unwrap();
+        assert!(blocks > 1, "{blocks}");
+        let mut by_block = Vec::new();
+        for block in 0..=blocks {
+            table.each_key_of_block(block, |key| by_block.push(key.to_vec())).unwrap();
+        }
+        assert_eq!(by_block, in_order);
+    }
+    assert!(db.table(u64::MAX).is_none());
 }

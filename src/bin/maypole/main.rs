@@ -3,6 +3,7 @@
 //! ```text
 //! compare/      the main job: one tree per filter policy, measured on the same keys
 //! structures/   filters by themselves, and what is said of them, measured
+//! advise/       what the filters of a database do, and what others would do
 //! bench/        db_bench's workloads on one database
 //! explain/      the way of one lookup
 //! commands/     on a database, its entries or a table file; size: what filters would take, computed
@@ -23,6 +24,7 @@
 // They panic where their stream is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod advise;
 mod args;
 mod bench;
 mod clock;
@@ -78,6 +80,7 @@ struct Cli {
 enum Command {
     // Boxed: it has far more options than the others.
     Compare(Box<compare::Compare>),
+    Advise(advise::Advise),
     Size(size::Size),
     Bench(bench::Bench),
     Structures(structures::Structures),
@@ -108,6 +111,7 @@ impl Command {
     fn run(self, out: &mut dyn Write) -> Result {
         match self {
             Command::Compare(command) => command.run(out),
+            Command::Advise(command) => command.run(out),
             Command::Size(command) => command.run(out),
             Command::Bench(command) => command.run(out),
             Command::Structures(command) => command.run(out),

@@ -23,6 +23,7 @@ pub use import::ImportReport;
 
 use super::{Builder, Db};
 use crate::error::{Error, Result};
+use crate::rocksdb::OptionsText;
 
 /// A database of RocksDB's, opened read-only as it stands: see [`RocksDb::open_read_only`].
 ///
@@ -55,6 +56,7 @@ pub struct RocksDb {
     databases: Vec<Option<Db>>,
     /// Of the same positions: the number of a table that refers to blob files.
     with_blobs: Vec<Option<u64>>,
+    options: Option<OptionsText>,
 }
 
 /// A column family of a [`RocksDb`].
@@ -102,6 +104,13 @@ impl RocksDb {
     /// The column families, by their numbers. The first one is `default`.
     pub fn column_families(&self) -> &[ColumnFamily] {
         &self.families
+    }
+
+    /// An option of a column family or of its tables, as the newest OPTIONS file has it:
+    /// `option("default", "filter_policy")`. `None` where the file is missing or does not name it.
+    pub fn option(&self, column_family: &str, name: &str) -> Option<&str> {
+        let options = self.options.as_ref()?;
+        options.table(column_family, name).or_else(|| options.family(column_family, name))
     }
 
     /// A column family, as a database that is opened read-only: every call that reads serves, and

@@ -115,6 +115,7 @@ fn attempt(
         return Ok(None);
     }
     let mut rocks = RocksDb {
+        options: directory.options.clone(),
         path: options.path.clone(),
         families: Vec::new(),
         databases: Vec::new(),

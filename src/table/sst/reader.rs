@@ -96,6 +96,11 @@ impl SstReader {
         Ok(SstReader { table, process: Process::current() })
     }
 
+    /// Looks into a table that is open already.
+    pub(crate) fn of_open(table: Arc<Table>) -> SstReader {
+        SstReader { table, process: Process::current() }
+    }
+
     /// Bytes of the file.
     pub fn file_bytes(&self) -> u64 {
         self.table.block_file().file().len()
@@ -121,6 +126,28 @@ impl SstReader {
         let options = ScanOptions::for_runs(1, false, (None, None));
         let cursor = TableCursor::new(Arc::clone(&self.table), options);
         SstEntries { cursor, started: false, process: self.process }
+    }
+
+    /// Number of data blocks. Reads the index.
+    ///
+    /// # Errors
+    ///
+    /// When the index cannot be read or is damaged.
+    pub fn data_blocks(&self) -> Result<usize> {
+        self.process.check()?;
+        Ok(self.table.index()?.index.len())
+    }
+
+    /// Calls `see` with the user key of every entry of data block `block`, in order: for samples of
+    /// a large table. The blocks are numbered from 0 on in the order of their keys. Nothing where
+    /// there is no such block.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or is damaged.
+    pub fn each_key_of_block(&self, block: usize, see: impl FnMut(&[u8])) -> Result<()> {
+        self.process.check()?;
+        self.table.each_key_of_block(block, see)
     }
 
     /// The stored filter: several readers if it is partitioned, none if there is no filter or one of

@@ -46,6 +46,7 @@ use results::{About, Results, report, save};
 use throughput::Grid;
 use tree::{Base, Plan, Tree};
 
+pub use keys::file;
 pub use lab::FilterSpeed;
 pub use options::Compare;
 

@@ -9,7 +9,7 @@
 //! outside the tables' ranges no filter would be asked, and the ranges would do the filters' work.
 //! Only the queries of a file are taken as they are.
 
-mod file;
+pub mod file;
 #[cfg(test)]
 mod tests;
 mod zipf;

@@ -1,0 +1,440 @@
+//! Everything that is found of a column family. The terminal and JSON show these figures and compute
+//! none of their own.
+
+use maypole::filter::Family as Kind;
+use maypole::wilson_interval_95;
+
+use super::log_file::Counters;
+use super::lookups::Measured;
+use super::policies::{Level, Row};
+use super::rules::{Advice, Situation};
+use super::scan::{Asked, Scanned};
+use super::source::{Engine, Family};
+use super::tables::{Form, Table};
+use super::wanted::Wanted;
+use crate::show::record::record;
+
+/// Bits of memory for each key while RocksDB builds a filter, as its `filter_policy.h` states them.
+const BLOOM_PEAK_BITS: u64 = 75;
+const RIBBON_PEAK_BITS: u64 = 231;
+
+record! {
+    /// The tables of a level that have the same kind of filter.
+    pub struct FilterRow {
+        level: u64,
+        /// `bloom`, `ribbon`, …; `none`; `damaged`; `unknown` where only a sample was read.
+        filter: String,
+        tables: u64,
+        entries: u64,
+        bits_per_key: Option<f64>,
+        /// Bits that a key of a Bloom filter sets: the fewest and the most.
+        probes: Option<u64>,
+        most_probes: Option<u64>,
+        /// `keys`, `prefixes` or both.
+        holds: Option<String>,
+        /// Whether it is cut into parts.
+        partitioned: bool,
+        filter_bytes: u64,
+        index_bytes: u64,
+        /// Tables that were read.
+        read: u64,
+        /// Queries for keys that a table does not hold.
+        queries: u64,
+        measured_fpr: Option<f64>,
+        /// Of 95 % confidence.
+        fpr_low: Option<f64>,
+        fpr_high: Option<f64>,
+    }
+}
+
+record! {
+    /// A table.
+    pub struct FileRow {
+        file: u64,
+        level: u64,
+        file_bytes: u64,
+        entries: u64,
+        filter: String,
+        bits_per_key: Option<f64>,
+        filter_bytes: u64,
+        index_bytes: u64,
+        queries: u64,
+        measured_fpr: Option<f64>,
+        /// How the filter differs from what OPTIONS ask for.
+        finding: Option<String>,
+    }
+}
+
+record! {
+    /// What another policy would take and give.
+    pub struct PolicyRow {
+        policy: String,
+        /// `filter_policy` in RocksDB's OPTIONS.
+        rocksdb: Option<String>,
+        /// The policy in Maypole's words.
+        maypole: Option<String>,
+        filter_bytes: u64,
+        bits_per_key: f64,
+        build_seconds: Option<f64>,
+        blocks_per_absent_get: f64,
+        blocks_per_present_get: Option<f64>,
+        /// Against the filters that are there, at the cost of a read that was given.
+        saved_micros_per_absent_get: f64,
+    }
+}
+
+pub struct Findings {
+    pub name: String,
+    pub wanted: Wanted,
+    pub tables: u64,
+    pub levels: u64,
+    pub file_bytes: u64,
+    pub entries: u64,
+    /// Tables of which all or a part was read, and bytes read of them, about.
+    pub tables_read: u64,
+    pub bytes_read: u64,
+    pub filters: Vec<FilterRow>,
+    pub files: Vec<FileRow>,
+    /// Texts of findings, and the files that each is about.
+    pub findings: Vec<(String, Vec<u64>)>,
+    pub filter_bytes: u64,
+    pub index_bytes: u64,
+    pub largest_filter: u64,
+    pub largest_index: u64,
+    /// While the largest filter is built.
+    pub peak_build_bytes: u64,
+    pub cache_bytes: Option<u64>,
+    pub measured: Measured,
+    /// Of recorded lookups: the share of absent keys.
+    pub share_absent: Option<f64>,
+    pub counters: Option<Counters>,
+    pub policies: Vec<PolicyRow>,
+    pub advice: Vec<Advice>,
+    pub notes: Vec<String>,
+}
+
+/// What was read of a column family.
+pub struct Seen<'a> {
+    pub engine: Engine,
+    pub family: &'a Family,
+    pub tables: &'a [Table],
+    /// In the order of the tables.
+    pub scanned: &'a [Option<Scanned>],
+    pub levels: &'a [Level],
+    pub rows: Vec<Row>,
+    pub measured: Measured,
+    /// Whether the lookups were recorded ones.
+    pub is_recorded: bool,
+    pub cache_bytes: Option<u64>,
+    pub counters: Option<Counters>,
+    /// Microseconds.
+    pub read_cost: f64,
+}
+
+impl Findings {
+    pub fn of(seen: Seen) -> Findings {
+        let Seen { family, tables, scanned, levels, .. } = &seen;
+        let files = seen.files();
+        let situation = seen.situation();
+        let policies = seen.policies(&situation);
+        let sum = |of: &dyn Fn(&Table) -> u64| tables.iter().map(of).sum();
+        let mut findings: Vec<(String, Vec<u64>)> = Vec::new();
+        for file in &files {
+            let Some(text) = &file.finding else { continue };
+            match findings.iter_mut().find(|(other, _)| other == text) {
+                Some((_, files)) => files.push(file.file),
+                None => findings.push((text.clone(), vec![file.file])),
+            }
+        }
+        let largest = (0..tables.len()).max_by_key(|&i| tables[i].keys);
+        let peak_bits = |i: usize| match seen.family_of(i).1 {
+            Some(Kind::Bloom | Kind::LegacyBloom) => BLOOM_PEAK_BITS,
+            _ => RIBBON_PEAK_BITS,
+        };
+        Findings {
+            name: family.name.clone(),
+            wanted: family.wanted.clone(),
+            tables: tables.len() as u64,
+            levels: levels.len() as u64,
+            file_bytes: sum(&|table| table.file_bytes),
+            entries: sum(&|table| table.entries),
+            tables_read: scanned.iter().flatten().count() as u64,
+            bytes_read: scanned.iter().flatten().map(|scanned| scanned.bytes).sum(),
+            filters: seen.filters(),
+            findings,
+            filter_bytes: situation.filter_bytes,
+            index_bytes: situation.index_bytes,
+            largest_filter: situation.largest_filter,
+            largest_index: situation.largest_index,
+            peak_build_bytes: largest.map_or(0, |i| tables[i].keys * peak_bits(i) / 8),
+            cache_bytes: seen.cache_bytes,
+            share_absent: situation.share_absent,
+            counters: seen.counters,
+            policies,
+            advice: super::rules::advise(&situation),
+            notes: seen.notes(),
+            files,
+            measured: seen.measured,
+        }
+    }
+}
+
+impl Seen<'_> {
+    fn scanned(&self, i: usize) -> Option<&Scanned> {
+        self.scanned.get(i)?.as_ref()
+    }
+
+    /// The name of a table's filter, and its family. Where it was not read, the policy's name says
+    /// the family; it may have stored Bloom in place of Ribbon.
+    fn family_of(&self, i: usize) -> (String, Option<Kind>) {
+        let table = &self.tables[i];
+        let Some(form) = table.form else { return ("none".into(), None) };
+        if let Some(read) = self.scanned(i).and_then(|scanned| scanned.filter.as_ref()) {
+            return match (read.family, &read.damaged) {
+                (Some(family), None) => (family.to_string(), Some(family)),
+                _ => ("damaged".into(), None),
+            };
+        }
+        match (form, table.policy_name.as_deref()) {
+            (Form::Obsolete, _) => ("obsolete".into(), None),
+            (Form::Full | Form::Partitioned, Some("bloomfilter")) => {
+                ("bloom".into(), Some(Kind::Bloom))
+            }
+            (Form::Full | Form::Partitioned, Some("ribbonfilter")) => {
+                ("ribbon".into(), Some(Kind::Ribbon))
+            }
+            _ => ("unknown".into(), None),
+        }
+    }
+
+    /// Tables come level by level.
+    fn last_level(&self) -> usize {
+        self.tables.last().map_or(0, |table| table.level)
+    }
+
+    /// How a table's filter differs from what OPTIONS ask for.
+    fn finding(&self, i: usize) -> Option<String> {
+        let read = self.scanned(i).and_then(|scanned| scanned.filter.as_ref());
+        let is_last = self.tables[i].level == self.last_level();
+        self.tables[i].finding(&self.family.wanted, self.engine, read, is_last)
+    }
+
+    fn is_damaged(&self, i: usize) -> bool {
+        let filter = self.scanned(i).and_then(|scanned| scanned.filter.as_ref());
+        filter.is_some_and(|filter| filter.damaged.is_some())
+    }
+
+    fn files(&self) -> Vec<FileRow> {
+        let row = |(i, table): (usize, &Table)| {
+            let scanned = self.scanned(i);
+            let asked = scanned.map(|scanned| scanned.asked).unwrap_or_default();
+            let damage = scanned.and_then(|scanned| scanned.damage.as_ref());
+            FileRow {
+                file: table.number,
+                level: table.level as u64,
+                file_bytes: table.file_bytes,
+                entries: table.entries,
+                filter: self.family_of(i).0,
+                bits_per_key: table.form.map(|_| table.bits_per_key()),
+                filter_bytes: table.filter_bytes,
+                index_bytes: table.index_bytes,
+                queries: asked.queries,
+                measured_fpr: rate(asked),
+                finding: self.finding(i).or_else(|| Some(format!("data damaged: {}", damage?))),
+            }
+        };
+        self.tables.iter().enumerate().map(row).collect()
+    }
+
+    fn filters(&self) -> Vec<FilterRow> {
+        let mut rows: Vec<(FilterRow, u64, Asked)> = Vec::new();
+        for (i, table) in self.tables.iter().enumerate() {
+            let scanned = self.scanned(i);
+            let (filter, _) = self.family_of(i);
+            let holds = table.form.map(|_| {
+                let both = [
+                    table.feed.whole_keys.then_some("keys"),
+                    table.feed.extractor_name.as_ref().map(|_| "prefixes"),
+                ];
+                both.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+            });
+            let partitioned = table.form == Some(Form::Partitioned);
+            let probes = scanned.and_then(|scanned| scanned.filter.as_ref()?.probes).map(u64::from);
+            let position = rows.iter().position(|(row, ..)| {
+                row.level == table.level as u64
+                    && row.filter == filter
+                    && row.holds == holds
+                    && row.partitioned == partitioned
+            });
+            let position = position.unwrap_or_else(|| {
+                let row = FilterRow {
+                    level: table.level as u64,
+                    filter,
+                    tables: 0,
+                    entries: 0,
+                    bits_per_key: None,
+                    probes: None,
+                    most_probes: None,
+                    holds,
+                    partitioned,
+                    filter_bytes: 0,
+                    index_bytes: 0,
+                    read: 0,
+                    queries: 0,
+                    measured_fpr: None,
+                    fpr_low: None,
+                    fpr_high: None,
+                };
+                rows.push((row, 0, Asked::default()));
+                rows.len() - 1
+            });
+            let (row, keys, asked) = &mut rows[position];
+            row.tables += 1;
+            row.entries += table.entries;
+            row.filter_bytes += table.filter_bytes;
+            row.index_bytes += table.index_bytes;
+            row.probes = row.probes.into_iter().chain(probes).min();
+            row.most_probes = row.most_probes.into_iter().chain(probes).max();
+            row.read += u64::from(scanned.is_some());
+            *keys += table.keys;
+            *asked += scanned.map(|scanned| scanned.asked).unwrap_or_default();
+        }
+        let finish = |(mut row, keys, asked): (FilterRow, u64, Asked)| {
+            let interval = wilson_interval_95(asked.wrong, asked.queries);
+            row.bits_per_key =
+                (row.filter_bytes > 0).then(|| row.filter_bytes as f64 * 8.0 / keys.max(1) as f64);
+            row.queries = asked.queries;
+            row.measured_fpr = rate(asked);
+            row.fpr_low = interval.map(|(low, _)| low);
+            row.fpr_high = interval.map(|(_, high)| high);
+            row
+        };
+        rows.into_iter().map(finish).collect()
+    }
+
+    fn situation(&self) -> Situation {
+        let last = self.last_level();
+        let keys: u64 = self.tables.iter().map(|table| table.keys).sum();
+        let is_used = |table: &Table| {
+            let maypoles = table.form == Some(Form::Maypoles) && self.engine == Engine::Maypole;
+            maypoles || matches!(table.form, Some(Form::Full | Form::Partitioned))
+        };
+        let without: Vec<&Table> =
+            self.tables.iter().filter(|table| !is_used(table) && table.keys > 0).collect();
+        let keys_without: u64 = without.iter().map(|table| table.keys).sum();
+        let all = || 0..self.tables.len();
+        let differs = |i: &usize| self.finding(*i).is_some() && !self.is_damaged(*i);
+        let mut families: Vec<(Kind, u64)> = Vec::new();
+        for (i, table) in self.tables.iter().enumerate() {
+            let Some(family) = self.family_of(i).1 else { continue };
+            match families.iter_mut().find(|(other, _)| *other == family) {
+                Some((_, keys)) => *keys += table.keys,
+                None => families.push((family, table.keys)),
+            }
+        }
+        let family = families.iter().max_by_key(|(_, keys)| *keys).map(|(family, _)| *family);
+        let of_family = || {
+            let all = self.tables.iter().enumerate();
+            all.filter(|(i, _)| family.is_some() && self.family_of(*i).1 == family)
+        };
+        let bits: u64 = of_family().map(|(_, table)| table.filter_bytes * 8).sum();
+        let of_keys: u64 = of_family().map(|(_, table)| table.keys).sum();
+        let filter_block = |(i, table): (usize, &Table)| match self.scanned(i) {
+            Some(Scanned { filter: Some(filter), .. }) if filter.largest_part > 0 => {
+                filter.largest_part
+            }
+            // Parts are about as large as data blocks.
+            _ if table.form == Some(Form::Partitioned) => 0,
+            _ => table.filter_bytes,
+        };
+        let index_block =
+            |table: &Table| if table.index_is_partitioned { 0 } else { table.index_bytes };
+        let level_0 = self.tables.iter().filter(|table| table.level == 0);
+        let mut last_asked = Asked::default();
+        let last_levels = self.levels.iter().filter(|level| level.level == last);
+        last_levels.for_each(|level| last_asked += level.asked);
+        Situation {
+            engine: self.engine,
+            wanted: self.family.wanted.clone(),
+            tables: self.tables.len(),
+            file_bytes: self.tables.iter().map(|table| table.file_bytes).sum(),
+            keys_without: keys_without as f64 / keys.max(1) as f64,
+            only_last_without: without.iter().all(|table| table.level == last),
+            damaged: all().filter(|&i| self.is_damaged(i)).count(),
+            differing: all().filter(differs).count(),
+            family,
+            bits_per_key: bits as f64 / of_keys.max(1) as f64,
+            filter_bytes: self.tables.iter().map(|table| table.filter_bytes).sum(),
+            index_bytes: self.tables.iter().map(|table| table.index_bytes).sum(),
+            level_0_bytes: level_0.map(|table| table.filter_bytes + table.index_bytes).sum(),
+            largest_filter: self.tables.iter().enumerate().map(filter_block).max().unwrap_or(0),
+            largest_index: self.tables.iter().map(index_block).max().unwrap_or(0),
+            are_partitioned: self.tables.iter().any(|table| table.form == Some(Form::Partitioned)),
+            cache_bytes: self.cache_bytes,
+            absent_blocks: self.measured.absent.blocks,
+            absent_blocks_without: self.measured.absent.blocks_without_filters,
+            share_absent: self.is_recorded.then(|| {
+                let (absent, present) = (self.measured.absent.count, self.measured.present.count);
+                absent as f64 / (absent + present).max(1) as f64
+            }),
+            rate: rate(last_asked),
+            read_cost: self.read_cost,
+            rows: self.rows.clone(),
+        }
+    }
+
+    fn policies(&self, now: &Situation) -> Vec<PolicyRow> {
+        let keys: f64 = self.levels.iter().map(|level| level.keys).sum();
+        let Measured { absent, present, .. } = &self.measured;
+        let current = PolicyRow {
+            policy: "as it is".into(),
+            rocksdb: None,
+            maypole: None,
+            filter_bytes: now.filter_bytes,
+            bits_per_key: now.filter_bytes as f64 * 8.0 / keys.max(1.0),
+            build_seconds: None,
+            blocks_per_absent_get: absent.blocks,
+            blocks_per_present_get: (present.count > 0).then_some(present.blocks),
+            saved_micros_per_absent_get: 0.0,
+        };
+        let row = |row: &Row| PolicyRow {
+            policy: row.name.clone(),
+            rocksdb: row.rocksdb.clone(),
+            maypole: Some(row.maypole.clone()),
+            filter_bytes: row.filter_bytes as u64,
+            bits_per_key: row.bits_per_key,
+            build_seconds: Some(row.build_seconds),
+            blocks_per_absent_get: row.absent_blocks,
+            blocks_per_present_get: row.present_blocks,
+            saved_micros_per_absent_get: (absent.blocks - row.absent_blocks) * self.read_cost,
+        };
+        match self.rows.is_empty() {
+            true => Vec::new(),
+            false => std::iter::once(current).chain(self.rows.iter().map(row)).collect(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.measured.not_read > 0 {
+            notes.push(format!(
+                "{} lookups met entries that only RocksDB reads, such as merge operands; they are not \
+                 counted",
+                self.measured.not_read
+            ));
+        }
+        if self.tables.iter().any(|table| !table.feed.whole_keys && table.feed.extractor.is_some())
+        {
+            notes.push(
+                "filters of prefixes alone let every key through whose prefix is there; the rates count \
+                 these as wrong"
+                    .into(),
+            );
+        }
+        notes
+    }
+}
+
+fn rate(asked: Asked) -> Option<f64> {
+    (asked.queries > 0).then(|| asked.wrong as f64 / asked.queries as f64)
+}

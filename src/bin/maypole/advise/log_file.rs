@@ -1,0 +1,126 @@
+//! What RocksDB's LOG says: the capacity of block caches, which OPTIONS does not store, and the last
+//! counters of the filters, where statistics were switched on.
+//!
+//! ```text
+//! … --------------- Options for column family [default]:
+//!     capacity : 8388608
+//! … rocksdb.bloom.filter.useful COUNT : 635465
+//! ```
+//!
+//! Everything here is a hint: what cannot be read is not known.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// Options stand at the start of a LOG, the last counters near its end. No more is read of either.
+const HEAD_BYTES: u64 = 4 << 20;
+const TAIL_BYTES: u64 = 4 << 20;
+
+#[derive(Debug, Default, PartialEq)]
+pub struct LogFile {
+    capacities: BTreeMap<String, u64>,
+    pub counters: Option<Counters>,
+}
+
+/// What the filters of all column families have done since the database was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub useful: u64,
+    pub full_positive: u64,
+    pub full_true_positive: u64,
+}
+
+impl Counters {
+    /// The false-positive rate that RocksDB has seen; `None` where no filter was asked for a key
+    /// that it does not hold.
+    pub fn observed_fpr(&self) -> Option<f64> {
+        let wrong = self.full_positive.saturating_sub(self.full_true_positive);
+        (self.absent_queries() > 0).then(|| wrong as f64 / self.absent_queries() as f64)
+    }
+
+    /// Queries for keys that a table does not hold.
+    pub fn absent_queries(&self) -> u64 {
+        self.useful.saturating_add(self.full_positive.saturating_sub(self.full_true_positive))
+    }
+}
+
+impl LogFile {
+    pub fn read(dir: &Path) -> LogFile {
+        let Ok(mut file) = File::open(dir.join("LOG")) else { return LogFile::default() };
+        let mut part = |from: u64, bytes: u64| {
+            let mut text = Vec::new();
+            file.seek(SeekFrom::Start(from)).ok()?;
+            file.by_ref().take(bytes).read_to_end(&mut text).ok()?;
+            Some(String::from_utf8_lossy(&text).into_owned())
+        };
+        let head = part(0, HEAD_BYTES).unwrap_or_default();
+        let bytes = std::fs::metadata(dir.join("LOG")).map_or(0, |about| about.len());
+        let tail = part(bytes.saturating_sub(TAIL_BYTES), TAIL_BYTES).unwrap_or_default();
+        LogFile { capacities: capacities(&head), counters: counters(&tail) }
+    }
+
+    pub fn capacity_bytes(&self, family: &str) -> Option<u64> {
+        self.capacities.get(family).copied()
+    }
+}
+
+fn capacities(text: &str) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let mut family = None;
+    for line in text.lines() {
+        if let Some((_, rest)) = line.split_once("Options for column family [") {
+            family = rest.rsplit_once(']').map(|(name, _)| name.to_owned());
+        } else if let Some(value) = line.trim().strip_prefix("capacity : ")
+            && let (Some(family), Ok(bytes)) = (&family, value.trim().parse())
+        {
+            // The first one is the block cache; compressed and blob caches follow.
+            found.entry(family.clone()).or_insert(bytes);
+        }
+    }
+    found
+}
+
+fn counters(text: &str) -> Option<Counters> {
+    let last = |name: &str| {
+        let lines = text.lines().rev().map(str::trim);
+        let mut values =
+            lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(" COUNT : "));
+        values.next()?.trim().parse().ok()
+    };
+    Some(Counters {
+        useful: last("rocksdb.bloom.filter.useful")?,
+        full_positive: last("rocksdb.bloom.filter.full.positive")?,
+        full_true_positive: last("rocksdb.bloom.filter.full.true.positive")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_belong_to_their_families_and_the_last_counters_count() {
+        let text = "\
+2026 --------------- Options for column family [a b]:
+    block_cache_options:
+    capacity : 33554432
+    capacity : 7
+2026 --------------- Options for column family [default]:
+2026 --------------- Options for column family [x]:
+    capacity : many
+rocksdb.bloom.filter.useful COUNT : 1
+rocksdb.bloom.filter.full.positive COUNT : 2
+rocksdb.bloom.filter.full.true.positive COUNT : 2
+rocksdb.bloom.filter.useful COUNT : 990
+rocksdb.bloom.filter.full.positive COUNT : 110
+rocksdb.bloom.filter.full.true.positive COUNT : 100
+";
+        assert_eq!(capacities(text), BTreeMap::from([("a b".to_owned(), 33_554_432)]));
+        let found = counters(text).unwrap();
+        assert_eq!((found.useful, found.observed_fpr()), (990, Some(0.01)));
+        assert_eq!(counters("rocksdb.bloom.filter.useful COUNT : 1"), None);
+        assert_eq!(Counters::default().observed_fpr(), None);
+    }
+}

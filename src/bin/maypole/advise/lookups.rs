@@ -1,0 +1,161 @@
+//! Lookups on the tree as it stands: which tables they search, and how many data blocks they read.
+
+use std::collections::BTreeMap;
+
+use maypole::{Db, LookupTrace};
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+
+use super::queries::{Anchors, made_up};
+use super::tables::Table;
+use crate::progress;
+
+/// Lookups of absent keys, and of present ones.
+const LOOKUPS: usize = 5_000;
+/// The same where only a sample is read.
+const LOOKUPS_OF_SAMPLE: usize = 2_000;
+
+/// Recorded lookups that are made, at most.
+const MOST_RECORDED: usize = 100_000;
+
+/// Means of lookups of one kind.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lookups {
+    pub count: u64,
+    /// Data blocks.
+    pub blocks: f64,
+    pub blocks_without_filters: f64,
+    /// Tables of each level that are in the way and hold no entry of the key.
+    pub tables_in_vain: Vec<f64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    pub absent: Lookups,
+    pub present: Lookups,
+    /// Keys whose value only RocksDB reads: merge operands and others.
+    pub not_read: u64,
+}
+
+/// Looks up keys of the tables that were read, weighted by the entries of the levels, and keys that
+/// are like them and absent.
+pub fn run(
+    db: &Db,
+    tables: &[Table],
+    anchors: &Anchors,
+    is_sample: bool,
+    random: &mut SmallRng,
+) -> Measured {
+    let mut measured = Measured::default();
+    let count = if is_sample { LOOKUPS_OF_SAMPLE } else { LOOKUPS };
+    let bar = progress::bar(count as u64, "looking keys up");
+    let by_level = by_level(tables, anchors);
+    let total: f64 = by_level.iter().map(|(weight, _)| weight).sum();
+    if total <= 0.0 {
+        bar.finish_and_clear();
+        return measured;
+    }
+    let (mut smallest, mut largest) = (&tables[0].smallest, &tables[0].largest);
+    for table in tables {
+        smallest = smallest.min(&table.smallest);
+        largest = largest.max(&table.largest);
+    }
+    let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
+    for _ in 0..count {
+        bar.inc(1);
+        let mut left = random.random_range(0.0..total);
+        let chosen = by_level.iter().find(|(weight, _)| {
+            left -= weight;
+            left < 0.0
+        });
+        let Some(key) = chosen.and_then(|(_, keys)| keys.choose(random)) else { continue };
+        measured.look_up(db, key, true, levels);
+        if let Some(key) = made_up(key, smallest, largest, random) {
+            measured.look_up(db, &key, false, levels);
+        }
+    }
+    bar.finish_and_clear();
+    measured.absent.finish();
+    measured.present.finish();
+    measured
+}
+
+/// The entries of each level that gave anchors, and these.
+fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8]>)> {
+    let mut levels: BTreeMap<usize, (f64, Vec<&[u8]>)> = BTreeMap::new();
+    for (key, table) in anchors.iter() {
+        levels.entry(tables[table].level).or_default().1.push(key);
+    }
+    for table in tables {
+        if let Some((entries, _)) = levels.get_mut(&table.level) {
+            *entries += table.entries as f64;
+        }
+    }
+    levels.into_values().collect()
+}
+
+/// Looks up recorded keys, present or not. Of more than [`MOST_RECORDED`], keys at equal distances.
+pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
+    let mut measured = Measured::default();
+    let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
+    let keys = recorded.iter().step_by(recorded.len().div_ceil(MOST_RECORDED).max(1));
+    let bar = progress::bar(keys.len() as u64, "looking keys up");
+    for key in keys {
+        bar.inc(1);
+        match db.explain(key) {
+            Ok(trace) if is_met(&trace) => measured.present.add(&trace, levels),
+            Ok(trace) => measured.absent.add(&trace, levels),
+            Err(_) => measured.not_read += 1,
+        }
+    }
+    bar.finish_and_clear();
+    measured.absent.finish();
+    measured.present.finish();
+    measured
+}
+
+impl Measured {
+    fn look_up(&mut self, db: &Db, key: &[u8], present: bool, levels: usize) {
+        let Ok(trace) = db.explain(key) else {
+            self.not_read += 1;
+            return;
+        };
+        // A made-up key may be there, and a drawn one may have been dropped by a range deletion.
+        match (present, is_met(&trace)) {
+            (true, true) => self.present.add(&trace, levels),
+            (false, false) => self.absent.add(&trace, levels),
+            _ => {}
+        }
+    }
+}
+
+/// Whether any table or memtable has an entry of the key.
+fn is_met(trace: &LookupTrace) -> bool {
+    trace.tables().any(|table| table.found.is_some())
+        || trace.memtables.iter().any(|memtable| memtable.found.is_some())
+}
+
+impl Lookups {
+    fn add(&mut self, trace: &LookupTrace, levels: usize) {
+        self.count += 1;
+        self.blocks += trace.cost().blocks as f64;
+        self.blocks_without_filters += trace.cost_without_filters().blocks as f64;
+        self.tables_in_vain.resize(levels, 0.0);
+        for level in &trace.levels {
+            if level.file.as_ref().is_some_and(|file| file.table.found.is_none())
+                && let Some(tables) = self.tables_in_vain.get_mut(level.level)
+            {
+                *tables += 1.0;
+            }
+        }
+    }
+
+    /// From sums to means.
+    fn finish(&mut self) {
+        let count = self.count.max(1) as f64;
+        self.blocks /= count;
+        self.blocks_without_filters /= count;
+        self.tables_in_vain.iter_mut().for_each(|tables| *tables /= count);
+    }
+}

@@ -1,0 +1,233 @@
+//! `advise`: what the filters of a database do, and what others would do, on its own keys.
+//!
+//! ```text
+//! source     the directory: RocksDB's or Maypole's, opened read-only
+//! wanted     what OPTIONS asks for        log_file   what RocksDB's LOG says
+//! tables     what each table says of its filter, and how that differs from OPTIONS
+//! sample     which tables are read        queries    keys to ask filters for
+//! scan       tables read: rates measured, other filters built of the same keys
+//! lookups    lookups on the tree          policies   other policies, computed
+//! findings   every figure                 rules      what to do
+//! report     the terminal, JSON          page       a page
+//! ```
+//!
+//! Nothing is written and no lock is taken, so that a live writer is not disturbed. A table is read
+//! through the file that was opened with the database, since its writer may delete it meanwhile.
+
+mod findings;
+mod log_file;
+mod lookups;
+mod page;
+mod policies;
+mod queries;
+mod report;
+mod rules;
+mod sample;
+mod scan;
+mod source;
+mod tables;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use maypole::filter::FilterSpec;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use crate::args;
+use crate::compare::file;
+use crate::failure::{Failure, Result};
+use crate::output::{printable, tell};
+use crate::show::files::PAGE;
+use crate::show::sheet::Screen;
+use crate::show::text::{counted, size, unescape};
+use findings::{Findings, Seen};
+use queries::Anchors;
+use sample::Part;
+use source::{Engine, Family};
+use tables::Table;
+
+/// Say what the filters of a database do and what other filters would do on its keys.
+///
+///     maypole advise /var/lib/app/rocksdb
+///     maypole advise /var/lib/app/rocksdb --sample 1% --files
+///
+/// DIR is a database of RocksDB or of Maypole. It may be in use: nothing is written to it and no lock
+/// is taken. For each column family the command prints
+///
+/// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter is
+///   not what OPTIONS asks for;
+/// - their measured false-positive rate: each filter is queried with keys of other tables and with
+///   made-up keys inside its range;
+/// - the data blocks that lookups of absent and present keys read;
+/// - the same for other policies, computed on the keys of the tables;
+/// - what to do, unless what, with the options to set.
+///
+/// All tables are read. --sample reads fewer: whole tables, at least one a level; of tables of more
+/// than 72 MiB some blocks. Times are those of one thread of this processor. Entries that only RocksDB
+/// reads, such as merge operands, do not matter here: filters hold keys.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Advise {
+    /// Directory of the database
+    dir: PathBuf,
+    /// Only this column family [default: all]
+    #[arg(long, value_name = "NAME")]
+    column_family: Option<String>,
+    /// Read this share of each level, such as 1% or 0.01
+    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = sample::share)]
+    sample: f64,
+    /// Print a row for each table too
+    #[arg(long)]
+    files: bool,
+    /// Capacity of RocksDB's block cache, such as 512M [default: what LOG says]
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count_in(0..=args::MOST_CACHE_BYTES))]
+    cache: Option<usize>,
+    /// What a read of a data block costs, in microseconds: 80 on flash, 2 from the cache of the
+    /// operating system
+    #[arg(long, value_name = "MICROS", default_value_t = 80.0, value_parser = micros, verbatim_doc_comment)]
+    read_cost: f64,
+    /// Look up the keys of this file, one a line, in place of drawn ones: figures then are means over
+    /// lookups as they were recorded. \\xNN stands for a byte. Of more than 100,000 a part is taken
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    query_file: Option<PathBuf>,
+    /// Draw another sample and other keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write a page with the same figures, and these as JSON, into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print a JSON object: engine, read_cost_micros, families, refused
+    #[arg(long)]
+    json: bool,
+}
+
+fn micros(text: &str) -> std::result::Result<f64, String> {
+    let micros = text.parse::<f64>().ok().filter(|micros| (0.0..=1e9).contains(micros));
+    micros.ok_or_else(|| "expected microseconds such as 80 or 2.5".into())
+}
+
+/// Entries of a table that are read, and keys that filters are built of, to estimate how long all
+/// will take.
+const TRIAL_ENTRIES: u64 = 20_000;
+
+impl Advise {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let source = source::open(&self.dir, self.column_family.as_deref())?;
+        for (name, why) in &source.refused {
+            tell(format_args!("note: {}: not read: {}", printable(name), printable(why)));
+        }
+        if self.query_file.is_some() && source.families.len() > 1 {
+            return Err(Failure::Call(
+                "--query-file is of one column family: name it with --column-family".into(),
+            ));
+        }
+        let recorded = self.query_file.as_deref().map(recorded).transpose()?;
+        if let Some(out) = &self.out {
+            page::prepare(out, &self.dir)?;
+        }
+        let mut found = Vec::new();
+        for family in &source.families {
+            // LOG counts for all column families together.
+            let counters = source.log.counters.filter(|_| source.families.len() == 1);
+            let findings = self.family(source.engine, family, counters, recorded.as_deref())?;
+            if !self.json {
+                report::text(&findings, source.engine, &self, &Screen::stdout(), out)?;
+                out.flush()?;
+            }
+            found.push(findings);
+        }
+        if self.json {
+            report::json(&found, &source, &self, out)?;
+        }
+        if let Some(dir) = &self.out {
+            page::write(&found, &source, &self, dir)?;
+            tell(format_args!("note: page: {}", dir.join(PAGE).display()));
+        }
+        Ok(())
+    }
+
+    fn family(
+        &self,
+        engine: Engine,
+        family: &Family,
+        counters: Option<log_file::Counters>,
+        recorded: Option<&[Vec<u8>]>,
+    ) -> Result<Findings> {
+        let random = &mut SmallRng::seed_from_u64(self.seed);
+        let tables = tables::all(&family.db);
+        let drawn = sample::draw(&tables, self.sample, random);
+        let kinds = policies::kinds();
+        let specs: Vec<FilterSpec> = kinds.iter().map(|kind| kind.spec).collect();
+        announce(&tables, &drawn, &specs);
+        let anchors = Anchors::draw(&tables, &drawn, random);
+        let mut of_level: BTreeMap<usize, usize> = BTreeMap::new();
+        drawn.iter().for_each(|(i, _)| *of_level.entry(tables[*i].level).or_default() += 1);
+        let queries_of = |i: usize, part: Part| {
+            let count = of_level.get(&tables[i].level).copied().unwrap_or(1);
+            let random = &mut SmallRng::seed_from_u64(self.seed ^ tables[i].number);
+            queries::of_table(&tables, &anchors, (i, part), count, random)
+        };
+        let scanned = scan::run(&tables, &drawn, &specs, &queries_of)?;
+        let levels = policies::levels(&tables, &scanned, kinds.len());
+        let measured = match recorded {
+            Some(keys) => lookups::replay(&family.db, &tables, keys),
+            None => lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random),
+        };
+        let rows = match measured.absent.count {
+            0 => Vec::new(),
+            _ => {
+                let stored = tables.iter().map(|table| table.filter_bytes).sum();
+                policies::rows(&levels, &kinds, &measured, stored)
+            }
+        };
+        Ok(Findings::of(Seen {
+            engine,
+            family,
+            tables: &tables,
+            scanned: &scanned,
+            levels: &levels,
+            rows,
+            measured,
+            is_recorded: recorded.is_some(),
+            cache_bytes: self.cache.map(|bytes| bytes as u64).or(family.cache_bytes),
+            counters,
+            read_cost: self.read_cost,
+        }))
+    }
+}
+
+/// The keys of a file.
+fn recorded(path: &Path) -> Result<Vec<Vec<u8>>> {
+    let text = file::read(path)?;
+    Ok(file::lines(&text).map(unescape).collect())
+}
+
+/// Says how much will be read, and how long that takes by the time of a trial.
+fn announce(tables: &[Table], drawn: &[(usize, Part)], specs: &[FilterSpec]) {
+    let bytes = |&(i, part): &(usize, Part)| tables[i].file_bytes as f64 * part.share();
+    let all: f64 = drawn.iter().map(bytes).sum();
+    let Some(&(first, _)) = drawn.first() else { return };
+    let first = &tables[first];
+    let (mut entries, start) = (0, Instant::now());
+    let mut reading = first.reader.entries();
+    // Damage is reported when the table is read.
+    while entries < TRIAL_ENTRIES
+        && let Ok(Some(_)) = reading.next_entry()
+    {
+        entries += 1;
+    }
+    let read = first.file_bytes as f64 * entries.max(1) as f64 / first.entries.max(1) as f64;
+    let reading = all / read * start.elapsed().as_secs_f64();
+    let building = scan::build_seconds(tables, drawn, specs, TRIAL_ENTRIES);
+    tell(format_args!(
+        "note: reads {} of {}, about {:.0} s",
+        size(all as u64),
+        counted(drawn.len() as u64, "table"),
+        (reading + building).ceil()
+    ));
+}

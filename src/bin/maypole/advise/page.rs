@@ -1,0 +1,149 @@
+//! The page of `--out`: advice, filters, and reads against memory, one section a column family.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::Advise;
+use super::findings::{Findings, PolicyRow};
+use super::report;
+use super::source::{Engine, Source};
+use crate::failure::{Failure, Result};
+use crate::show::about::Origin;
+use crate::show::files;
+use crate::show::html::{self, escape};
+use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
+use crate::show::text::{counted, size};
+
+/// What pages say made them.
+pub const MAKER: &str = "maypole advise";
+/// The file with the figures, next to the page.
+const JSON: &str = "advise.json";
+
+/// Makes the directory ready. A failure where it is the database's, or holds files of others.
+pub fn prepare(dir: &Path, database: &Path) -> Result {
+    let absolute = |path: &Path| {
+        let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+        let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+        there.canonicalize().unwrap_or_else(|_| path.to_owned())
+    };
+    if absolute(dir).starts_with(absolute(database)) {
+        return Err(Failure::Call(format!(
+            "--out {}: nothing is written into the database's directory; take another one",
+            dir.display()
+        )));
+    }
+    files::prepare(dir, MAKER, &[JSON])
+}
+
+/// Writes the page and the figures.
+pub fn write(found: &[Findings], source: &Source, asked: &Advise, dir: &Path) -> Result {
+    let mut json = Vec::new();
+    report::json(found, source, asked, &mut json)?;
+    files::write(dir, files::PAGE, &page(found, source.engine, asked))?;
+    files::write(dir, JSON, &String::from_utf8_lossy(&json))
+}
+
+fn page(found: &[Findings], engine: Engine, asked: &Advise) -> String {
+    let name = escape(&asked.dir.display().to_string());
+    let origin = Origin::now(asked.seed);
+    let mut body = format!(
+        "<header><h1>Filters of {name}</h1>\n<p class=\"soft\">{}</p></header>\n<main>\n",
+        escape(&origin.date)
+    );
+    for (n, family) in found.iter().enumerate() {
+        body.push_str(&section(family, n, engine));
+    }
+    let cost = format!("{} µs", asked.read_cost);
+    body.push_str(
+        &origin.to_html(
+            &[("a read costs", &cost)],
+            "All figures are in advise.json next to this file.",
+        ),
+    );
+    body.push_str("</main>\n");
+    html::page(MAKER, &format!("Maypole: filters of {name}"), &body, "")
+}
+
+fn section(found: &Findings, n: usize, engine: Engine) -> String {
+    let mut html = format!(
+        "<section><h2>{}</h2>\n<p class=\"soft\">{} in {}, {}, {}</p>\n",
+        match engine {
+            Engine::RocksDb => format!("Column family {}", escape(&found.name)),
+            Engine::Maypole => "Database".into(),
+        },
+        counted(found.tables, "table"),
+        counted(found.levels, "level"),
+        size(found.file_bytes),
+        counted(found.entries, "entry")
+    );
+    html.push_str("<ol class=\"verdict\">\n");
+    for advice in &found.advice {
+        let _ = write!(html, "<li>{}, unless {}.", escape(&advice.action), escape(&advice.unless));
+        if !advice.options.is_empty() {
+            let _ = write!(html, "<pre>{}</pre>", escape(&advice.options.join("\n")));
+        }
+        for (name, text) in [("When", &advice.when), ("Worth", &advice.worth)] {
+            if !text.is_empty() {
+                let _ = write!(html, "<br><span class=\"soft\">{name}: {}.</span>", escape(text));
+            }
+        }
+        html.push_str("</li>\n");
+    }
+    html.push_str("</ol>\n<ul>\n");
+    for line in report::sentences(found, engine) {
+        let _ = writeln!(html, "<li>{}</li>", escape(&line));
+    }
+    html.push_str("</ul>\n");
+    html.push_str("<h3>Filters as they are stored</h3>\n");
+    html.push_str(&html::figures(&found.filters));
+    if !found.policies.is_empty() {
+        let _ = write!(
+            html,
+            "<figure><figcaption><h3>Reads against memory</h3><p>Other policies on the same keys: \
+             down and left is better.</p></figcaption>\n{}</figure>\n{}",
+            plot(&found.policies, n).to_svg(),
+            html::figures(&found.policies)
+        );
+    }
+    html + "</section>\n"
+}
+
+/// A curve for each family, and points for all other policies.
+fn plot(rows: &[PolicyRow], n: usize) -> Plot {
+    let mut series: Vec<Series> = Vec::new();
+    for row in rows.iter().filter(|row| row.policy != "none") {
+        let by_itself = !row.policy.contains(", ") && !row.policy.contains(' ');
+        let family = row.policy.split([':', '(']).next().unwrap_or_default();
+        let name = if by_itself { family } else { &row.policy[..] };
+        let point = Point {
+            x: row.filter_bytes as f64,
+            y: row.blocks_per_absent_get.max(1e-5),
+            interval: None,
+            says: format!(
+                "{}\n{} of filters, {:.2} bits a key\n{:.4} data blocks an absent lookup",
+                row.policy,
+                size(row.filter_bytes),
+                row.bits_per_key,
+                row.blocks_per_absent_get
+            ),
+        };
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => series.push(Series {
+                name: name.to_owned(),
+                color: color_of_family(name).filter(|_| by_itself).unwrap_or(OTHERS),
+                look: if by_itself { Look::Joined } else { Look::Points },
+                points: vec![point],
+            }),
+        }
+    }
+    let bytes = |bytes: f64| size(bytes.max(0.0).round() as u64);
+    let blocks = |blocks: f64| format!("{blocks}");
+    Plot {
+        id: format!("memory{n}"),
+        title: "Reads against memory".into(),
+        x: Axis::new("memory of all filters", Spread::Linear, bytes),
+        y: Axis::new("data blocks of an absent lookup", Spread::Log, blocks),
+        series,
+    }
+}

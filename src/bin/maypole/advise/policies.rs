@@ -1,0 +1,340 @@
+//! Other policies, computed: what filters of other kinds would take and let through on this tree.
+//!
+//! Each kind was built of the keys of real tables, level by level. A policy is one kind for each
+//! level. Its memory is that of all keys of the level, its reads those of the lookups that were
+//! measured, with other rates:
+//!
+//! ```text
+//! blocks of an absent lookup  = Σ over levels of  tables in the way · rate
+//! blocks of a present lookup  = the same above its entry, and the blocks of the entry itself
+//! ```
+
+use maypole::filter::{Family, FilterSpec};
+
+use super::lookups::Measured;
+use super::scan::{Asked, Built, Scanned};
+use super::tables::Table;
+
+/// RocksDB's bits of the kinds that RocksDB has.
+pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
+/// Stored bits of Maypole's own kinds. The first ones have about the rates of the above.
+const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
+const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
+
+/// A filter of one kind and size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kind {
+    pub spec: FilterSpec,
+    pub family: Family,
+    /// RocksDB's number, where RocksDB has the family.
+    pub rocksdb_bits: Option<u32>,
+}
+
+/// All kinds that are built.
+pub fn kinds() -> Vec<Kind> {
+    let kind = |spec: Result<FilterSpec, _>, family, rocksdb_bits| {
+        spec.ok().map(|spec: FilterSpec| Kind { spec, family, rocksdb_bits })
+    };
+    let (bits, own) = (ROCKSDB_BITS.iter(), |bits: &f64| *bits);
+    let bloom = bits.clone().map(|&b| kind(FilterSpec::bloom(b.into()), Family::Bloom, Some(b)));
+    let ribbon =
+        bits.map(|&b| kind(FilterSpec::ribbon_like_bloom(b.into()), Family::Ribbon, Some(b)));
+    let burr = BURR_BITS.iter().map(own).map(|b| kind(FilterSpec::burr(b), Family::Burr, None));
+    let fuse = FUSE_BITS
+        .iter()
+        .map(own)
+        .map(|b| kind(FilterSpec::stored(b, Family::Fuse), Family::Fuse, None));
+    bloom.chain(ribbon).chain(burr).chain(fuse).flatten().collect()
+}
+
+/// A level as it stands.
+#[derive(Debug, Clone, Default)]
+pub struct Level {
+    pub level: usize,
+    /// Hashes that a filter of all its keys holds, about.
+    pub keys: f64,
+    pub asked: Asked,
+    /// In the order of the kinds.
+    pub built: Vec<Built>,
+}
+
+/// The levels that hold tables, from the shallowest. `scanned` is in the order of the tables.
+pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Vec<Level> {
+    let mut levels: Vec<Level> = Vec::new();
+    // Entries and keys that were read of each.
+    let mut read: Vec<(u64, u64)> = Vec::new();
+    let both = || tables.iter().zip(scanned);
+    for (table, scanned) in both() {
+        if levels.last().is_none_or(|last| last.level != table.level) {
+            let built = vec![Built::default(); kinds];
+            levels.push(Level { level: table.level, built, ..Level::default() });
+            read.push((0, 0));
+        }
+        let (Some(level), Some((entries, keys))) = (levels.last_mut(), read.last_mut()) else {
+            continue;
+        };
+        if let Some(scanned) = scanned {
+            level.asked += scanned.asked;
+            level.built.iter_mut().zip(&scanned.built).for_each(|(sum, built)| sum.add(built));
+            *entries += scanned.entries;
+            *keys += scanned.keys;
+        }
+    }
+    for (table, scanned) in both() {
+        let Some(n) = levels.iter().position(|level| level.level == table.level) else { continue };
+        levels[n].keys += match (table.form, scanned) {
+            (Some(_), _) => table.keys as f64,
+            (None, Some(scanned)) if scanned.is_whole => scanned.keys as f64,
+            _ => table.entries as f64 * read[n].1 as f64 / read[n].0.max(1) as f64,
+        };
+    }
+    levels
+}
+
+/// What a policy takes and gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub name: String,
+    /// The policy in Maypole's words.
+    pub maypole: String,
+    /// What RocksDB's `filter_policy` is set to. `None`: RocksDB has no such policy.
+    pub rocksdb: Option<String>,
+    /// RocksDB leaves the last level out, by `optimize_filters_for_hits`.
+    pub last_level_without: bool,
+    pub family: Option<Family>,
+    pub rocksdb_bits: Option<u32>,
+    pub filter_bytes: f64,
+    pub bits_per_key: f64,
+    /// Seconds that one thread takes to build all filters.
+    pub build_seconds: f64,
+    pub absent_blocks: f64,
+    /// `None`: no present key could be looked up.
+    pub present_blocks: Option<f64>,
+}
+
+/// The rows of all policies. Empty where nothing could be measured.
+///
+/// `stored_bytes` are those of the filters that the tables have.
+pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let name = |kind: &Kind| match kind.rocksdb_bits {
+        Some(bits) => format!("{}:{bits}", kind.family),
+        None => kind.spec.to_string(),
+    };
+    let rocksdb = |kind: &Kind| kind.rocksdb_bits.map(|bits| option(kind.family, bits));
+    let mut push = |row: Option<Row>| rows.extend(row);
+    push(row("none".into(), "none".into(), levels, measured, |_| None));
+    for (i, kind) in kinds.iter().enumerate() {
+        let row = row(name(kind), kind.spec.to_string(), levels, measured, |_| Some(i));
+        push(row.map(|row| Row {
+            rocksdb: rocksdb(kind),
+            family: Some(kind.family),
+            rocksdb_bits: kind.rocksdb_bits,
+            ..row
+        }));
+    }
+    let last = levels.len().saturating_sub(1);
+    let usual = |(_, kind): &(usize, &Kind)| last > 0 && kind.rocksdb_bits == Some(10);
+    for (i, kind) in kinds.iter().enumerate().filter(usual) {
+        let name = format!("{}, last none", name(kind));
+        let maypole = format!("bottommost_none({})", kind.spec);
+        let row = row(name, maypole, levels, measured, |n| (n < last).then_some(i));
+        push(row.map(|row| Row {
+            rocksdb: rocksdb(kind),
+            last_level_without: true,
+            family: Some(kind.family),
+            rocksdb_bits: kind.rocksdb_bits,
+            ..row
+        }));
+    }
+    rows.extend(by_level(levels, kinds, measured, stored_bytes));
+    rows
+}
+
+/// The bumped ribbons, one for each level or none, with which absent lookups read least in no more
+/// memory than the filters that are stored take: a budget divided among the levels. Without stored
+/// filters the budget is that of 7 bits a key.
+fn by_level(
+    levels: &[Level],
+    kinds: &[Kind],
+    measured: &Measured,
+    stored_bytes: u64,
+) -> Option<Row> {
+    let burr = (0..kinds.len()).filter(|&i| kinds[i].family == Family::Burr).map(Some);
+    let choices: Vec<Option<usize>> = std::iter::once(None).chain(burr).collect();
+    if levels.len() < 2 || choices.len() < 2 {
+        return None;
+    }
+    let keys: f64 = levels.iter().map(|level| level.keys).sum();
+    let budget = if stored_bytes > 0 { stored_bytes as f64 } else { keys * 7.0 / 8.0 };
+    let unnamed = |kind_of: &dyn Fn(usize) -> Option<usize>| {
+        row(String::new(), String::new(), levels, measured, kind_of)
+    };
+    // RocksDB and Maypole have seven levels at most, so these are few combinations.
+    let count = choices.len().checked_pow(u32::try_from(levels.len()).ok()?)?;
+    let kind_of = |combination: usize, n: usize| {
+        choices[combination / choices.len().pow(n as u32) % choices.len()]
+    };
+    let rows = (0..count).filter_map(|i| Some((i, unnamed(&|n| kind_of(i, n))?)));
+    let fitting = rows.filter(|(_, row)| row.filter_bytes <= budget);
+    let (best, row) =
+        fitting.min_by(|(_, a), (_, b)| a.absent_blocks.total_cmp(&b.absent_blocks))?;
+    let spec = |n| kind_of(best, n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
+    let mut specs: Vec<String> = (0..levels.len()).map(spec).collect();
+    if levels[0].level > 0 {
+        // The first one is level 0's.
+        specs.insert(0, specs[0].clone());
+    }
+    let maypole = format!("levels({})", specs.join(", "));
+    Some(Row { name: "burr by level".into(), maypole, ..row })
+}
+
+/// The value of RocksDB's `filter_policy`.
+pub fn option(family: Family, bits: u32) -> String {
+    match family {
+        Family::Ribbon => format!("ribbonfilter:{bits}:0"),
+        _ => format!("bloomfilter:{bits}:false"),
+    }
+}
+
+/// `kind_of` gives the kind for the level at a position.
+fn row(
+    name: String,
+    maypole: String,
+    levels: &[Level],
+    measured: &Measured,
+    kind_of: impl Fn(usize) -> Option<usize>,
+) -> Option<Row> {
+    let (mut bytes, mut nanos, mut keys) = (0.0, 0.0, 0.0);
+    let (mut absent, mut present) = (0.0, own_blocks(measured));
+    for (n, level) in levels.iter().enumerate() {
+        keys += level.keys;
+        let mut rate = 1.0;
+        if let Some(kind) = kind_of(n) {
+            // A level of which nothing could be read is taken to be like the others.
+            let own = [level].into_iter().map(|level| level.built[kind]);
+            let all = levels.iter().map(|level| level.built[kind]);
+            let built = sum(own.clone()).filter(|built| built.asked.queries > 0).or_else(|| {
+                let all = sum(all)?;
+                sum(own).map(|own| Built { asked: all.asked, ..own }).or(Some(all))
+            })?;
+            if built.asked.queries == 0 {
+                return None;
+            }
+            rate = built.asked.wrong as f64 / built.asked.queries as f64;
+            bytes += level.keys * built.bytes as f64 / built.keys as f64;
+            nanos += level.keys * built.key_nanos;
+        }
+        let in_vain = |tables: &[f64]| tables.get(level.level).copied().unwrap_or(0.0);
+        absent += rate * in_vain(&measured.absent.tables_in_vain);
+        present += rate * in_vain(&measured.present.tables_in_vain);
+    }
+    Some(Row {
+        name,
+        maypole,
+        rocksdb: None,
+        last_level_without: false,
+        family: None,
+        rocksdb_bits: None,
+        filter_bytes: bytes,
+        bits_per_key: bytes * 8.0 / f64::max(keys, 1.0),
+        build_seconds: nanos / 1e9,
+        absent_blocks: absent,
+        present_blocks: (measured.present.count > 0).then_some(present),
+    })
+}
+
+/// The sum, unless nothing was built.
+fn sum(built: impl Iterator<Item = Built>) -> Option<Built> {
+    let mut all = Built::default();
+    built.for_each(|built| all.add(&built));
+    (all.keys > 0).then_some(all)
+}
+
+/// Blocks that a present lookup reads in the table that holds its entry.
+fn own_blocks(measured: &Measured) -> f64 {
+    let in_vain: f64 = measured.present.tables_in_vain.iter().sum();
+    (measured.present.blocks_without_filters - in_vain).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lookups::Lookups;
+    use super::*;
+
+    fn built(keys: u64, bits: u64, wrong: u64) -> Built {
+        let asked = Asked { queries: 1000, wrong };
+        Built { keys, bytes: keys * bits / 8, key_nanos: 10.0, asked }
+    }
+
+    #[test]
+    fn memory_and_reads_are_those_of_the_levels() {
+        let kinds = [Kind {
+            spec: FilterSpec::bloom(10.0).unwrap(),
+            family: Family::Bloom,
+            rocksdb_bits: Some(10),
+        }];
+        let level = |level, keys, wrong| Level {
+            level,
+            keys,
+            built: vec![built(100, 10, wrong)],
+            ..Level::default()
+        };
+        let levels = [level(0, 1000.0, 10), level(3, 9000.0, 20)];
+        let lookups = |blocks, tables_in_vain: [f64; 4]| Lookups {
+            count: 1,
+            blocks: 0.0,
+            blocks_without_filters: blocks,
+            tables_in_vain: tables_in_vain.to_vec(),
+        };
+        let measured = Measured {
+            absent: lookups(3.0, [2.0, 0.0, 0.0, 1.0]),
+            present: lookups(2.5, [1.5, 0.0, 0.0, 0.0]),
+            not_read: 0,
+        };
+        let rows = rows(&levels, &kinds, &measured, 0);
+        let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
+        assert_eq!(names, ["none", "bloom:10", "bloom:10, last none"]);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+        close(rows[0].absent_blocks, 3.0);
+        close(rows[0].present_blocks.unwrap(), 2.5);
+        close(rows[1].absent_blocks, 2.0 * 0.01 + 0.02);
+        close(rows[1].present_blocks.unwrap(), 1.0 + 1.5 * 0.01);
+        // A built filter's bytes are whole: 100 keys of 10 bits take 125.
+        close(rows[1].filter_bytes, 10_000.0 * 1.25);
+        close(rows[1].build_seconds, 10_000.0 * 10e-9);
+        close(rows[2].filter_bytes, 1000.0 * 1.25);
+        close(rows[2].absent_blocks, 2.0 * 0.01 + 1.0);
+        assert_eq!(rows[1].rocksdb.as_deref(), Some("bloomfilter:10:false"));
+    }
+    #[test]
+    fn a_budget_is_divided_so_that_absent_lookups_read_least() {
+        let kind = |bits| Kind {
+            spec: FilterSpec::burr(bits).unwrap(),
+            family: Family::Burr,
+            rocksdb_bits: None,
+        };
+        let kinds = [kind(5.5), kind(8.0)];
+        let level = |level, keys| Level {
+            level,
+            keys,
+            built: vec![built(800, 5, 30), built(800, 8, 4)],
+            ..Level::default()
+        };
+        // A small level and one of a hundred times its size, each in the way of every lookup.
+        let levels = [level(1, 1000.0), level(6, 100_000.0)];
+        let lookups = Lookups {
+            count: 1,
+            blocks_without_filters: 2.0,
+            tables_in_vain: vec![0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+            ..Lookups::default()
+        };
+        let measured = Measured { absent: lookups.clone(), present: lookups, not_read: 0 };
+        let policy = |bytes| by_level(&levels, &kinds, &measured, bytes).unwrap().maypole;
+        // More bits fit into the small level alone; all levels; not even the large level.
+        assert_eq!(policy(64_000), "levels(burr(8), burr(8), burr(5.5))");
+        assert_eq!(policy(200_000), "levels(burr(8), burr(8), burr(8))");
+        assert_eq!(policy(2_000), "levels(burr(8), burr(8), none)");
+        assert_eq!(by_level(&levels[..1], &kinds, &measured, 1), None);
+    }
+}

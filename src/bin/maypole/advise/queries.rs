@@ -1,0 +1,162 @@
+//! Keys to query filters with: drawn from the tables, and made up between their keys.
+//!
+//! ```text
+//! anchors      keys of some data blocks of each table that is read, and of tables that overlap it
+//! neighbours   the anchors of other tables that lie in a table's range
+//! made up      an anchor with other bytes at its end, within the range
+//! ```
+//!
+//! A filter sees only the hash of a key, so a made-up key is as good a query as a real one. A query
+//! may be a key that the table holds: the reading of the table finds that out.
+
+use maypole::table::SstReader;
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+
+use super::sample::{Part, distinct};
+use super::tables::Table;
+
+/// Data blocks that anchors come from, of all tables together, and of one table.
+const BLOCKS: usize = 400;
+const LEAST_BLOCKS: usize = 2;
+const MOST_BLOCKS: usize = 64;
+/// For each table that is read: other tables that overlap it and give anchors.
+const NEIGHBOURS: usize = 4;
+/// Queries for all tables of a level together, of either kind, and for one table at least.
+const QUERIES: usize = 60_000;
+const LEAST_QUERIES: usize = 100;
+/// Where only part of a table is read, each query may read a block.
+const MOST_BY_BLOCKS: usize = 1000;
+/// Bytes at the end of an anchor that a made-up key has others of.
+const CHANGED_BYTES: usize = 4;
+
+/// Keys and the position of the table that each was drawn from, in the order of the keys.
+pub struct Anchors(Vec<(Vec<u8>, usize)>);
+
+impl Anchors {
+    /// Draws anchors of the tables that are read, and of some that overlap them.
+    pub fn draw(tables: &[Table], drawn: &[(usize, Part)], random: &mut SmallRng) -> Anchors {
+        let mut is_wanted = vec![false; tables.len()];
+        for &(i, _) in drawn {
+            is_wanted[i] = true;
+            let others = (0..tables.len()).filter(|&j| {
+                tables[j].level != tables[i].level
+                    && tables[j].smallest <= tables[i].largest
+                    && tables[j].largest >= tables[i].smallest
+            });
+            // Where all tables are read there is no other.
+            if drawn.len() < tables.len() {
+                others.take(NEIGHBOURS).for_each(|j| is_wanted[j] = true);
+            }
+        }
+        let wanted = (0..tables.len()).filter(|&i| is_wanted[i]);
+        let each = BLOCKS / is_wanted.iter().filter(|&&wanted| wanted).count().max(1);
+        let mut anchors = Vec::new();
+        for i in wanted {
+            let blocks = each.clamp(LEAST_BLOCKS, MOST_BLOCKS);
+            let keys = keys_of_blocks(&tables[i].reader, blocks, random);
+            anchors.extend(keys.into_iter().map(|key| (key, i)));
+        }
+        anchors.sort_unstable();
+        anchors.dedup();
+        Anchors(anchors)
+    }
+
+    /// Each with the position of its table.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        self.0.iter().map(|(key, table)| (&key[..], *table))
+    }
+
+    /// Those from `smallest` to `largest`.
+    fn between(&self, smallest: &[u8], largest: &[u8]) -> &[(Vec<u8>, usize)] {
+        let start = self.0.partition_point(|(key, _)| &key[..] < smallest);
+        let end = self.0.partition_point(|(key, _)| &key[..] <= largest);
+        self.0.get(start..end).unwrap_or_default()
+    }
+}
+
+/// The keys of `blocks` data blocks, drawn at random. Damaged blocks give none; the reading of the
+/// table reports them.
+fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    let Ok(all) = reader.data_blocks() else { return keys };
+    for block in distinct(blocks, all, random) {
+        let before = keys.len();
+        if reader.each_key_of_block(block, |key| keys.push(key.to_vec())).is_err() {
+            keys.truncate(before);
+        }
+    }
+    keys
+}
+
+/// A key that is like `anchor` but for its last bytes, from `smallest` to `largest`. Where few such
+/// keys lie in the range it is longer than the anchor. `None` where that is beyond the range too.
+pub fn made_up(
+    anchor: &[u8],
+    smallest: &[u8],
+    largest: &[u8],
+    random: &mut SmallRng,
+) -> Option<Vec<u8>> {
+    for (changed, appended) in [(CHANGED_BYTES, 0), (CHANGED_BYTES / 2, 0), (0, CHANGED_BYTES)] {
+        let kept = anchor.len().saturating_sub(changed);
+        let mut key = anchor.to_vec();
+        key.resize(anchor.len() + appended, 0);
+        random.fill(&mut key[kept..]);
+        if smallest <= &key[..] && &key[..] <= largest && key != anchor {
+            return Some(key);
+        }
+    }
+    None
+}
+
+/// The queries of a table that is read, ascending and without duplicates.
+pub fn of_table(
+    tables: &[Table],
+    anchors: &Anchors,
+    (i, part): (usize, Part),
+    tables_of_level: usize,
+    random: &mut SmallRng,
+) -> Vec<Vec<u8>> {
+    let table = &tables[i];
+    let mut each = (QUERIES / tables_of_level.max(1)).max(LEAST_QUERIES);
+    if part != Part::Whole {
+        each = each.min(MOST_BY_BLOCKS);
+    }
+    let (own, others): (Vec<_>, Vec<_>) =
+        anchors.between(&table.smallest, &table.largest).iter().partition(|(_, from)| *from == i);
+    let mut queries: Vec<Vec<u8>> =
+        others.sample(random, each).map(|(key, _)| key.clone()).collect();
+    for _ in 0..each {
+        let anchor = own.choose(random);
+        let key = anchor.and_then(|(key, _)| made_up(key, &table.smallest, &table.largest, random));
+        queries.extend(key);
+    }
+    queries.sort_unstable();
+    queries.dedup();
+    queries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    #[test]
+    fn made_up_keys_lie_in_the_range() {
+        let random = &mut SmallRng::seed_from_u64(5);
+        for (anchor, smallest, largest) in [
+            (&b"key00007"[..], &b"key00000"[..], &b"key00009"[..]),
+            (b"b", b"a", b"c"),
+            (b"0000000100000000", b"0000000000000000", b"0000000900000000"),
+        ] {
+            let made: Vec<Vec<u8>> = (0..200)
+                .filter_map(|_| made_up(anchor, smallest, largest, random))
+                .inspect(|key| assert!(smallest <= &key[..] && &key[..] <= largest))
+                .collect();
+            assert_eq!(made.len(), 200, "{}", anchor.escape_ascii());
+            assert!(made.iter().all(|key| key != anchor));
+        }
+        assert_eq!(made_up(b"only", b"only", b"only", random), None);
+    }
+}

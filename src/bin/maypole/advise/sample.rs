@@ -1,0 +1,109 @@
+//! Which tables are read, and how much of each.
+//!
+//! Whole tables, drawn at random, at least one a level. Of a large table, blocks are drawn instead.
+//! With a share of 1 everything is read.
+
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use super::tables::Table;
+
+/// Tables of `target_file_size_base=64MiB` are a little larger than that.
+const WHOLE_TABLE_BYTES: u64 = 72 << 20;
+/// Fewer bytes of a large table are not worth the reading of its index.
+const LEAST_BYTES: u64 = 4 << 20;
+
+/// What is read of a table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Part {
+    Whole,
+    /// This share of its data blocks.
+    Blocks(f64),
+}
+
+/// Tables by their position, with the part of each.
+pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, Part)> {
+    let mut drawn = Vec::new();
+    for level in 0..=tables.iter().map(|table| table.level).max().unwrap_or(0) {
+        let mut here: Vec<usize> = (0..tables.len())
+            .filter(|&i| tables[i].level == level && tables[i].entries > 0)
+            .collect();
+        let all: u64 = here.iter().map(|&i| tables[i].file_bytes).sum();
+        here.shuffle(random);
+        let mut left = all as f64 * share;
+        for i in here {
+            if left <= 0.0 {
+                break;
+            }
+            let bytes = tables[i].file_bytes;
+            let part = part_of(bytes, left, share);
+            left -= bytes as f64 * part.share();
+            drawn.push((i, part));
+        }
+    }
+    drawn.sort_unstable_by_key(|&(i, _)| i);
+    drawn
+}
+
+fn part_of(bytes: u64, wanted: f64, share: f64) -> Part {
+    if share >= 1.0 || bytes <= WHOLE_TABLE_BYTES {
+        return Part::Whole;
+    }
+    let share = wanted.max(LEAST_BYTES as f64) / bytes as f64;
+    if share >= 1.0 { Part::Whole } else { Part::Blocks(share) }
+}
+
+impl Part {
+    pub fn share(self) -> f64 {
+        match self {
+            Part::Whole => 1.0,
+            Part::Blocks(share) => share,
+        }
+    }
+}
+
+/// So many different numbers below `most`, at random, ascending.
+pub fn distinct(count: usize, most: usize, random: &mut SmallRng) -> Vec<usize> {
+    let mut numbers: Vec<usize> = match count >= most {
+        true => return (0..most).collect(),
+        false => (0..count).map(|_| random.random_range(0..most)).collect(),
+    };
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// Reads a share: `1%`, `0.5 %`, `0.01`.
+pub fn share(text: &str) -> std::result::Result<f64, String> {
+    let wrong = || "expected a share such as 1% or 0.01, above 0 and at most 100%".to_string();
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.trim().parse::<f64>().map_err(|_| wrong())? / scale;
+    if share > 0.0 && share <= 1.0 { Ok(share) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_part_of_one() {
+        assert_eq!(share("1%"), Ok(0.01));
+        assert_eq!((share("100%"), share("0.25")), (Ok(1.0), Ok(0.25)));
+        for wrong in ["0", "0%", "101%", "-1%", "nan", "%", "one"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn large_tables_are_read_by_blocks() {
+        assert_eq!(part_of(64 << 20, 1.0, 0.01), Part::Whole);
+        assert_eq!(part_of(1 << 30, 1.0, 1.0), Part::Whole);
+        assert_eq!(part_of(1 << 30, f64::from(1 << 26), 0.5), Part::Blocks(1.0 / 16.0));
+        assert_eq!(part_of(1 << 30, 1.0, 0.01), Part::Blocks(1.0 / 256.0));
+        assert_eq!(part_of(1 << 30, 1e10, 0.01), Part::Whole);
+    }
+}

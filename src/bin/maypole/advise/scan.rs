@@ -1,0 +1,320 @@
+//! Reads the tables: counts their keys, queries their filters, builds other filters of the same keys
+//! and queries these too.
+//!
+//! Several threads read different tables. Each keeps the hashes of one table.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use maypole::filter::{FilterBuilder, FilterSpec};
+use maypole::{Error, hash64};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::sample::{Part, distinct};
+use super::tables::{Feed, Form, ReadFilter, Table};
+use crate::failure::Result;
+use crate::progress;
+
+/// When filters of so many keys of a level were built, no more are: the figures would change little.
+const BUILT_KEYS: usize = 400_000;
+/// Of a table with more keys than this, filters of its first keys are built.
+const MOST_HASHES: usize = 2_000_000;
+/// Threads that read at a time, at most.
+const MOST_THREADS: usize = 4;
+
+/// Answers to queries for keys that the table does not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub queries: u64,
+    /// "Maybe", each wrong.
+    pub wrong: u64,
+}
+
+impl std::ops::AddAssign for Asked {
+    fn add_assign(&mut self, other: Asked) {
+        self.queries += other.queries;
+        self.wrong += other.wrong;
+    }
+}
+
+/// Filters of one specification, of some tables of a level.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Built {
+    pub keys: u64,
+    pub bytes: u64,
+    /// Nanoseconds of a build for each key: of the quickest table, since other programs hold up some.
+    pub key_nanos: f64,
+    pub asked: Asked,
+}
+
+impl Built {
+    pub fn add(&mut self, other: &Built) {
+        self.key_nanos = match (self.keys, other.keys) {
+            (0, _) => other.key_nanos,
+            (_, 0) => self.key_nanos,
+            _ => self.key_nanos.min(other.key_nanos),
+        };
+        self.keys += other.keys;
+        self.bytes += other.bytes;
+        self.asked += other.asked;
+    }
+}
+
+/// What the reading of a table gave.
+#[derive(Debug, Clone, Default)]
+pub struct Scanned {
+    pub filter: Option<ReadFilter>,
+    pub entries: u64,
+    /// Different user keys.
+    pub keys: u64,
+    /// Bytes of the file that were read, about.
+    pub bytes: u64,
+    /// Whether all of it was read.
+    pub is_whole: bool,
+    pub asked: Asked,
+    /// In the order of the specifications.
+    pub built: Vec<Built>,
+    /// Why the reading ended early.
+    pub damage: Option<String>,
+}
+
+/// Reads the tables that are drawn. The answers are in the order of all tables; `None`: not drawn.
+/// `queries_of` gives the queries of a table, ascending.
+pub fn run(
+    tables: &[Table],
+    drawn: &[(usize, Part)],
+    specs: &[FilterSpec],
+    queries_of: &(dyn Fn(usize, Part) -> Vec<Vec<u8>> + Sync),
+) -> Result<Vec<Option<Scanned>>> {
+    let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
+    let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
+    let next = AtomicUsize::new(0);
+    // What is left to build of each level.
+    let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
+    let budgets: Vec<AtomicUsize> = (0..levels).map(|_| AtomicUsize::new(BUILT_KEYS)).collect();
+    let done: Mutex<Vec<(usize, Result<Scanned>)>> = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let Some(&(i, part)) = drawn.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let queries = queries_of(i, part);
+            let scanned = scan(&tables[i], part, &queries, specs, &budgets[tables[i].level]);
+            bar.inc(bytes(i, part));
+            let failed = scanned.is_err();
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((i, scanned));
+            if failed {
+                next.store(drawn.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    bar.finish_and_clear();
+    let mut all: Vec<Option<Scanned>> = (0..tables.len()).map(|_| None).collect();
+    for (i, scanned) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        all[i] = Some(scanned?);
+    }
+    Ok(all)
+}
+
+/// The hashes that a filter is fed for a key.
+#[derive(Clone, Copy)]
+struct Fed {
+    // The hash 0, one of 2^64, counts as none: this halves the memory.
+    key: Option<NonZeroU64>,
+    prefix: Option<NonZeroU64>,
+}
+
+impl Feed {
+    fn fed(&self, key: &[u8]) -> Fed {
+        let hash = |bytes: &[u8]| NonZeroU64::new(hash64(bytes));
+        let prefix = self.extractor.and_then(|extractor| extractor.prefix_of(key)).and_then(hash);
+        let holds_keys = self.whole_keys || self.extractor.is_none();
+        Fed { key: hash(key).filter(|_| holds_keys), prefix }
+    }
+
+    /// The hash that a point lookup asks for.
+    fn asked(&self, key: &[u8]) -> Option<u64> {
+        let fed = self.fed(key);
+        fed.key.or(fed.prefix).map(NonZeroU64::get)
+    }
+}
+
+/// What is seen of a table's keys while they are read in order.
+struct Reading<'a> {
+    table: &'a Table,
+    queries: &'a [Vec<u8>],
+    next_query: usize,
+    /// Which queries the table holds.
+    held: Vec<bool>,
+    last: Option<Vec<u8>>,
+    hashes: Vec<Fed>,
+    most_hashes: usize,
+    entries: u64,
+    keys: u64,
+}
+
+impl Reading<'_> {
+    fn see(&mut self, key: &[u8]) {
+        self.entries += 1;
+        match &mut self.last {
+            Some(last) if last == key => return,
+            Some(last) => {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            None => self.last = Some(key.to_vec()),
+        }
+        self.keys += 1;
+        while self.queries.get(self.next_query).is_some_and(|query| &query[..] < key) {
+            self.next_query += 1;
+        }
+        if self.queries.get(self.next_query).is_some_and(|query| &query[..] == key) {
+            self.held[self.next_query] = true;
+        }
+        if self.hashes.len() < self.most_hashes {
+            self.hashes.push(self.table.feed.fed(key));
+        }
+    }
+}
+
+fn scan(
+    table: &Table,
+    part: Part,
+    queries: &[Vec<u8>],
+    specs: &[FilterSpec],
+    budget: &AtomicUsize,
+) -> Result<Scanned> {
+    // Whole tables, since the size of a filter depends on the number of its keys. Another thread may
+    // take from the budget at the same time: it is exceeded then.
+    let most_hashes = match budget.load(Ordering::Relaxed) {
+        0 => 0,
+        _ => MOST_HASHES.min(table.entries as usize),
+    };
+    let _ = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        Some(left.saturating_sub(most_hashes))
+    });
+    let mut reading = Reading {
+        table,
+        queries,
+        next_query: 0,
+        held: vec![false; queries.len()],
+        last: None,
+        hashes: Vec::new(),
+        most_hashes,
+        entries: 0,
+        keys: 0,
+    };
+    let mut scanned = Scanned {
+        filter: table.read_filter()?,
+        is_whole: part == Part::Whole,
+        ..Scanned::default()
+    };
+    let read = match part {
+        Part::Whole => read_whole(table, &mut reading),
+        Part::Blocks(share) => read_blocks(table, share, &mut reading),
+    };
+    match read {
+        Ok(()) => {}
+        Err(error @ Error::Corruption { .. }) => {
+            scanned.damage = Some(error.to_string());
+            scanned.is_whole = false;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    scanned.entries = reading.entries;
+    scanned.keys = reading.keys;
+    scanned.bytes = (table.file_bytes as f64 * part.share()) as u64;
+
+    let Reading { held, hashes, .. } = reading;
+    let is_asked = matches!(table.form, Some(Form::Full | Form::Partitioned | Form::Maypoles))
+        && table.reader.filter_is_unasked().is_none();
+    let mut absent = Vec::new();
+    for (query, &held) in queries.iter().zip(&held) {
+        if held {
+            continue;
+        }
+        let maybe = !is_asked || table.reader.may_contain(query)?;
+        // What was not read may hold the key: a lookup tells.
+        if maybe && !scanned.is_whole && holds(table, query) {
+            continue;
+        }
+        absent.extend(table.feed.asked(query));
+        if is_asked {
+            scanned.asked += Asked { queries: 1, wrong: u64::from(maybe) };
+        }
+    }
+    scanned.built = specs.iter().map(|spec| build(*spec, &hashes, &absent)).collect();
+    Ok(scanned)
+}
+
+fn read_whole(table: &Table, reading: &mut Reading) -> maypole::Result<()> {
+    let mut entries = table.reader.entries();
+    while let Some(entry) = entries.next_entry()? {
+        reading.see(entry.user_key);
+    }
+    Ok(())
+}
+
+fn read_blocks(table: &Table, share: f64, reading: &mut Reading) -> maypole::Result<()> {
+    let all = table.reader.data_blocks()?;
+    let count = ((all as f64 * share).ceil() as usize).max(1);
+    for block in distinct(count, all, &mut SmallRng::seed_from_u64(table.number)) {
+        table.reader.each_key_of_block(block, |key| reading.see(key))?;
+    }
+    Ok(())
+}
+
+/// Whether the table has an entry of the key. Where that cannot be told, it may.
+fn holds(table: &Table, key: &[u8]) -> bool {
+    table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
+}
+
+/// Seconds that building all filters takes, estimated from a trial with `trial_keys` keys.
+pub fn build_seconds(
+    tables: &[Table],
+    drawn: &[(usize, Part)],
+    specs: &[FilterSpec],
+    trial_keys: u64,
+) -> f64 {
+    let mut of_level: BTreeMap<usize, f64> = BTreeMap::new();
+    for &(i, part) in drawn {
+        *of_level.entry(tables[i].level).or_default() += tables[i].keys as f64 * part.share();
+    }
+    let keys: f64 = of_level.into_values().map(|keys| keys.min(BUILT_KEYS as f64)).sum();
+    let fed = |key: u64| Fed { key: NonZeroU64::new(hash64(&key.to_le_bytes())), prefix: None };
+    let hashes: Vec<Fed> = (0..trial_keys).map(fed).collect();
+    let key_nanos: f64 = specs.iter().map(|spec| build(*spec, &hashes, &[]).key_nanos).sum();
+    keys * key_nanos / 1e9
+}
+
+fn build(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
+    let mut builder = FilterBuilder::new(spec);
+    for fed in hashes {
+        match (fed.key, fed.prefix) {
+            (Some(key), Some(prefix)) => builder.add_pair(key.get(), prefix.get()),
+            (Some(hash), None) | (None, Some(hash)) => builder.add(hash.get()),
+            (None, None) => {}
+        }
+    }
+    let start = Instant::now();
+    let Some(block) = builder.finish() else { return Built::default() };
+    let nanos = start.elapsed().as_nanos() as f64;
+    let (keys, bytes) = (block.keys(), block.bytes().len() as u64);
+    let filter = block.into_reader();
+    let mut answers = vec![false; absent.len()];
+    filter.may_contain_many(absent, &mut answers);
+    let wrong = answers.iter().filter(|&&maybe| maybe).count() as u64;
+    Built {
+        keys,
+        bytes,
+        key_nanos: nanos / keys as f64,
+        asked: Asked { queries: absent.len() as u64, wrong },
+    }
+}

@@ -1,0 +1,96 @@
+//! The directory that is looked into: RocksDB's or Maypole's, opened without a trace.
+
+use std::path::Path;
+
+use maypole::{Db, Error, RocksDb};
+
+use super::log_file::LogFile;
+use super::wanted::Wanted;
+use crate::failure::{Failure, Result};
+
+/// The block cache of this process, for filters and indexes of the tables that are queried.
+const CACHE_BYTES: usize = 256 << 20;
+
+/// Who wrote the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    RocksDb,
+    Maypole,
+}
+
+/// A column family that can be read. A database of Maypole's is one named `default`.
+pub struct Family {
+    pub name: String,
+    pub db: Db,
+    pub wanted: Wanted,
+    /// Capacity of its block cache in bytes, as LOG has it.
+    pub cache_bytes: Option<u64>,
+}
+
+pub struct Source {
+    pub engine: Engine,
+    pub families: Vec<Family>,
+    /// Names of the others, and why they are not read.
+    pub refused: Vec<(String, String)>,
+    pub log: LogFile,
+}
+
+/// Opens the directory and picks one column family, or all.
+pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
+    let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
+    match options.clone().open_read_only() {
+        Ok(db) => of_maypole(db, dir, only),
+        Err(error) => match options.open_rocksdb() {
+            Ok(rocks) => of_rocksdb(&rocks, dir, only),
+            // What is neither is called by its name in the first error.
+            Err(second) => match &error {
+                Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
+                _ => Err(error.into()),
+            },
+        },
+    }
+}
+
+fn of_maypole(db: Db, dir: &Path, only: Option<&str>) -> Result<Source> {
+    if let Some(name) = only.filter(|&name| name != "default") {
+        return Err(Failure::new(format_args!(
+            "{}: a database of Maypole has no column family \"{}\"",
+            dir.display(),
+            name.escape_debug()
+        )));
+    }
+    let family =
+        Family { name: "default".into(), db, wanted: Wanted::default(), cache_bytes: None };
+    Ok(Source {
+        engine: Engine::Maypole,
+        families: vec![family],
+        refused: Vec::new(),
+        log: LogFile::default(),
+    })
+}
+
+fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source> {
+    let log = LogFile::read(dir);
+    let mut source =
+        Source { engine: Engine::RocksDb, families: Vec::new(), refused: Vec::new(), log };
+    if let Some(name) = only {
+        // A failure that lists the names, where there is no such family.
+        rocks.column_family(name)?;
+    }
+    for family in rocks.column_families() {
+        let name = &family.name;
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        match rocks.column_family(name) {
+            Ok(db) => source.families.push(Family {
+                name: name.clone(),
+                db,
+                wanted: Wanted::of(|option| rocks.option(name, option)),
+                cache_bytes: source.log.capacity_bytes(name),
+            }),
+            Err(error) => source.refused.push((name.clone(), error.to_string())),
+        }
+    }
+    Ok(source)
+}

@@ -1,0 +1,285 @@
+//! The tables of a column family, and what each says of its filter and index. Nothing but properties
+//! is read: the tables are open already.
+
+use maypole::filter::{Family, FilterReader};
+use maypole::table::{PrefixExtractor, SstReader};
+use maypole::{Db, Error};
+
+use super::source::Engine;
+use super::wanted::{Policy, Wanted};
+use crate::failure::Result;
+
+const PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
+const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
+/// Names of filters that RocksDB reads no more, and that only Maypole reads.
+const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
+const MAYPOLES: &str = "fullfilter.maypole.";
+
+/// Entries for each byte of a file, at most: compression makes many entries alike small.
+const MOST_FOR_A_BYTE: u64 = 1 << 10;
+
+/// Sizes differ by this part, and by these bytes, from keys times bits: a filter has whole lines.
+const SIZE_SLACK: f64 = 0.03;
+const SLACK_BYTES: f64 = 133.0;
+
+/// How a table stores its filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Full,
+    Partitioned,
+    /// Of a family that only Maypole reads.
+    Maypoles,
+    /// Of RocksDB's before 5, which is not used any more.
+    Obsolete,
+    /// Of another name.
+    Unknown,
+}
+
+/// What the filter holds, of each key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Feed {
+    pub whole_keys: bool,
+    /// How prefixes are cut. `None`: it holds none, or the extractor is not known.
+    pub extractor: Option<PrefixExtractor>,
+    /// The extractor's name, where there are prefixes.
+    pub extractor_name: Option<String>,
+}
+
+pub struct Table {
+    pub number: u64,
+    pub level: usize,
+    pub reader: SstReader,
+    pub smallest: Vec<u8>,
+    pub largest: Vec<u8>,
+    pub file_bytes: u64,
+    /// Entries, old versions and deletions included.
+    pub entries: u64,
+    /// Hashes in its filter; without one its entries.
+    pub keys: u64,
+    pub form: Option<Form>,
+    /// Stored bytes of the filter.
+    pub filter_bytes: u64,
+    /// Bytes of the index as it is stored, all parts.
+    pub index_bytes: u64,
+    pub index_is_partitioned: bool,
+    /// The policy under which it was written; RocksDB's since 5.
+    pub policy_name: Option<String>,
+    pub feed: Feed,
+}
+
+/// What is known of a filter when its bytes are read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReadFilter {
+    pub family: Option<Family>,
+    pub probes: Option<u32>,
+    pub parts: usize,
+    /// Stored bytes of the largest part; of the whole filter where there is one.
+    pub largest_part: u64,
+    /// Why it cannot be used: it answers "maybe".
+    pub damaged: Option<String>,
+}
+
+pub fn all(db: &Db) -> Vec<Table> {
+    let stats = db.stats();
+    let tables = stats.files.iter().filter_map(|file| {
+        let reader = db.table(file.number)?;
+        let properties = reader.properties();
+        // What a damaged property may say at most: sums stay numbers.
+        let most = reader.file_bytes().saturating_mul(MOST_FOR_A_BYTE);
+        let number = |name: &str| properties.number(name).map(|number| number.min(most));
+        let form = reader.metaindex().iter().find_map(|(name, _)| form_of(name));
+        let entries = properties.entries().min(most);
+        let stated = number("rocksdb.num.filter_entries").filter(|&keys| keys > 0);
+        let keys = stated.filter(|_| form.is_some()).unwrap_or(entries);
+        let filter_bytes = match form {
+            None => 0,
+            Some(_) => {
+                number("rocksdb.filter.size").filter(|&bytes| bytes > 0).unwrap_or_else(|| {
+                    let mut handles = reader.metaindex().iter();
+                    let handle = handles.find(|(name, _)| form_of(name).is_some());
+                    handle.map_or(0, |(_, handle)| handle.bytes)
+                })
+            }
+        };
+        let is_set = |name: &str| properties.raw(name) != Some(b"0");
+        let has_prefixes = is_set("rocksdb.block.based.table.prefix.filtering");
+        let extractor_name = properties
+            .text("rocksdb.prefix.extractor.name")
+            .filter(|&name| has_prefixes && name != "nullptr" && !name.is_empty())
+            .map(str::to_owned);
+        let feed = Feed {
+            whole_keys: is_set("rocksdb.block.based.table.whole.key.filtering"),
+            extractor: extractor_name.as_deref().and_then(PrefixExtractor::from_name),
+            extractor_name,
+        };
+        Some(Table {
+            number: file.number,
+            level: file.level,
+            smallest: file.smallest.clone(),
+            largest: file.largest.clone(),
+            file_bytes: reader.file_bytes(),
+            entries,
+            keys,
+            form,
+            filter_bytes,
+            index_bytes: number("rocksdb.index.size").unwrap_or(0),
+            index_is_partitioned: number("rocksdb.index.partitions").is_some_and(|parts| parts > 0),
+            policy_name: properties.text("rocksdb.filter.policy").map(str::to_owned),
+            feed,
+            reader,
+        })
+    });
+    tables.collect()
+}
+
+fn form_of(name: &str) -> Option<Form> {
+    match name {
+        FULL => Some(Form::Full),
+        PARTITIONED => Some(Form::Partitioned),
+        OBSOLETE => Some(Form::Obsolete),
+        name if name.starts_with(MAYPOLES) => Some(Form::Maypoles),
+        name if name.starts_with("fullfilter.")
+            || name.starts_with("partitionedfilter.")
+            || name.starts_with("filter.") =>
+        {
+            Some(Form::Unknown)
+        }
+        _ => None,
+    }
+}
+
+impl Table {
+    /// Stored bits for each key.
+    pub fn bits_per_key(&self) -> f64 {
+        self.filter_bytes as f64 * 8.0 / self.keys.max(1) as f64
+    }
+
+    /// Reads the filter. Damage is a finding and no failure.
+    pub fn read_filter(&self) -> Result<Option<ReadFilter>> {
+        if !matches!(self.form, Some(Form::Full | Form::Partitioned | Form::Maypoles)) {
+            return Ok(None);
+        }
+        let parts = match self.reader.filters() {
+            Ok(parts) => parts,
+            Err(error @ Error::Corruption { .. }) => {
+                let damaged = Some(error.to_string());
+                return Ok(Some(ReadFilter { damaged, ..ReadFilter::default() }));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let untrusted = parts.iter().find_map(FilterReader::untrusted);
+        let bytes = parts.iter().map(|part| part.bytes().len() as u64);
+        Ok(Some(ReadFilter {
+            family: parts.first().and_then(FilterReader::family),
+            probes: parts.first().and_then(FilterReader::probes),
+            parts: parts.len(),
+            largest_part: bytes.max().unwrap_or(0),
+            damaged: untrusted.map(str::to_owned),
+        }))
+    }
+
+    /// How the table's filter differs from what `wanted` asks for, or why RocksDB makes no use of
+    /// it, in words. `read` is what its bytes say, where they were read; `is_last` tells whether no
+    /// deeper level holds data.
+    pub fn finding(
+        &self,
+        wanted: &Wanted,
+        engine: Engine,
+        read: Option<&ReadFilter>,
+        is_last: bool,
+    ) -> Option<String> {
+        if let Some(why) = read.and_then(|read| read.damaged.as_ref()) {
+            return Some(format!("filter damaged, so it answers maybe: {why}"));
+        }
+        match self.form {
+            Some(Form::Obsolete) => {
+                return Some("filter of a form that RocksDB no longer uses".into());
+            }
+            Some(Form::Unknown) => return Some("filter of a form that is not known".into()),
+            Some(Form::Maypoles) if engine == Engine::RocksDb => {
+                return Some("filter of Maypole's own, which RocksDB does not use".into());
+            }
+            _ => {}
+        }
+        let policy = wanted.policy?;
+        let has_filter = self.form.is_some();
+        let spared = is_last && wanted.for_hits == Some(true);
+        match policy {
+            Policy::None if has_filter => {
+                return Some("filter left over: OPTIONS name no policy, so it is not used".into());
+            }
+            Policy::None => return None,
+            _ if !has_filter && spared => return None,
+            _ if !has_filter && self.entries > 0 && !self.wants_nothing(policy) => {
+                return Some("no filter, though OPTIONS ask for one".into());
+            }
+            _ if !has_filter => return None,
+            _ => {}
+        }
+        self.extractor_finding(wanted)
+            .or_else(|| self.size_finding(policy, wanted, read?.family?))
+            .or_else(|| match (wanted.partitioned?, self.form?) {
+                (true, Form::Full) => Some("one block, though OPTIONS ask for parts".into()),
+                (false, Form::Partitioned) => Some("in parts, OPTIONS ask for one block".into()),
+                _ => None,
+            })
+    }
+
+    /// Whether the policy gives a table no filter, as Bloom of less than half a bit.
+    fn wants_nothing(&self, policy: Policy) -> bool {
+        matches!(policy, Policy::Bloom(Some(bits)) | Policy::Ribbon(Some(bits), _) if bits < 0.5)
+    }
+
+    fn extractor_finding(&self, wanted: &Wanted) -> Option<String> {
+        let asked = wanted.extractor.as_deref()?;
+        match self.feed.extractor_name.as_deref() {
+            Some(stored) if stored != asked => Some(match asked {
+                "" => format!("prefixes of {stored}; OPTIONS name no extractor"),
+                asked => format!("prefixes of {stored}; OPTIONS name {asked}"),
+            }),
+            None if !asked.is_empty() => Some(format!("no prefixes; OPTIONS name {asked}")),
+            _ if wanted.whole_keys == Some(true) && !self.feed.whole_keys => {
+                Some("no whole keys, though OPTIONS ask for them".into())
+            }
+            _ if wanted.whole_keys == Some(false) && self.feed.whole_keys => {
+                Some("whole keys, though OPTIONS ask for prefixes alone".into())
+            }
+            _ => None,
+        }
+    }
+
+    fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
+        // A family without bits gives none: a name of Bloom's may also stand for Ribbon.
+        let (asked, mut bits) = policy.stored_bits(self.keys)?;
+        let stored = self.bits_per_key();
+        // Below format_version 5 the policy of Bloom gives these.
+        let is_old = wanted.format_version.is_none_or(|version| version < 5);
+        let family = match family {
+            Family::LegacyBloom if is_old => Family::Bloom,
+            family => family,
+        };
+        if family == Family::Bloom && asked == Family::Ribbon {
+            // Bloom stands for Ribbon in flushed tables, which may have moved down, and where keys
+            // are few.
+            let was_ribbons = self.policy_name.as_deref() == Some("ribbonfilter");
+            if self.level > 0 && !was_ribbons && self.keys >= 2000 {
+                return Some(format!("Bloom of {stored:.1} bits; OPTIONS ask for Ribbon"));
+            }
+            if let Policy::Ribbon(Some(like_bloom), _) = policy {
+                bits = like_bloom;
+            }
+        } else if family != asked {
+            return Some(format!("{family} of {stored:.1} bits; OPTIONS ask for {asked}"));
+        }
+        // Where sizes follow the allocator, they vary between three quarters and a quarter more.
+        let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
+        let expected = bits * self.keys as f64 / 8.0;
+        let differs = (self.filter_bytes as f64 - expected).abs();
+        // A partition has lines of its own to fill.
+        let parts = if self.form == Some(Form::Partitioned) { 0.1 } else { 0.0 };
+        if differs <= expected * (slack + parts) + SLACK_BYTES {
+            return None;
+        }
+        Some(format!("{stored:.1} bits a key; OPTIONS ask for {bits:.1}"))
+    }
+}

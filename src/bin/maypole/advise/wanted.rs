@@ -1,0 +1,196 @@
+//! What OPTIONS asks for, and whether a stored filter is that.
+//!
+//! ```text
+//! nullptr                     no filter is written, and none is read
+//! bloomfilter:10:false        Bloom of 10 bits a key
+//! ribbonfilter:10:0           Ribbon as good as Bloom of 10 bits; Bloom in flushed tables
+//! bloomfilter                 a family without bits: what bindings over the C interface leave
+//! rocksdb.BuiltinBloomFilter  the same, of versions before 7.0
+//! ```
+
+use maypole::filter::{Family, sizing};
+
+/// The options of a column family that concern its filters. What OPTIONS does not say is `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wanted {
+    pub policy: Option<Policy>,
+    /// The policy as it is written.
+    pub policy_text: Option<String>,
+    /// The name of the prefix extractor; empty: there is none.
+    pub extractor: Option<String>,
+    pub whole_keys: Option<bool>,
+    /// `partition_filters`, with the two-level index that it needs.
+    pub partitioned: Option<bool>,
+    pub charged: Option<bool>,
+    pub pins_level_0: Option<bool>,
+    pub for_hits: Option<bool>,
+    /// Sizes follow the allocator: they differ from what the policy says.
+    pub for_memory: Option<bool>,
+    /// Below 5 the policy of Bloom gives filters of 32-bit hashes.
+    pub format_version: Option<u32>,
+}
+
+/// A filter policy that OPTIONS names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Policy {
+    None,
+    /// Bits a key of RocksDB's measure, if they are there.
+    Bloom(Option<f64>),
+    /// The same, and the level from which on tables get Ribbon: 0 means all but flushed ones.
+    Ribbon(Option<f64>, i64),
+    /// A name without a family.
+    Unknown,
+}
+
+impl Policy {
+    pub fn parse(text: &str) -> Policy {
+        let text = text.trim();
+        // `{id=ribbonfilter:10;bloom_before_level=0;}`
+        let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+        let mut before = None;
+        let mut id = text;
+        for part in inner.into_iter().flat_map(|inner| inner.split(';')) {
+            match part.trim().split_once('=') {
+                Some(("id", value)) => id = value.trim(),
+                Some(("bloom_before_level", value)) => before = value.trim().parse().ok(),
+                _ => {}
+            }
+        }
+        let mut parts = id.split(':');
+        let name = parts.next().unwrap_or_default();
+        let bits = parts.next().and_then(|bits| bits.parse::<f64>().ok());
+        let bits = bits.filter(|bits| bits.is_finite());
+        let third = parts.next().and_then(|level| level.parse().ok());
+        match name {
+            "" | "nullptr" => Policy::None,
+            "bloomfilter" | "rocksdb.internal.FastLocalBloomFilter" => Policy::Bloom(bits),
+            "ribbonfilter" | "rocksdb.internal.Standard128RibbonFilter" => {
+                Policy::Ribbon(bits, before.or(third).unwrap_or(0))
+            }
+            _ => Policy::Unknown,
+        }
+    }
+
+    /// Stored bits for each of `keys` keys, and the family. `None`: no filter, or not known.
+    pub fn stored_bits(self, keys: u64) -> Option<(Family, f64)> {
+        let keys = usize::try_from(keys.max(1)).unwrap_or(usize::MAX);
+        match self {
+            Policy::Bloom(Some(bits)) => Some((Family::Bloom, millibits(bits)? as f64 / 1000.0)),
+            Policy::Ribbon(Some(bits), _) => {
+                let bits = f64::from(millibits(bits)?) / 1000.0;
+                Some((Family::Ribbon, ribbon_bits(bits, keys)?))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Thousandths of a bit, as RocksDB rounds them. `None`: too few for a filter.
+fn millibits(bits: f64) -> Option<u32> {
+    match bits {
+        bits if bits < 0.5 => None,
+        bits if bits < 1.0 => Some(1000),
+        bits if bits >= 100.0 => Some(100_000),
+        bits => Some((bits * 1000.0 + 0.500_001) as u32),
+    }
+}
+
+/// Bits that RocksDB stores for each key with `ribbonfilter:like_bloom_bits`.
+pub fn ribbon_bits(like_bloom_bits: f64, keys: usize) -> Option<f64> {
+    let rate = sizing::rocksdb_bloom_fpr((like_bloom_bits * 1000.0).round() as u32);
+    sizing::expected_bits_per_key(Family::Ribbon, keys, rate)
+        // A table of few keys gets a Bloom filter.
+        .or(Some(like_bloom_bits))
+}
+
+impl Wanted {
+    /// `option` gives the value of an option of the column family.
+    pub fn of<'a>(option: impl Fn(&str) -> Option<&'a str>) -> Wanted {
+        let flag = |name| match option(name)? {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        };
+        let policy_text = option("filter_policy").map(str::to_owned);
+        let extractor = option("prefix_extractor").map(|name| match name {
+            "nullptr" => String::new(),
+            // `{id=rocksdb.FixedPrefix.4;…}`
+            name => match name.strip_prefix("{id=") {
+                Some(rest) => rest.split([';', '}']).next().unwrap_or_default().to_owned(),
+                None => name.to_owned(),
+            },
+        });
+        Wanted {
+            policy: policy_text.as_deref().map(Policy::parse),
+            policy_text,
+            extractor,
+            whole_keys: flag("whole_key_filtering"),
+            partitioned: flag("partition_filters").map(|wanted| {
+                wanted && option("index_type").is_none_or(|kind| kind == "kTwoLevelIndexSearch")
+            }),
+            charged: flag("cache_index_and_filter_blocks"),
+            pins_level_0: flag("pin_l0_filter_and_index_blocks_in_cache"),
+            for_hits: flag("optimize_filters_for_hits"),
+            for_memory: flag("optimize_filters_for_memory"),
+            format_version: option("format_version").and_then(|version| version.parse().ok()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_policy_is_read() {
+        for (text, policy) in [
+            ("nullptr", Policy::None),
+            ("bloomfilter:10:false", Policy::Bloom(Some(10.0))),
+            ("bloomfilter:9.9", Policy::Bloom(Some(9.9))),
+            ("bloomfilter", Policy::Bloom(None)),
+            ("bloomfilter:nan:false", Policy::Bloom(None)),
+            ("ribbonfilter:10:0", Policy::Ribbon(Some(10.0), 0)),
+            ("ribbonfilter:10:-1", Policy::Ribbon(Some(10.0), -1)),
+            ("{id=ribbonfilter:12.5;bloom_before_level=2;}", Policy::Ribbon(Some(12.5), 2)),
+            ("ribbonfilter", Policy::Ribbon(None, 0)),
+            ("rocksdb.BuiltinBloomFilter", Policy::Unknown),
+            ("my.own.Filter", Policy::Unknown),
+        ] {
+            assert_eq!(Policy::parse(text), policy, "{text}");
+        }
+    }
+
+    #[test]
+    fn bits_are_those_that_rocksdb_stores() {
+        let stored = |policy: Policy| policy.stored_bits(1_000_000).map(|(_, bits)| bits);
+        assert_eq!(stored(Policy::Bloom(Some(10.0))), Some(10.0));
+        assert_eq!(stored(Policy::Bloom(Some(0.7))), Some(1.0));
+        assert_eq!(stored(Policy::Bloom(Some(0.4))), None);
+        assert_eq!(stored(Policy::Bloom(Some(1e9))), Some(100.0));
+        let ribbon = stored(Policy::Ribbon(Some(10.0), 0)).unwrap();
+        assert!((6.8..7.3).contains(&ribbon), "{ribbon}");
+        assert_eq!(stored(Policy::Bloom(None)), None);
+    }
+
+    #[test]
+    fn options_are_read_by_their_names() {
+        let options = [
+            ("filter_policy", "bloomfilter:10:false"),
+            ("partition_filters", "true"),
+            ("index_type", "kBinarySearch"),
+            ("prefix_extractor", "{id=rocksdb.FixedPrefix.4;}"),
+            ("cache_index_and_filter_blocks", "1"),
+            ("format_version", "4"),
+        ];
+        let find = |wanted: &str| {
+            options.iter().find(|(name, _)| *name == wanted).map(|&(_, value)| value)
+        };
+        let wanted = Wanted::of(find);
+        // Partitions need the index of two levels, else RocksDB writes none.
+        assert_eq!(wanted.partitioned, Some(false));
+        assert_eq!(wanted.extractor.as_deref(), Some("rocksdb.FixedPrefix.4"));
+        assert_eq!((wanted.charged, wanted.for_hits), (Some(true), None));
+        assert_eq!(wanted.format_version, Some(4));
+        assert_eq!(Wanted::of(|_| None), Wanted::default());
+    }
+}
