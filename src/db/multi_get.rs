@@ -41,8 +41,8 @@ use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, assert_no_guard, pin};
 use crate::table::{
-    Absent, AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Stop,
-    Table, read_together,
+    AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Stop, Table,
+    read_together,
 };
 use crate::version::{Run, TableFile};
 
@@ -174,8 +174,8 @@ struct Parked<'k> {
     run: usize,
     /// Index of the file in its run.
     file: usize,
-    /// `None`: the index is not in memory either.
-    block: Option<AbsentBlock>,
+    /// What is not in memory: the block, or a part of the index.
+    block: Result<AbsentBlock, usize>,
 }
 
 /// A lookup whose block is on its way.
@@ -393,7 +393,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let lookup = &mut self.open[lookup];
             let found = match position {
                 Some(position) => table.get_from_block(position, &lookup.key, guard, tickers, ()),
-                None => Err(Stop::Absent(Absent::Index)),
+                None => table.without_group(&lookup.key),
             };
             match found {
                 Ok(Some(found)) => {
@@ -404,7 +404,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 Ok(None) => {}
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
-                    let block = absent.keep_block(table, guard);
+                    let block = absent.keep_block(table, guard).ok_or(absent.part());
                     self.parked.push(Parked { lookup: lookup.clone(), run: number, file, block });
                     lookup.to = GONE;
                 }
@@ -424,8 +424,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let mut found = Vec::with_capacity(self.parked.len());
         for Parked { lookup, run, file, block } in self.parked.drain(..) {
             let block = match block {
-                Some(block) => Some(block),
-                None => AbsentBlock::of(table_of(run, file), &lookup.key)?,
+                Ok(block) => Some(block),
+                Err(part) => AbsentBlock::of(table_of(run, file), part, &lookup.key)?,
             };
             match block {
                 Some(block) => found.push((lookup, run, file, block)),
@@ -467,7 +467,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 Ok(None) => {}
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
-                    let block = blocks.absent_after(place, absent);
+                    let block = blocks.absent_after(place, absent, guard);
+                    let block = block.ok_or(absent.part());
                     self.parked.push(Parked { lookup, run, file, block });
                 }
             }

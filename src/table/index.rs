@@ -28,8 +28,7 @@
 //! A separator that is a user key stands behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms are searched alike.
 //!
-//! A two-level index is read into one level. Its upper level saves memory in very large tables, and
-//! would cost every lookup a second search.
+//! A two-level index is an index of indexes ([`super::parts`]): both levels have this form.
 
 pub(super) mod builder;
 
@@ -179,6 +178,16 @@ impl IndexParser {
         &self.handles
     }
 
+    /// The first and the last separator from entry `first` on: user keys and trailers.
+    pub fn separators_from(&self, first: usize) -> Option<[(&[u8], u64); 2]> {
+        let last = self.ends.len().checked_sub(1).filter(|&last| last >= first)?;
+        let separator = |i: usize| {
+            let trailer = self.trailers.get(i).copied().unwrap_or(0);
+            (nth_key(&self.keys, &self.ends, i), trailer)
+        };
+        Some([separator(first), separator(last)])
+    }
+
     /// The index. Its heads are in memory that `buffer` makes.
     pub fn finish(mut self, buffer: impl FnOnce(usize) -> LineBuf) -> Index {
         self.keys.shrink_to_fit();
@@ -254,6 +263,18 @@ impl Index {
 
     fn trailer(&self, i: usize) -> u64 {
         self.trailers.get(i).copied().unwrap_or(0)
+    }
+
+    /// User key and trailer of separator `i`.
+    pub fn separator(&self, i: usize) -> (&[u8], u64) {
+        (self.user_key(i), self.trailer(i))
+    }
+
+    /// Whether the separators of `other` are the first ones of this index, but for the last of
+    /// `other`, which may be any.
+    pub fn begins_as(&self, other: &Index) -> bool {
+        let common = other.len().saturating_sub(1);
+        self.len() > common && (0..common).all(|i| self.separator(i) == other.separator(i))
     }
 
     /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.

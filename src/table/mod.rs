@@ -6,7 +6,7 @@
 //! cursor    TableCursor: walks a table both ways
 //! builder   TableBuilder: writes a table from sorted keys
 //! options   what to write, and what was written
-//! index     which data block can hold a key
+//! index     which data block can hold a key    parts     which part of a filter or index does
 //! range_del the ranges of keys that a table deletes
 //! open      what opening a table reads and refuses       verify    a check of the whole file
 //! salvage   what can still be read of a damaged table    sst/      single tables, without a database
@@ -30,6 +30,7 @@ pub(crate) mod index;
 mod lookup;
 mod open;
 mod options;
+mod parts;
 mod range_del;
 mod salvage;
 mod sst;
@@ -67,6 +68,6 @@ pub use format::properties::{PropertyValue, TableProperties};
 pub use lookup::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
 };
-pub use options::{TableOptions, TableSummary};
+pub use options::{MetadataForm, TableOptions, TableSummary};
 pub use sst::{RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;

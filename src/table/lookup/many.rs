@@ -24,6 +24,7 @@ use crate::sync::Guard;
 use super::BlockPosition;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
 /// Hashes that are gathered before a filter is asked for them.
@@ -37,9 +38,9 @@ impl Table {
         keys: impl IntoIterator<Item = &'k LookupKey<'k>>,
         guard: &Guard,
     ) {
-        if self.stored_filter.is_some()
+        if matches!(self.stored_filter, Some(StoredFilter::Full(..)))
             && let Some(filter) = self.filter.borrow(0, guard)
-            && let Some(filter) = filter.full_of_hash64()
+            && let Some(filter) = filter.of_hash64()
         {
             for key in keys {
                 filter.prepare(key.hash);
@@ -57,8 +58,11 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> usize {
-        let filter = self.stored_filter.and_then(|_| self.filter.borrow(0, guard));
-        let Some(filter) = filter.and_then(|filter| filter.full_of_hash64()) else {
+        let filter = match self.stored_filter {
+            Some(StoredFilter::Full(..)) => self.filter.borrow(0, guard),
+            _ => None,
+        };
+        let Some(filter) = filter.and_then(|filter| filter.of_hash64()) else {
             for (i, (answer, key)) in answers.iter_mut().zip(keys).enumerate() {
                 match ().call_other_filter(self, key, guard, tickers) {
                     Some(maybe) => *answer = maybe,

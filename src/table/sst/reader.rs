@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::filter::{FilterReader, HashKind, KeyHash};
 use crate::fs::{Fs, RealFs};
 use crate::known_files;
-use crate::memory::LineBuf;
 use crate::stats::Counters;
 use crate::sync::{Process, pin};
 
@@ -130,20 +129,9 @@ impl SstReader {
     ///
     /// When the file cannot be read, or a block of the filter is damaged.
     pub fn filters(&self) -> Result<Vec<FilterReader>> {
-        match self.read_filter()? {
-            None => Ok(Vec::new()),
-            Some(TableFilter::Full(filter)) => Ok(vec![filter]),
-            Some(TableFilter::Partitioned(_, filters)) => Ok(filters),
-        }
-    }
-
-    fn read_filter(&self) -> Result<Option<TableFilter>> {
         self.process.check()?;
-        let file = self.table.block_file();
-        let form = self.table.index_form();
-        StoredFilter::find(self.table.metaindex())
-            .map(|stored| TableFilter::read(file, stored, form, LineBuf::zeroed))
-            .transpose()
+        let filters = self.table.read_filter_parts()?;
+        Ok(filters.into_iter().flatten().map(TableFilter::into_reader).collect())
     }
 
     /// What there is to know of the filter. Its bytes are read, and the prediction is made from
@@ -195,9 +183,12 @@ impl SstReader {
     /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         self.process.check()?;
-        let filter = self.table.filter()?;
+        if self.table.stored_filter().is_none() {
+            return Ok(true);
+        }
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
-        Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, &lookup)))
+        let filter = self.table.filter_part(self.table.filter_part_of(&lookup))?;
+        Ok(self.table.filter_admits(&filter, &lookup))
     }
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
