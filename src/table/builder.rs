@@ -16,7 +16,8 @@
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
-pub(crate) mod parted;
+mod cuts;
+mod parted;
 mod properties;
 mod refilter;
 
@@ -46,7 +47,7 @@ use super::index::builder::IndexBuilder;
 use super::open::{tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
-use parted::{BuiltFilter, Cuts, PART_BYTES};
+use cuts::{BuiltFilter, Cuts, PART_BYTES};
 
 /// RocksDB ends a block that is this full, in percent, if the next entry would exceed its size.
 const EARLY_CUT_PERCENT: usize = 90;
@@ -353,7 +354,10 @@ impl TableBuilder {
             family: Some(blocks[0].family()),
             bytes: blocks.iter().map(|block| block.bytes().len() as u64).sum(),
             keys,
-            predicted_fpr: Some(positives.sum::<f64>() / keys as f64),
+            predicted_fpr: Some(match &blocks[..] {
+                [block] => block.predicted_fpr(),
+                _ => positives.sum::<f64>() / keys as f64,
+            }),
         });
         let as_asked = |block: &FilterBlock| asked_for == Some(block.family());
         self.summary.filter_fell_back = !blocks.iter().all(as_asked);

@@ -1,7 +1,7 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
-//! It keeps the index, or one part of it, and one data block alive for itself. So it needs no guard between its calls,
-//! and a file that is deleted meanwhile stays readable.
+//! It keeps the index, or one part of it, and one data block alive for itself. So it needs no guard
+//! between its calls, and a file that is deleted meanwhile stays readable.
 
 pub(crate) mod read_ahead;
 

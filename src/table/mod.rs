@@ -38,6 +38,7 @@ mod sst;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tops;
 mod verify;
 mod warm_up;
 

@@ -33,49 +33,12 @@ use crate::stats::Ticker;
 
 use super::block::Block;
 use super::filter::block::{FilterAnswer, StoredFilter, TableFilter};
-use super::format::file::{BlockFile, Buffer};
+use super::format::file::Buffer;
 use super::format::footer::BlockHandle;
 use super::format::properties::IndexForm;
 use super::index::{Index, IndexParser};
 use super::lookup::key::LookupKey;
 use super::table::{Table, TableIndex};
-
-/// The top of a filter in parts.
-pub(super) struct FilterTop {
-    handles: Box<[BlockHandle]>,
-    /// `None`: those of the index. Its last parts may belong to one filter part.
-    separators: Option<Index>,
-}
-
-impl FilterTop {
-    /// `index`: the top of the index.
-    pub fn new(top: Index, index: Option<&Index>) -> FilterTop {
-        FilterTop {
-            handles: (0..top.len()).map(|part| top.handle(part)).collect(),
-            separators: match index {
-                Some(index) if index.begins_as(&top) => None,
-                _ => Some(top),
-            },
-        }
-    }
-
-    pub fn parts(&self) -> usize {
-        self.handles.len()
-    }
-
-    pub fn handle(&self, part: usize) -> BlockHandle {
-        self.handles[part]
-    }
-
-    #[cfg(test)]
-    pub fn shares_separators(&self) -> bool {
-        self.separators.is_none()
-    }
-
-    pub fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.handles) + self.separators.as_ref().map_or(0, Index::heap_bytes)
-    }
-}
 
 /// What [`Table::whole_index`] returns.
 pub(crate) enum WholeIndex {
@@ -91,24 +54,6 @@ impl Deref for WholeIndex {
             WholeIndex::Cached(index) => &index.index,
             WholeIndex::Read(index) => index,
         }
-    }
-}
-
-/// Reads the top of an index or filter. `None`: it is damaged or has no parts.
-pub(super) fn read_top(
-    file: &BlockFile,
-    handle: BlockHandle,
-    form: IndexForm,
-) -> Result<Option<Index>> {
-    // It has the form of the table's index, but for the first keys.
-    let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
-    let block = match file.read_metadata_block(handle) {
-        Err(Error::Corruption { .. }) => return Ok(None),
-        block => block?,
-    };
-    match parser.add(&block) {
-        Ok(()) if !parser.handles().is_empty() => Ok(Some(parser.finish(LineBuf::zeroed))),
-        _ => Ok(None),
     }
 }
 
@@ -136,7 +81,7 @@ impl Table {
     /// the last part.
     pub(super) fn filter_part_of(&self, key: &LookupKey<'_>) -> usize {
         let Some(top) = &self.filter_top else { return 0 };
-        let separators = top.separators.as_ref().or(self.index_top.as_deref());
+        let separators = top.separators(self.index_top.as_deref());
         let part = separators.map_or(0, |top| top.find(key.user_key, key.trailer()));
         part.min(top.parts() - 1)
     }

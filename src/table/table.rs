@@ -8,10 +8,10 @@
 //!
 //! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]).
 //!
-//! Opening reads footer, metaindex, properties, range deletions and the lists of parts only. Range deletions hide
-//! entries of this table and of others, so a lookup asks them whatever the filter says
-//! ([`Table::ranges`]). An evicted part is loaded again at its next use. Lookups are in
-//! [`super::lookup`].
+//! Opening reads footer, metaindex, properties, range deletions and the lists of parts
+//! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup asks them
+//! whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next use.
+//! Lookups are in [`super::lookup`].
 
 use std::sync::Arc;
 
@@ -38,9 +38,8 @@ use super::lookup::key::LookupKey;
 use super::open::{
     global_sequence_of, read_metaindex, read_properties, refuse_unknown, tail_bytes, tail_start,
 };
-use super::parts::{FilterTop, read_top};
 use super::range_del::read_ranges;
-use super::warm_up::INDEX_ENTRY_BYTES;
+use super::tops::{FilterTop, read_top};
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -64,6 +63,9 @@ pub(crate) struct TableContext {
 /// Memory of an open table beside [`Table`]: its file and the words that count its users, the
 /// counters of eight threads, its entry in the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1750;
+
+/// Memory of an index entry beside its stored bytes: slot, head, handle, end.
+pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 
 /// An open table. Shared between threads.
 pub(crate) struct Table {

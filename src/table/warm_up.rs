@@ -5,10 +5,7 @@ use crate::error::Result;
 use crate::sync::pin;
 
 use super::format::properties::names;
-use super::table::Table;
-
-/// Memory of an index entry beside its stored bytes: slot, head, handle, end.
-pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
+use super::table::{INDEX_ENTRY_BYTES, Table};
 
 /// The parts that are not in memory.
 fn missing<T: Cached>(slots: &Slots<T>) -> impl Iterator<Item = usize> {

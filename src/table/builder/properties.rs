@@ -10,7 +10,7 @@ use crate::table::garbage::Garbage;
 use crate::table::options::Dialect;
 
 use super::TableBuilder;
-use super::parted::WrittenIndex;
+use super::cuts::WrittenIndex;
 
 /// RocksDB's name for "no column family known".
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;

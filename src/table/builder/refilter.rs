@@ -35,7 +35,7 @@ use crate::table::index::Index;
 use crate::table::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use crate::table::table::Table;
 
-use super::parted::Top;
+use super::cuts::Top;
 use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
 
 impl Table {
@@ -137,8 +137,8 @@ impl Table {
         Ok(stored)
     }
 
-    /// Copies a block and adds its keys to the filter.
-    /// `starts_part`: a part of the index starts with it. `last_key`: the user key of the last entry.
+    /// Copies a block and adds its keys to the filter. `starts_part`: a part of the index starts with
+    /// it. `last_key`: the user key of the last entry.
     fn copy_data_block(
         &self,
         stored: StoredBlock,

@@ -237,8 +237,8 @@ impl Table {
     }
 
     /// The answer where no full filter is in memory: a filter in parts, an old filter, one of
-    /// prefixes, one that is still to be read, one that cannot be trusted, or none. Lookups call it through
-    /// [`TableObserver::call_other_filter`].
+    /// prefixes, one that is still to be read, one that cannot be trusted, or none. Lookups call it
+    /// through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,

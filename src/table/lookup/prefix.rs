@@ -95,8 +95,8 @@ impl Table {
         }
     }
 
-    /// Whether `filter`, this table's own or its part with the key, lets a key through. The key and its prefix are both
-    /// asked, where the filter holds both.
+    /// Whether `filter`, this table's own or its part with the key, lets a key through. The key and its
+    /// prefix are both asked, where the filter holds both.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
