@@ -33,7 +33,7 @@ use crate::stats::Ticker;
 
 use super::block::Block;
 use super::filter::block::{FilterAnswer, StoredFilter, TableFilter};
-use super::format::file::Buffer;
+use super::format::file::{Buffer, StoredBlock};
 use super::format::footer::BlockHandle;
 use super::format::properties::IndexForm;
 use super::index::{Index, IndexParser};
@@ -106,11 +106,17 @@ impl Table {
         })
     }
 
-    /// Part `part` of the filter, read past the cache.
-    pub(super) fn read_filter_part(
+    /// The stored bytes of a part, read by one read into memory of the cache, which will keep them.
+    fn fetch_part(&self, handle: BlockHandle) -> Result<StoredBlock> {
+        self.block_file().read_stored(handle, |len| self.cache.buffer(len))
+    }
+
+    /// Part `part` of the filter, past the cache. `fetch` reads it.
+    fn read_filter_part(
         &self,
         stored: StoredFilter,
         part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
         buffer: impl Buffer,
     ) -> Result<TableFilter> {
         if let (StoredFilter::Parted(..), None) = (stored, &self.filter_top) {
@@ -120,7 +126,12 @@ impl Table {
             Some(top) => top.handle(part),
             None => stored.handle(),
         };
-        TableFilter::read(self.block_file(), handle, stored.encoding(), buffer)
+        TableFilter::decode(self.block_file(), fetch(handle)?, stored.encoding(), buffer)
+    }
+
+    /// Where part `part` of the filter is, if the filter is in parts.
+    pub(super) fn filter_part_handle(&self, part: usize) -> Option<BlockHandle> {
+        self.filter_top.as_ref().map(|top| top.handle(part))
     }
 
     /// Stored bytes of part `part` of the filter; 0 without a filter.
@@ -146,7 +157,8 @@ impl Table {
     pub(super) fn read_filter_parts(&self) -> Result<Option<Vec<TableFilter>>> {
         let Some(stored) = StoredFilter::find(self.metaindex()) else { return Ok(None) };
         let parts = 0..self.filter_parts();
-        let read = parts.map(|part| self.read_filter_part(stored, part, LineBuf::zeroed));
+        let fetch = |handle| self.block_file().read_stored(handle, LineBuf::zeroed);
+        let read = parts.map(|part| self.read_filter_part(stored, part, fetch, LineBuf::zeroed));
         read.collect::<Result<_>>().map(Some)
     }
 
@@ -186,23 +198,39 @@ impl Table {
         }
     }
 
-    /// Reads part `part` of the index, past the cache.
-    fn read_index_part(&self, top: &Index, part: usize, buffer: impl Buffer) -> Result<Index> {
+    /// Part `part` of the index, past the cache. `fetch` reads it.
+    fn read_index_part(
+        &self,
+        top: &Index,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+        buffer: impl Buffer,
+    ) -> Result<Index> {
         let (file, handle) = (self.block_file(), top.handle(part));
-        let block = file.read_metadata_block(handle)?;
-        let mut parser = IndexParser::new(self.index_form(), file.limit());
-        let parse = |block: &Block| {
-            parser.add(block)?;
-            check_part(top, part, parser.separators_from(0))?;
-            Ok(parser)
+        let bytes = file.decode_metadata(fetch(handle)?)?;
+        let parse = || {
+            let block = Block::new(bytes)?;
+            let index = Index::of_block(block, self.index_form(), file.limit(), buffer)?;
+            let last = index.len().checked_sub(1);
+            let ends = last.map(|last| [index.separator(0), index.separator(last)]);
+            check_part(top, part, ends)?;
+            Ok(index)
         };
-        let parser = parse(&block).map_err(|damage| file.damaged(damage, handle))?;
-        Ok(parser.finish(buffer))
+        parse().map_err(|damage| file.damaged(damage, handle))
     }
 
     /// Loads part `part` of the index through the cache. Hold no guard.
     #[cold]
     pub(crate) fn load_index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
+        self.load_index_from(part, |handle| self.fetch_part(handle))
+    }
+
+    /// As [`Table::load_index`]. `fetch` reads a part of an index in parts.
+    pub(super) fn load_index_from(
+        &self,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+    ) -> Result<Lease<'static, TableIndex>> {
         let tickers = [
             Ticker::BlockCacheIndexMiss,
             Ticker::BlockCacheIndexAdd,
@@ -212,7 +240,7 @@ impl Table {
             let buffer = |len| self.cache.buffer(len);
             let index = match &self.index_top {
                 None => self.read_index(buffer)?,
-                Some(top) => self.read_index_part(top, part, buffer)?,
+                Some(top) => self.read_index_part(top, part, fetch, buffer)?,
             };
             let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
@@ -227,13 +255,24 @@ impl Table {
         stored: StoredFilter,
         part: usize,
     ) -> Result<Lease<'static, TableFilter>> {
+        self.load_filter_from(stored, part, |handle| self.fetch_part(handle))
+    }
+
+    /// As [`Table::load_filter`]. `fetch` reads the part.
+    pub(super) fn load_filter_from(
+        &self,
+        stored: StoredFilter,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+    ) -> Result<Lease<'static, TableFilter>> {
         let tickers = [
             Ticker::BlockCacheFilterMiss,
             Ticker::BlockCacheFilterAdd,
             Ticker::BlockCacheFilterBytesInsert,
         ];
         self.load(&self.filter, part, tickers, || {
-            let filter = match self.read_filter_part(stored, part, |len| self.cache.buffer(len)) {
+            let buffer = |len| self.cache.buffer(len);
+            let filter = match self.read_filter_part(stored, part, fetch, buffer) {
                 // Cached as well, so that lookups do not read the damaged bytes again and again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
                 other => other?,

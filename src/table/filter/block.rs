@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 
 use super::prefix::PrefixExtractor;
-use crate::table::format::file::{BlockFile, Buffer};
+use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
 use crate::table::format::properties::TableProperties;
 use crate::table::lookup::key::LookupKey;
@@ -99,15 +99,15 @@ pub(crate) enum FilterAnswer {
 }
 
 impl TableFilter {
-    /// Reads the filter, or a part. If it is damaged although its checksum is right, that is no
-    /// error: it answers "maybe".
-    pub fn read(
+    /// The filter, or a part, from a block that was read. If it is damaged although its checksum is
+    /// right, that is no error: it answers "maybe".
+    pub fn decode(
         file: &BlockFile,
-        handle: BlockHandle,
+        stored: StoredBlock,
         encoding: FilterEncoding,
         buffer: impl Buffer,
     ) -> Result<TableFilter> {
-        let bytes = file.read_metadata(handle)?.into_exact(buffer);
+        let bytes = file.decode_metadata(stored)?.into_exact(buffer);
         Ok(TableFilter(FilterReader::open(bytes, encoding)))
     }
 

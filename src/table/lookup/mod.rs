@@ -27,6 +27,7 @@ mod found;
 pub(crate) mod key;
 mod many;
 pub(crate) mod observer;
+pub(crate) mod parts_together;
 pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::block::Block;
-use crate::table::filter::block::FilterAnswer;
+use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::{Table, TableIndex};
 
 use super::BlockPosition;
@@ -100,18 +100,33 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
+        if self.stored_filter.is_none() && self.prefix_to_ask_for(key).is_none() {
+            return true;
+        }
+        let filter = self.filter_part(self.filter_part_of(key));
+        self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer)
+    }
+
+    /// The answer of a filter, or of its part with the key, that was read. `None`: it could not be
+    /// read.
+    pub fn read_filter_says_maybe(
+        &self,
+        filter: Option<&TableFilter>,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
+    ) -> bool {
         if self.stored_filter.is_none() {
             let Some(prefix) = self.prefix_to_ask_for(key) else { return true };
-            let filter = self.filter_part(self.filter_part_of(key)).ok();
-            return self.ask_for_prefix(filter.as_deref(), prefix, key, observer);
+            return self.ask_for_prefix(filter, prefix, key, observer);
         }
-        let answer = match self.filter_part(self.filter_part_of(key)) {
-            Ok(filter) => {
+        let answer = match filter {
+            Some(filter) => {
                 let answer = filter.may_contain(key);
-                observer.filter_answered(self, &filter, key, None, answer);
+                observer.filter_answered(self, filter, key, None, answer);
                 answer
             }
-            Err(_) => {
+            None => {
                 observer.filter_failed();
                 FilterAnswer::Untrusted
             }

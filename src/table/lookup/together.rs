@@ -42,13 +42,10 @@ pub(crate) struct AbsentBlock {
 }
 
 impl AbsentBlock {
-    /// The block in this part of the index that can hold the key; `None`: none can. For a part that
-    /// was not in memory a moment ago, and which is read here. Hold no guard.
-    pub fn of(table: &Table, part: usize, key: &LookupKey<'_>) -> Result<Option<AbsentBlock>> {
-        let index = table.index(part)?;
+    /// The block that can hold the key, in this index or part of one; `None`: none can.
+    pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
-        let is_one = block < index.blocks.len();
-        Ok(is_one.then_some(AbsentBlock { index, block }))
+        (block < index.blocks.len()).then_some(AbsentBlock { index, block })
     }
 
     /// The part of its table's index, and its number in that part.

@@ -1,7 +1,8 @@
 //! Tables whose filter and index are in parts: those written here, and RocksDB's.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use super::round_trip::file_of;
 use super::*;
@@ -9,11 +10,14 @@ use crate::cursor::{Cursor, Fetch};
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Error;
 use crate::filter::FilterEncoding;
-use crate::fs::RealFs;
+use crate::fs::{DescriptorPool, OverlappedReader, RandomAccessFile, RealFs};
 use crate::stats::Ticker;
-use crate::table::filter::block::StoredFilter;
+use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
-use crate::table::{FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor};
+use crate::table::table::TableIndex;
+use crate::table::{
+    FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, read_parts_together,
+};
 
 /// Bytes of a part here: a filter part has up to 240 keys.
 const PART_BYTES: usize = 300;
@@ -297,6 +301,36 @@ fn a_prefix_beside_a_cut_is_found_from_both_sides() {
     }
 }
 
+/// RocksDB seeks the part of one key and may ask it for the prefix of the next, in both directions.
+#[test]
+fn the_prefixes_beside_a_cut_are_in_both_parts() {
+    let entries: Entries = (0..6000u32)
+        .map(|i| (internal_key(format!("{i:05}/{:02}", i % 7).as_bytes(), 7, 1), vec![1; 10]))
+        .collect();
+    let extractor = PrefixExtractor::fixed(5).unwrap();
+    for filter_keys in [FilterKeys::Both(extractor), FilterKeys::Prefix(extractor)] {
+        let filter = "bloom(20)".parse().unwrap();
+        let options = TableOptions { filter_keys, filter, ..options(Compression::None) };
+        let (bytes, _) = in_parts(&entries, options, 120);
+        let table = opened(&bytes, &context(1 << 20));
+        assert!(table.filter_parts() > 20);
+        let part_of = |i: usize| {
+            table.filter_part_of(&LookupKey::new(key::user_key(&entries[i].0), MAX_SEQUENCE))
+        };
+        let holds = |part: usize, i: usize| {
+            let prefix = &key::user_key(&entries[i].0)[..5];
+            let filter = table.filter_part(part).unwrap();
+            filter.may_contain(&LookupKey::new(prefix, MAX_SEQUENCE)) != FilterAnswer::No
+        };
+        for next in 1..entries.len() {
+            let (before, behind) = (part_of(next - 1), part_of(next));
+            if before != behind {
+                assert!(holds(before, next) && holds(behind, next - 1), "at {next}");
+            }
+        }
+    }
+}
+
 /// Damage in one part is felt in its range only, and the tops can be lost without losing the table.
 #[test]
 fn a_damaged_part_is_felt_in_its_range_only() {
@@ -356,25 +390,15 @@ fn tops_and_parts_that_lie_are_damage() {
     let entries = mixed_entries(900);
     let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
     let sound = opened(&bytes, &context(0));
-    let stamped = |mut bad: Vec<u8>, handle: BlockHandle| {
-        let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
-        let sum = ChecksumKind::Xxh3.of(&bad[start..=end]);
-        bad[end + 1..end + 5].copy_from_slice(&sum.to_le_bytes());
-        bad
-    };
     let mut blocks = vec![sound.index_handle, sound.stored_filter().unwrap().handle()];
     blocks.extend([0, 1, 4].map(|part| sound.index_part_handle(part)));
     let (mut refused, mut untrusted) = (0, 0);
     for handle in blocks {
-        let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
-        for at in start..end {
+        for at in 0..handle.bytes as usize {
             for change in [0x01, 0x80, 0xff] {
-                let mut bad = bytes.clone();
-                bad[at] ^= change;
+                let bad = forged(&bytes, handle, |block| block[at] ^= change);
                 let context = context(64 << 10);
-                let Ok(table) = Table::open(file_of(&stamped(bad, handle)), context.clone()) else {
-                    continue;
-                };
+                let Ok(table) = Table::open(file_of(&bad), context.clone()) else { continue };
                 for (key, value) in entries.iter().step_by(97) {
                     let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
                     match get(&table, &lookup) {
@@ -393,6 +417,51 @@ fn tops_and_parts_that_lie_are_damage() {
         }
     }
     assert!(refused > 100 && untrusted > 100, "{refused} refused, {untrusted} untrusted");
+}
+
+/// The file with one block changed, whose checksum is made right.
+fn forged(bytes: &[u8], handle: BlockHandle, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut bad = bytes.to_vec();
+    let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
+    change(&mut bad[start..end]);
+    let sum = ChecksumKind::Xxh3.of(&bad[start..=end]);
+    bad[end + 1..end + 5].copy_from_slice(&sum.to_le_bytes());
+    bad
+}
+
+/// An index part whose first separator belongs to the part before, or whose last one is not that of
+/// the top, would hide keys: those of its first block, or those at its end.
+#[test]
+fn a_part_begins_and_ends_where_the_top_says() {
+    let entries: Entries = (0..3000u32)
+        .map(|i| (internal_key(format!("key{i:05}").as_bytes(), 7, 1), vec![i as u8; 40]))
+        .collect();
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    let sound = opened(&bytes, &context(0));
+    let top = sound.index_top.as_ref().unwrap();
+    for part in [1, 3, sound.index_parts() - 1] {
+        let handle = sound.index_part_handle(part);
+        let index = sound.index(part).unwrap();
+        let first = index.index.user_key(0).to_vec();
+        let last = top.separator(part).0.to_vec();
+        let lowered = |separator: Vec<u8>, by_its: fn(&[u8]) -> usize| {
+            forged(&bytes, handle, |block| {
+                let mut places = block.windows(separator.len());
+                let start = places.rposition(|found| found == separator).unwrap();
+                let at = start + by_its(&separator);
+                block[at] = if block[at] == b'k' { b'j' } else { block[at] - 1 };
+            })
+        };
+        for bad in [lowered(first, |_| 0), lowered(last, |separator| separator.len() - 1)] {
+            let table = opened(&bad, &context(1 << 20));
+            for (key, _) in &entries {
+                let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
+                let in_part = sound.index_part_of(key::user_key(key), key::trailer(key)) == part;
+                assert_eq!(get(&table, &lookup).is_err(), in_part, "{key:?}");
+            }
+            assert!(table.verify().is_err());
+        }
+    }
 }
 
 /// Parts that changed places, of one length or not, are found by their separators.
@@ -480,4 +549,99 @@ fn a_reader_of_the_file_lists_all_parts() {
     let trace = reader.explain(key::user_key(&entries[700].0)).unwrap();
     let (part, parts) = trace.filter.unwrap().partition.unwrap();
     assert!(part < parts && parts == reader.filters().unwrap().len());
+}
+
+/// A file whose reads end only once as many as `together` were in flight, or after a while.
+#[derive(Debug)]
+struct PatientFile {
+    file: Arc<dyn RandomAccessFile>,
+    together: usize,
+    /// Reads in flight now, and the most so far.
+    in_flight: Mutex<(usize, usize)>,
+    changed: Condvar,
+}
+
+impl RandomAccessFile for PatientFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut in_flight = self.in_flight.lock().unwrap();
+        in_flight.0 += 1;
+        in_flight.1 = in_flight.1.max(in_flight.0);
+        self.changed.notify_all();
+        let waits = |&mut (_, most): &mut (usize, usize)| most < self.together;
+        let patience = Duration::from_secs(20);
+        let (mut in_flight, _) =
+            self.changed.wait_timeout_while(in_flight, patience, waits).unwrap();
+        in_flight.0 -= 1;
+        drop(in_flight);
+        self.file.read_exact_at(offset, buffer)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+/// The parts that lookups lack are read at one time, each once, and counted as single lookups count
+/// them. A damaged filter part says maybe, a damaged index part is an error.
+#[test]
+fn parts_that_are_not_in_memory_are_read_together() {
+    let entries = mixed_entries(1500);
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    for cache_bytes in [0, 1 << 20] {
+        let context = context(cache_bytes);
+        let sound = opened(&bytes, &context);
+        let mut damaged = bytes.clone();
+        damaged[sound.filter_part_handle(2).unwrap().offset as usize + 3] ^= 1;
+        damaged[sound.index_part_handle(2).offset as usize + 3] ^= 1;
+        let patient = Arc::new(PatientFile {
+            file: file_of(&damaged),
+            together: 3,
+            in_flight: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        // Opening reads alone.
+        patient.in_flight.lock().unwrap().1 = 3;
+        let table = Table::open(patient.clone(), context.clone()).unwrap();
+        let pool = DescriptorPool::new(64);
+        let reader = OverlappedReader::by_threads(&pool);
+        let wanted = [2, 0, 2, 1, 0, 3, 2].map(|part| (&*table, part));
+        let sums = || {
+            let sums = context.counters.sums();
+            [Ticker::FileReads, Ticker::BlockCacheFilterMiss, Ticker::BlockCacheFilterHit]
+                .map(|ticker| sums.get(ticker))
+        };
+        patient.in_flight.lock().unwrap().1 = 0;
+        let before = sums();
+        let filters: Vec<_> = read_parts_together::<TableFilter>(&reader, &wanted);
+        assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
+        let counted: Vec<u64> = sums().iter().zip(before).map(|(now, then)| now - then).collect();
+        assert_eq!(counted, [4, 4, 3], "{cache_bytes}");
+        for ((_, part), filter) in wanted.iter().zip(&filters) {
+            let filter = filter.as_ref().unwrap();
+            for (key, _) in &entries {
+                let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
+                if table.filter_part_of(&lookup) == *part {
+                    let expected = match part {
+                        2 => FilterAnswer::Untrusted,
+                        _ => FilterAnswer::Maybe,
+                    };
+                    assert!(filter.may_contain(&lookup) == expected, "part {part}");
+                }
+            }
+        }
+        patient.in_flight.lock().unwrap().1 = 0;
+        let indexes: Vec<_> = read_parts_together::<TableIndex>(&reader, &wanted);
+        assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
+        for ((_, part), index) in wanted.iter().zip(indexes) {
+            match (part, index) {
+                (2, Err(Error::Corruption { .. })) => {}
+                (part, Ok(index)) => assert_eq!(index.part, *part),
+                (part, Err(error)) => panic!("part {part}: {error}"),
+            }
+        }
+    }
 }
