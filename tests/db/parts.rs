@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use maypole::fs::{Fs, MemFs};
 use maypole::table::{MetadataForm, SstReader};
-use maypole::{Compression, Db, FilterKeys, FilterPolicy, Ticker};
+use maypole::{BlockKind, Compression, Db, FilterKeys, FilterPolicy, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -129,6 +129,37 @@ fn every_read_finds_what_is_there() {
             db.verify().unwrap();
         }
     }
+}
+
+/// What the filters and indexes need in memory is told whatever their form, and about as much as a
+/// large cache holds of them once all are there.
+#[test]
+fn the_memory_that_filters_and_indexes_need_is_told() {
+    let mut needed = Vec::new();
+    for form in [MetadataForm::Whole, MetadataForm::Parts] {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = open(&fs, 64 << 20, form, "bloom(10)");
+        fill(&db, 60_000);
+        db.warm_up().unwrap();
+        let stats = db.stats();
+        let held: usize = stats
+            .cache
+            .iter()
+            .map(|(kind, usage)| match kind {
+                BlockKind::Index | BlockKind::Filter => usage.bytes,
+                _ => 0,
+            })
+            .sum();
+        let told = stats.metadata_bytes;
+        assert!((told * 3 / 4..told * 5 / 4).contains(&held), "{form:?}: {held} of {told}");
+        assert!(stats.to_string().contains("by all filters and indexes"));
+        needed.push(told);
+        drop(db);
+        // In a small cache as in a large one.
+        let small = open(&fs, 64 << 10, form, "bloom(10)").stats();
+        assert_eq!(small.metadata_bytes, told, "{form:?}");
+    }
+    assert!(needed[0].abs_diff(needed[1]) < needed[0] / 20, "{needed:?}");
 }
 
 /// A lookup that misses a cache which is too small for the filters reads some KiB, where with whole

@@ -48,9 +48,9 @@ impl Table {
         }
     }
 
-    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Asked together, keys take
-    /// a fraction of the time that they take one by one. Returns for which keys there is no answer,
-    /// bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
+    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Asked together, keys
+    /// take a fraction of the time that they take one by one. Returns for which keys there is no
+    /// answer, bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
@@ -84,14 +84,7 @@ impl Table {
         }
         let maybes = answers.iter().map(|&maybe| u64::from(maybe)).sum();
         let noes = keys.len() as u64 - maybes;
-        tickers.add_all([
-            (Ticker::BlockCacheFilterHit, noes + maybes),
-            (Ticker::BloomUseful, noes),
-            (Ticker::BloomFullPositive, maybes),
-        ]);
-        let file = self.file_counters().on_thread(tickers, guard);
-        let positives = (FileTicker::FilterFullPositive, maybes);
-        file.add_all([(FileTicker::FilterUseful, noes), positives]);
+        self.count_answers(noes, maybes, guard, tickers);
         0
     }
 
@@ -104,37 +97,48 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> u64 {
-        let mut absent = 0;
+        let (mut absent, mut noes, mut maybes) = (0, 0, 0);
         for (first, (keys, answers)) in
             (0..).step_by(HASHES).zip(keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)))
         {
-            let mut parts = [0; HASHES];
-            for (part, key) in parts.iter_mut().zip(keys) {
-                *part = self.filter_part_of(key);
-                self.filter.prefetch_resident(*part);
-            }
             let mut filters = [None; HASHES];
-            for (filter, (&part, key)) in filters.iter_mut().zip(parts.iter().zip(keys)) {
-                let resident = self.filter.borrow(part, guard);
-                if let Some(fast) = resident.and_then(|resident| resident.of_hash64()) {
+            for (filter, key) in filters.iter_mut().zip(keys) {
+                *filter = self.filter.borrow(self.filter_part_of(key), guard);
+                if let Some(fast) = filter.and_then(|filter| filter.of_hash64()) {
                     fast.prepare(key.hash);
                 }
-                *filter = resident;
             }
-            for (i, (answer, (filter, key))) in
-                answers.iter_mut().zip(filters.iter().zip(keys)).enumerate()
-            {
-                match filter {
+            let filters = filters.iter().zip(keys);
+            for (i, (answer, (filter, key))) in answers.iter_mut().zip(filters).enumerate() {
+                match filter.map(|filter| (filter, filter.reader().answer_for(key.hash))) {
                     None => absent |= 1 << (first + i),
-                    Some(filter) => {
+                    Some((_, Some(maybe))) => {
+                        *answer = maybe;
+                        maybes += u64::from(maybe);
+                        noes += u64::from(!maybe);
+                    }
+                    Some((filter, None)) => {
                         tickers.add(Ticker::BlockCacheFilterHit, 1);
-                        let says = filter.may_contain(key);
-                        *answer = self.count_other_filter(says, guard, tickers);
+                        *answer = self.count_other_filter(filter.may_contain(key), guard, tickers);
                     }
                 }
             }
         }
+        self.count_answers(noes, maybes, guard, tickers);
         absent
+    }
+
+    /// Counts what filters that can be trusted have answered.
+    #[inline]
+    fn count_answers(&self, noes: u64, maybes: u64, guard: &Guard, tickers: ThreadTickers<'_>) {
+        tickers.add_all([
+            (Ticker::BlockCacheFilterHit, noes + maybes),
+            (Ticker::BloomUseful, noes),
+            (Ticker::BloomFullPositive, maybes),
+        ]);
+        let file = self.file_counters().on_thread(tickers, guard);
+        let positives = (FileTicker::FilterFullPositive, maybes);
+        file.add_all([(FileTicker::FilterUseful, noes), positives]);
     }
 }
 
