@@ -559,8 +559,8 @@ pub const BUGS: &[Bug] = &[
         file: "src/table/lookup/parts_together.rs",
         old: "std::ptr::eq(table, other.0) && part == other.1",
         new: "!std::ptr::eq(table, std::ptr::null()) && part == other.1",
-        program: "db",
-        test: "parts::every_read_finds_what_is_there",
+        program: "lib",
+        test: "table::tests::parts::parts_of_several_tables_that_are_read_together_are_not_mistaken",
     },
     // Reads.
     Bug {

@@ -645,3 +645,27 @@ fn parts_that_are_not_in_memory_are_read_together() {
         }
     }
 }
+
+#[test]
+fn parts_of_several_tables_that_are_read_together_are_not_mistaken() {
+    let context = context(0);
+    let tables = [700, 900, 1100].map(|count| {
+        let (bytes, _) = in_parts(&mixed_entries(count), options(Compression::None), PART_BYTES);
+        opened(&bytes, &context)
+    });
+    let wanted: Vec<_> =
+        (0..3).flat_map(|part| tables.iter().map(move |table| (&**table, part))).collect();
+    let reader = OverlappedReader::by_threads(&DescriptorPool::new(64));
+    let filters = read_parts_together::<TableFilter>(&reader, &wanted);
+    let indexes = read_parts_together::<TableIndex>(&reader, &wanted);
+    for ((&(table, part), filter), index) in wanted.iter().zip(filters).zip(indexes) {
+        let own = table.filter_part(part).unwrap();
+        assert!(filter.unwrap().reader().bytes() == own.reader().bytes());
+        let (index, own) = (index.unwrap(), table.index(part).unwrap());
+        assert_eq!(index.part, part);
+        assert_eq!(index.index.len(), own.index.len());
+        assert_eq!(index.index.handle(0), own.index.handle(0));
+        let last = index.index.len() - 1;
+        assert_eq!(index.index.separator(last), own.index.separator(last));
+    }
+}
