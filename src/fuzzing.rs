@@ -80,6 +80,11 @@ fn read_table(fs: &dyn Fs, path: &Path) -> Result<()> {
             && is_there
             && matches!(maybe, Ok(false));
         assert!(!hides, "a verified filter hides a key");
+        let found = reader.explain(key).map(|trace| trace.found.is_some());
+        let loses = verified.as_ref().is_ok_and(|check| check.filter_misses == 0)
+            && is_there
+            && !matches!(found, Ok(true));
+        assert!(!loses, "a verified table loses a key");
         reader.range_may_match(key, Some(b"m"));
     }
     let _ = (reader.filter(), reader.range_deletions());

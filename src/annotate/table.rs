@@ -226,14 +226,14 @@ impl<'a> Stored<'a> {
             (Some(StoredFilter::Full(handle, encoding)), _) => {
                 parts.push((handle, Role::Filter(encoding)));
             }
-            (Some(StoredFilter::Partitioned(handle)), Some(form)) => {
+            (Some(StoredFilter::Parted(handle, encoding)), Some(form)) => {
                 let form = IndexForm { first_keys: false, ..form };
                 parts.push((handle, Role::Entries("Index of filters", Contents::Index(form))));
                 let partitions = self.handles(handle, form);
-                let partition = |handle| (handle, Role::Filter(FilterEncoding::RocksDb));
+                let partition = |handle| (handle, Role::Filter(encoding));
                 parts.extend(partitions.into_iter().map(partition));
             }
-            (Some(StoredFilter::Partitioned(handle)), None) => parts.push((handle, Role::Unknown)),
+            (Some(StoredFilter::Parted(handle, _)), None) => parts.push((handle, Role::Unknown)),
             (None, _) => {}
         }
         parts.retain(|(handle, _)| handle.fits(self.blocks.len() as u64));

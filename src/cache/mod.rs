@@ -185,6 +185,8 @@ pub struct BlockCache {
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
+    /// Of the metadata of all open tables, in memory or not.
+    metadata_bytes: AtomicUsize,
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
@@ -218,6 +220,7 @@ impl BlockCache {
             capacity_bytes,
             process: Process::current(),
             garbage_bytes: AtomicUsize::new(0),
+            metadata_bytes: AtomicUsize::new(0),
             state: Mutex::new(CacheState::new()),
             waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
             lanes: Lanes::new(capacity_bytes),
@@ -228,6 +231,12 @@ impl BlockCache {
     /// The capacity in bytes, as given to [`BlockCache::new`].
     pub fn capacity(&self) -> usize {
         self.capacity_bytes
+    }
+
+    /// About how many bytes the filters and indexes of all open tables would take if they were whole
+    /// and in memory.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes.load(Ordering::Relaxed)
     }
 
     /// The process in which it was made.
@@ -335,7 +344,7 @@ impl BlockCache {
         if is_crowded {
             self.settle_lanes();
         }
-        Reservation { cache: Arc::clone(self), bytes }
+        Reservation { cache: Arc::clone(self), bytes, metadata_bytes: 0 }
     }
 
     /// Takes `entry` in, or lets it go if there is no room; `publish` fills its slot, which had this
@@ -463,6 +472,18 @@ impl BlockCache {
 pub(crate) struct Reservation {
     cache: Arc<BlockCache>,
     bytes: usize,
+    /// See [`Reservation::expecting`].
+    metadata_bytes: usize,
+}
+
+impl Reservation {
+    /// Tells that as many bytes of metadata would like to be in the cache, whether they are there or
+    /// not.
+    pub fn expecting(mut self, metadata_bytes: usize) -> Reservation {
+        self.cache.metadata_bytes.fetch_add(metadata_bytes, Ordering::Relaxed);
+        self.metadata_bytes += metadata_bytes;
+        self
+    }
 }
 
 impl Drop for Reservation {
@@ -470,6 +491,7 @@ impl Drop for Reservation {
         if !self.cache.process.is_current() {
             return;
         }
+        self.cache.metadata_bytes.fetch_sub(self.metadata_bytes, Ordering::Relaxed);
         let mut state = lock(&self.cache.state);
         state.usage_bytes -= self.bytes;
         state.pinned_bytes -= self.bytes;

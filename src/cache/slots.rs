@@ -522,6 +522,11 @@ impl<T: Cached> Drop for Slots<T> {
         if !self.cache.process.is_current() {
             return;
         }
+        // Nobody fills a slot any more, and an eviction is done with a slot once that is empty.
+        let is_empty = |slot: &Slot<T>| full(slot.resident.load(Ordering::Acquire)).is_none();
+        if self.array.iter().all(is_empty) {
+            return;
+        }
         if self.kind == BlockKind::Data {
             // Nothing of this array is loaded any more: from here on its residents are in rings.
             self.cache.settle_lanes();

@@ -62,8 +62,7 @@ pub(crate) fn ranges(cuts: &[Vec<u8>]) -> Vec<KeyRange<'_>> {
 }
 
 fn add_anchors(file: &TableFile, anchors: &mut Vec<Anchor>) -> Result<()> {
-    let index = file.table.index()?;
-    let index = &index.index;
+    let index = file.table.whole_index()?;
     let step = index.len().div_ceil(FILE_ANCHORS).max(1);
     let mut start = 0;
     for first in (0..index.len()).step_by(step) {

@@ -23,8 +23,8 @@
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
 //! once. A guard is held while keys are searched, and none while the device is waited for: a slow
-//! device must not keep garbage alive. Filters and indexes that are not in memory are read one after
-//! the other, without a guard too.
+//! device must not keep garbage alive. The parts of filters and indexes that several keys lack are
+//! read at one time. Whole ones are read one after the other.
 //!
 //! The file is long since the steps share one state, which each of them hands to the next. The state
 //! remembers how far the search has come: it pauses whenever there is something to read.
@@ -37,12 +37,13 @@ use super::get::{hit_ticker, range_deletion, shows_value};
 use super::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
+use crate::fs::OverlappedReader;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, assert_no_guard, pin};
 use crate::table::{
-    Absent, AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Stop,
-    Table, read_together,
+    AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Stop, Table,
+    read_parts_together, read_together,
 };
 use crate::version::{Run, TableFile};
 
@@ -92,21 +93,21 @@ impl Inner {
         read_state: &ReadState,
         lookups: &mut Lookups<'_, K>,
     ) -> Result<()> {
-        let tickers = self.counters.on_thread(&pin());
+        let (tickers, reader) = (self.counters.on_thread(&pin()), &self.overlapped);
         loop {
             if lookups.wants_a_read() {
-                lookups.search_and_read_filters(read_state, tickers)?;
+                lookups.search_and_read_filters(read_state, reader, tickers)?;
             }
             while !lookups.parked.is_empty() {
                 let mut waiting = Vec::with_capacity(TOGETHER);
-                let blocks = read_together(&self.overlapped, |blocks| {
-                    lookups.search_and_read_filters(read_state, tickers)?;
+                let blocks = read_together(reader, |blocks| {
+                    lookups.search_and_read_filters(read_state, reader, tickers)?;
                     let any_parked = !lookups.parked.is_empty();
-                    lookups.wait_for_blocks(read_state, blocks, &mut waiting)?;
+                    lookups.wait_for_blocks(read_state, reader, blocks, &mut waiting)?;
                     Ok(any_parked)
                 })?;
                 lookups.search_blocks(read_state, waiting, &blocks, &pin(), tickers)?;
-                lookups.search_and_read_filters(read_state, tickers)?;
+                lookups.search_and_read_filters(read_state, reader, tickers)?;
             }
             if !lookups.take_keys() {
                 return Ok(());
@@ -174,8 +175,8 @@ struct Parked<'k> {
     run: usize,
     /// Index of the file in its run.
     file: usize,
-    /// `None`: the index is not in memory either.
-    block: Option<AbsentBlock>,
+    /// What is not in memory: the block, or a part of the index.
+    block: Result<AbsentBlock, usize>,
 }
 
 /// A lookup whose block is on its way.
@@ -287,16 +288,12 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     fn search_and_read_filters(
         &mut self,
         read_state: &ReadState,
+        reader: &OverlappedReader,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
         while self.parked.is_empty() {
-            for question in std::mem::take(&mut self.unasked) {
-                let run = &read_state.version.runs()[self.runs_begun - 1];
-                let (file, key) =
-                    (question.file as usize, &self.open[question.lookup as usize].key);
-                if run.file(file).table.filter_says_maybe_once_read(key, tickers, ()) {
-                    self.maybes.push(question);
-                }
+            if !self.unasked.is_empty() {
+                self.read_filters(read_state, reader, tickers);
             }
             self.search_runs(read_state, &pin(), tickers)?;
             if self.unasked.is_empty() {
@@ -304,6 +301,33 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             }
         }
         Ok(())
+    }
+
+    /// Asks the filters of the run that are not in memory.
+    fn read_filters(
+        &mut self,
+        read_state: &ReadState,
+        reader: &OverlappedReader,
+        tickers: ThreadTickers<'_>,
+    ) {
+        let run = &read_state.version.runs()[self.runs_begun - 1];
+        let (mut questions, mut parts) = (std::mem::take(&mut self.unasked), Vec::new());
+        questions.retain(|question| {
+            let table = &*run.file(question.file as usize).table;
+            let part = table.filter_part_to_ask(&self.open[question.lookup as usize].key);
+            match part {
+                Some(part) => parts.push((table, part)),
+                None => self.maybes.push(*question),
+            }
+            part.is_some()
+        });
+        let filters = read_parts_together(reader, &parts);
+        for ((question, (table, _)), filter) in questions.into_iter().zip(parts).zip(filters) {
+            let key = &self.open[question.lookup as usize].key;
+            if table.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, ()) {
+                self.maybes.push(question);
+            }
+        }
     }
 
     /// Searches the tables, for each lookup from its next run on, until it wants a read
@@ -393,7 +417,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let lookup = &mut self.open[lookup];
             let found = match position {
                 Some(position) => table.get_from_block(position, &lookup.key, guard, tickers, ()),
-                None => Err(Stop::Absent(Absent::Index)),
+                None => table.without_group(&lookup.key),
             };
             match found {
                 Ok(Some(found)) => {
@@ -404,7 +428,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 Ok(None) => {}
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
-                    let block = absent.keep_block(table, guard);
+                    let block = absent.keep_block(table, guard).ok_or(absent.part());
                     self.parked.push(Parked { lookup: lookup.clone(), run: number, file, block });
                     lookup.to = GONE;
                 }
@@ -417,15 +441,21 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     fn wait_for_blocks<'s>(
         &mut self,
         read_state: &'s ReadState,
+        reader: &OverlappedReader,
         blocks: &mut BlocksTogether<'s>,
         waiting: &mut Vec<Waiting<'k>>,
     ) -> Result<()> {
         let table_of = |run: usize, file| &*read_state.version.runs()[run].file(file).table;
+        let part = |parked: &Parked<'_>| {
+            parked.block.as_ref().err().map(|&part| (table_of(parked.run, parked.file), part))
+        };
+        let parts: Vec<_> = self.parked.iter().filter_map(part).collect();
+        let mut indexes = read_parts_together(reader, &parts).into_iter();
         let mut found = Vec::with_capacity(self.parked.len());
         for Parked { lookup, run, file, block } in self.parked.drain(..) {
             let block = match block {
-                Some(block) => Some(block),
-                None => AbsentBlock::of(table_of(run, file), &lookup.key)?,
+                Ok(block) => Some(block),
+                Err(_) => AbsentBlock::of(indexes.next().expect("one for each")?, &lookup.key),
             };
             match block {
                 Some(block) => found.push((lookup, run, file, block)),
@@ -467,7 +497,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 Ok(None) => {}
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
-                    let block = blocks.absent_after(place, absent);
+                    let block = blocks.absent_after(place, absent, guard);
+                    let block = block.ok_or(absent.part());
                     self.parked.push(Parked { lookup, run, file, block });
                 }
             }
@@ -492,13 +523,15 @@ fn ask_filters(
         let table = &*run.file(file).table;
         let mut answers = [false; TOGETHER];
         let answers = &mut answers[..keys.len()];
-        let asked = table.filter_says_maybe_together(keys, answers, guard, tickers);
+        let absent = table.filter_says_maybe_together(keys, answers, guard, tickers);
         let question = |&lookup| Question { file: file as u32, lookup: lookup as u32 };
-        for (lookup, _) in lookups.iter().zip(&answers[..asked]).filter(|(_, maybe)| **maybe) {
+        for (lookup, _) in lookups.iter().zip(&*answers).filter(|(_, maybe)| **maybe) {
             maybes.push(question(lookup));
         }
-        if asked < lookups.len() {
-            unasked.extend(lookups[asked..].iter().map(question));
+        if absent != 0 {
+            let is_absent = |i: &usize| absent >> i & 1 != 0;
+            let absent = (0..lookups.len()).filter(is_absent);
+            unasked.extend(absent.map(|i| question(&lookups[i])));
         }
     };
     if run.len() == 1 {

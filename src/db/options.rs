@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::filter_policy::FilterPolicy;
 use crate::fs::{Fs, RealFs};
 use crate::known_files;
-use crate::table::{Compression, FilterKeys};
+use crate::table::{Compression, FilterKeys, MetadataForm};
 use crate::version::ROLL_AFTER_BYTES;
 
 /// Options of a database, all with defaults: `Db::builder(path).open()`.
@@ -41,6 +41,7 @@ pub struct Builder {
     pub(crate) filter_keys: FilterKeys,
     pub(crate) cache: CacheChoice,
     pub(crate) pin_metadata: PinMetadata,
+    pub(crate) metadata: MetadataForm,
     pub(crate) compression: Compression,
     pub(crate) block_bytes: usize,
     pub(crate) memtable_bytes: usize,
@@ -70,6 +71,7 @@ impl Builder {
             filter_keys: FilterKeys::Whole,
             cache: CacheChoice::Own(64 << 20),
             pin_metadata: PinMetadata::default(),
+            metadata: MetadataForm::Auto,
             compression: Compression::default(),
             block_bytes: 4096,
             memtable_bytes: 16 << 20,
@@ -170,6 +172,29 @@ impl Builder {
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(mut self, pin: PinMetadata) -> Builder {
         self.pin_metadata = pin;
+        self
+    }
+
+    /// Whether new tables have whole filters and indexes, or such in parts of about 4 KiB. Default
+    /// [`MetadataForm::Auto`]: whole ones while the filters and indexes of all tables fit into 7/8 of
+    /// the block cache, parts from then on.
+    ///
+    /// There is seldom a reason to change it. [`MetadataForm::Parts`] is for a database that will be
+    /// opened with a much smaller cache than it is written with.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use maypole::Db;
+    /// use maypole::table::MetadataForm;
+    ///
+    /// let db = Db::builder(dir.path()).metadata(MetadataForm::Parts).open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "partition_filters")]
+    #[doc(alias = "kTwoLevelIndexSearch")]
+    #[doc(alias = "metadata_block_size")]
+    pub fn metadata(mut self, form: MetadataForm) -> Builder {
+        self.metadata = form;
         self
     }
 

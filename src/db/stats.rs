@@ -58,6 +58,10 @@ pub struct Stats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
+    /// About the bytes that all filters and indexes need in memory, for all databases that share the
+    /// cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
+    /// [`Builder::metadata`](crate::Builder::metadata).
+    pub metadata_bytes: usize,
     /// Tables that are open, for all databases that share the bound. Tables of iterators that
     /// outlived their database do not count.
     pub open_files: usize,
@@ -275,6 +279,7 @@ impl Inner {
                 .map(|&kind| (kind, cache.usage_of(kind)))
                 .collect(),
             cache_capacity_bytes: cache.capacity(),
+            metadata_bytes: cache.metadata_bytes(),
             open_files: self.store.descriptors.open_files(),
             max_open_files: self.store.descriptors.capacity(),
             file_reopens: self.store.descriptors.reopened(),
@@ -397,6 +402,8 @@ impl fmt::Display for Stats {
             let size = bytes(usage.bytes as u64);
             writeln!(f, "    {kind:<11} {size:>10}   {} entries", usage.entries)?;
         }
+        let needed = bytes(self.metadata_bytes as u64);
+        writeln!(f, "    needed      {needed:>10}   by all filters and indexes")?;
 
         writeln!(f, "\nFiles")?;
         writeln!(f, "  open          {:>10}   of {}", self.open_files, self.max_open_files)?;

@@ -5,6 +5,7 @@
 //! library's answer; those without a call are used where that was measured to matter.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// How many first bytes `a` and `b` have in common.
 #[inline(always)]
@@ -23,6 +24,17 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
             padded[..bytes.len()].copy_from_slice(bytes);
             u64::from_be_bytes(padded)
         }),
+    }
+}
+
+/// The [`head`] of this part of `bytes`. Where others follow it, a short one takes no copy.
+#[inline(always)]
+pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
+    let length = part.len();
+    match bytes[part.start..].first_chunk() {
+        Some(word) if length < 8 => u64::from_be_bytes(*word) & !(u64::MAX >> (8 * length)),
+        Some(word) => u64::from_be_bytes(*word),
+        None => head(&bytes[part]),
     }
 }
 

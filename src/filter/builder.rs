@@ -119,17 +119,43 @@ impl FilterBuilder {
     /// Builds the filter. `None` when there is nothing to store: the spec is `none`, or no key was
     /// added, or no build passed its verification. A table without a filter block is always right.
     pub fn finish(self) -> Option<FilterBlock> {
-        self.finish_and_count().0
+        self.finish_with(build).0
     }
 
-    /// [`FilterBuilder::finish`], and how many builds were thrown away because they missed a key.
-    pub(crate) fn finish_and_count(self) -> (Option<FilterBlock>, u64) {
-        self.finish_with(build)
+    /// Builds the parts of one filter. All have one encoding: where a part cannot have that of the
+    /// family, all are Bloom filters. `None` when a part has nothing to store. Also counts the builds
+    /// that were thrown away.
+    pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
+        let mut failed = 0;
+        let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {
+            let attempt = |family, hashes: &HashList, target| match only_bloom {
+                true if family != Family::Bloom => None,
+                _ => build(family, hashes, target),
+            };
+            let blocks = parts.iter().map(|part| {
+                let (block, failures) = part.finish_with(attempt);
+                failed += failures;
+                block
+            });
+            blocks.collect()
+        };
+        let blocks = finish(false);
+        let is_mixed = |blocks: &Vec<FilterBlock>| {
+            blocks.iter().any(|block| block.encoding != blocks[0].encoding)
+        };
+        let blocks = if blocks.as_ref().is_some_and(is_mixed) { finish(true) } else { blocks };
+        (blocks, failed)
+    }
+
+    /// Adds what `other` was given, behind all else.
+    pub(crate) fn append(&mut self, other: &FilterBuilder) {
+        other.hashes.iter().for_each(|hash| self.add(hash));
+        self.previous_prefix = other.previous_prefix;
     }
 
     /// `build` makes one attempt.
     fn finish_with(
-        self,
+        &self,
         build: impl Fn(Family, &HashList, Target) -> Option<(LineBuf, FilterEncoding)>,
     ) -> (Option<FilterBlock>, u64) {
         let Some((family, target)) = self.spec.plan().filter(|_| !self.hashes.is_empty()) else {

@@ -13,7 +13,9 @@ use super::*;
 use crate::encoding::hash::hash64;
 use crate::encoding::key::internal_key;
 use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
-use crate::table::{Compression, SstWriter, TableOptions};
+use crate::table::{
+    Compression, Dialect, FilterKeys, PrefixExtractor, SstWriter, TableBuilder, TableOptions,
+};
 
 type Target = fn(&[u8]);
 
@@ -121,6 +123,7 @@ fn a_changed_table_is_refused_or_read_to_its_end() {
         table(&changed);
     }
     mutations(9, 2000, &good, table);
+    mutations(11, 3000, &parted_table_sample(), table);
     mutations(10, 1000, &table_sample(Compression::Zstd, "ribbon(7)"), table);
 }
 
@@ -225,6 +228,29 @@ fn table_sample(compression: Compression, filter: &str) -> Vec<u8> {
     fs.read(path).unwrap()
 }
 
+/// A table whose filter and index are in parts.
+fn parted_table_sample() -> Vec<u8> {
+    let fs = MemFs::new();
+    let path = Path::new("seed.sst");
+    let options = TableOptions {
+        compression: Compression::None,
+        block_bytes: 64,
+        filter_keys: FilterKeys::Both(PrefixExtractor::fixed(6).unwrap()),
+        ..TableOptions::default()
+    };
+    let dialect = Dialect::Database { file_number: 7 };
+    let builder = TableBuilder::new(fs.create(path).unwrap(), options, dialect).unwrap();
+    let mut builder = builder.with_parts_of(60);
+    for n in 0..120u8 {
+        builder.add(&internal_key(format!("key {n:03}").as_bytes(), 9, 1), &[n; 9]).unwrap();
+    }
+    builder.finish().unwrap();
+    let bytes = fs.read(path).unwrap();
+    put_file(&fs, path, &bytes);
+    assert!(SstReader::open_in(&fs, path).unwrap().filters().unwrap().len() > 2);
+    bytes
+}
+
 /// The blocks that a seed of their own is made of: data, index and properties of a table.
 fn table_parts() -> [Vec<u8>; 3] {
     let bytes = table_sample(Compression::None, "none");
@@ -262,7 +288,7 @@ fn write_the_seeds() {
     seeds.push(("footer", vec![[&[16 << 2][..], footer].concat()]));
     let tables = [(Compression::Lz4, "bloom(9)"), (Compression::Zstd, "ribbon(7)")];
     let tables = tables.map(|(compression, filter)| table_sample(compression, filter));
-    seeds.push(("table", [vec![table], tables.to_vec()].concat()));
+    seeds.push(("table", [vec![table], tables.to_vec(), vec![parted_table_sample()]].concat()));
     for (family, _) in FILTERS {
         let name = TARGETS.iter().find(|(name, _)| *name == format!("filter_{family}")).unwrap().0;
         seeds.push((name, vec![filter_sample(family)]));

@@ -6,14 +6,18 @@
 //! add        data blocks, as they fill; key hashes to the filter's builder; separators to the index's
 //! add_range  range deletions, kept until the end
 //! finish     filter | index | range deletions | properties | metaindex | footer | fsync
+//!            or, in parts: filter parts | index parts | top of the filter | top of the index | …
 //! ```
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
 //! the filter because its form is known last: it holds user keys, unless versions of one user key
-//! stand in two blocks. Then **all** of it holds internal keys.
+//! stand in two blocks. Then **all** of it holds internal keys. The tops come last, so that opening
+//! the table reads them with what follows them, by one read.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
+mod cuts;
+mod parted;
 mod properties;
 mod refilter;
 
@@ -31,7 +35,6 @@ use crate::fs::WritableFile;
 use crate::range_tombstones::RangeTombstone;
 
 use super::block::builder::{BlockBuilder, MAX_ENTRY_BYTES};
-use super::filter::block::full_filter_name;
 use super::filter::info::FilterInfo;
 use super::filter::prefix::{FilterKeys, PrefixExtractor};
 use super::format::checksum::ChecksumKind;
@@ -42,8 +45,9 @@ use super::format::padding::padding_before;
 use super::garbage::{Counting, Garbage};
 use super::index::builder::IndexBuilder;
 use super::open::{tail_bytes, tail_start};
-use super::options::{Dialect, TableOptions, TableSummary};
+use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
+use cuts::{BuiltFilter, Cuts, PART_BYTES};
 
 /// RocksDB ends a block that is this full, in percent, if the next entry would exceed its size.
 const EARLY_CUT_PERCENT: usize = 90;
@@ -63,6 +67,8 @@ pub(crate) struct TableBuilder {
     data: BlockBuilder,
     filter: FilterBuilder,
     index: IndexBuilder,
+    /// `None`: filter and index are written whole.
+    cuts: Option<Cuts>,
     ranges: RangeBlockBuilder,
     counting: Counting,
     summary: TableSummary,
@@ -91,6 +97,7 @@ impl TableBuilder {
             data: BlockBuilder::new(options.restart_interval),
             filter: FilterBuilder::new(options.filter),
             index: IndexBuilder::default(),
+            cuts: (options.metadata == MetadataForm::Parts).then(|| Cuts::new(PART_BYTES)),
             ranges: RangeBlockBuilder::new(),
             counting: Counting::default(),
             summary: TableSummary {
@@ -124,6 +131,12 @@ impl TableBuilder {
         TableBuilder { creator: Some(creator.clone()), ..self }
     }
 
+    /// Cuts filter and index into parts of about so many bytes.
+    #[cfg(any(test, fuzzing))]
+    pub fn with_parts_of(self, bytes: usize) -> TableBuilder {
+        TableBuilder { cuts: Some(Cuts::new(bytes)), ..self }
+    }
+
     /// Adds an entry. Internal keys must be strictly ascending.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let repeats = self.check(internal_key, value)?;
@@ -131,6 +144,11 @@ impl TableBuilder {
         let user_key = key::user_key(internal_key);
         if self.block_is_full(internal_key, value) {
             self.end_data_block(Some(user_key))?;
+        }
+        if let Some(cuts) = &mut self.cuts
+            && !repeats
+        {
+            cuts.see_key();
         }
         self.add_to_filter(user_key);
         self.data.add(internal_key, value);
@@ -216,35 +234,36 @@ impl TableBuilder {
             self.summary.garbage.oldest_deletion = 0;
         }
         let data_bytes = self.offset;
-        let mut metaindex = BTreeMap::new();
         let filter = self.build_filter();
-        if let Some(filter) = &filter {
-            let handle = self.write_stored(filter.bytes(), Compression::None)?;
-            metaindex.insert(full_filter_name(filter.encoding()), handle);
-        }
+        let filter_top = self.write_filter(filter.as_ref(), &self.index.part_separators())?;
         let index_offset = self.offset;
-        let index = self.write_index()?;
-        let index_bytes = self.offset - index_offset;
+        let index_top = self.write_index()?;
+        let index_parts_bytes = self.offset - index_offset;
+        let mut metaindex = BTreeMap::new();
+        let user_keys = !self.index.splits_a_user_key();
+        self.write_filter_top(filter, filter_top, user_keys, &mut metaindex)?;
+        let index = self.write_index_top(index_top, user_keys, index_parts_bytes)?;
         if !self.ranges.is_empty() {
-            metaindex.insert(RANGE_DEL_BLOCK, self.write_ranges()?);
+            metaindex.insert(RANGE_DEL_BLOCK.to_owned(), self.write_ranges()?);
         }
-        let properties = self.properties(data_bytes, index_bytes);
-        self.end(&properties, metaindex, index)
+        let properties = self.properties(data_bytes, &index);
+        self.end(&properties, metaindex, index.handle, index.parts > 0)
     }
 
     /// Writes properties, metaindex and footer, and syncs the file.
     fn end(
         mut self,
         properties: &BTreeMap<impl AsRef<[u8]>, Vec<u8>>,
-        mut metaindex: BTreeMap<&str, BlockHandle>,
+        mut metaindex: BTreeMap<String, BlockHandle>,
         index: BlockHandle,
+        is_in_parts: bool,
     ) -> Result<TableSummary> {
         let mut block = BlockBuilder::new(usize::MAX);
         for (name, value) in properties {
             block.add(name.as_ref(), value);
         }
         let handle = self.write_stored(block.finish(), Compression::None)?;
-        metaindex.insert(PROPERTIES_BLOCK, handle);
+        metaindex.insert(PROPERTIES_BLOCK.to_owned(), handle);
         let mut block = BlockBuilder::new(1);
         for (name, handle) in &metaindex {
             let mut value = Vec::new();
@@ -256,8 +275,8 @@ impl TableBuilder {
         self.file.append(&Footer::encode_plain(metaindex, index))?;
         self.file.sync()?;
         self.summary.file_bytes = self.file.len();
-        self.summary.tail_bytes =
-            tail_bytes(self.summary.file_bytes, tail_start(&blocks, metaindex));
+        let start = tail_start(&blocks, metaindex, is_in_parts.then_some(index));
+        self.summary.tail_bytes = tail_bytes(self.summary.file_bytes, start);
         Ok(self.summary)
     }
 
@@ -311,34 +330,43 @@ impl TableBuilder {
         let handle = write_block(&mut *self.file, &mut self.offset, stored, compression)?;
         self.data.clear();
         self.summary.data_blocks += 1;
-        self.index.push(&self.summary.largest, next_user_key, handle)
+        self.index.push(&self.summary.largest, next_user_key, handle)?;
+        if let Some(next) = next_user_key {
+            self.cut_part(next);
+        }
+        Ok(())
     }
 
     fn write_stored(&mut self, payload: &[u8], compression: Compression) -> Result<BlockHandle> {
         write_block(&mut *self.file, &mut self.offset, payload, compression)
     }
 
-    fn build_filter(&mut self) -> Option<FilterBlock> {
+    fn build_filter(&mut self) -> Option<BuiltFilter> {
         let asked_for = self.options.filter.family();
-        let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let start = Instant::now();
-        let (block, failed) = filter.finish_and_count();
+        let (parts, ends) = self.take_filter_parts();
+        let (blocks, failed) = FilterBuilder::finish_parts(&parts);
         self.summary.failed_filter_builds = failed;
-        let block = block?;
+        let blocks = blocks?;
+        let keys: u64 = blocks.iter().map(FilterBlock::keys).sum();
+        let positives = blocks.iter().map(|block| block.predicted_fpr() * block.keys() as f64);
         self.summary.filter = Some(FilterInfo {
-            family: Some(block.family()),
-            bytes: block.bytes().len() as u64,
-            keys: block.keys(),
-            predicted_fpr: Some(block.predicted_fpr()),
+            family: Some(blocks[0].family()),
+            bytes: blocks.iter().map(|block| block.bytes().len() as u64).sum(),
+            keys,
+            predicted_fpr: Some(match &blocks[..] {
+                [block] => block.predicted_fpr(),
+                _ => positives.sum::<f64>() / keys as f64,
+            }),
         });
-        self.summary.filter_fell_back = asked_for != Some(block.family());
+        let as_asked = |block: &FilterBlock| asked_for == Some(block.family());
+        self.summary.filter_fell_back = !blocks.iter().all(as_asked);
         self.summary.filter_build_time = start.elapsed();
-        Some(block)
+        Some(BuiltFilter { blocks, ends })
     }
 
-    fn write_index(&mut self) -> Result<BlockHandle> {
-        let mut block = BlockBuilder::for_index();
-        self.index.write_to(&mut block);
+    /// The index, or a part of it.
+    fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
         // A reader refuses metadata that expands too far, so such an index is not compressed.
         let compression = match block.len() as u64 <= most_metadata_bytes(self.offset) {

@@ -1,7 +1,7 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
-//! It keeps the index and one data block alive for itself. So it needs no guard between its calls,
-//! and a file that is deleted meanwhile stays readable.
+//! It keeps the index, or one part of it, and one data block alive for itself. So it needs no guard
+//! between its calls, and a file that is deleted meanwhile stays readable.
 
 pub(crate) mod read_ahead;
 
@@ -30,10 +30,11 @@ use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     options: ScanOptions,
-    /// `None` until first used.
+    /// `None` until first used. Of an index in parts: the one that leads to the block.
     index: Option<Arc<Resident<TableIndex>>>,
-    /// Which block `block` is.
+    /// Which block `block` is, and of which part of the index.
     i: usize,
+    part: usize,
     block: Option<BlockCursor<BlockPin>>,
     ahead: ReadAhead,
     /// How the scan came from the file before, until the first block is read.
@@ -64,6 +65,7 @@ impl TableCursor {
             options,
             index: None,
             i: 0,
+            part: 0,
             block: None,
             ahead: ReadAhead::default(),
             entered: None,
@@ -84,36 +86,62 @@ impl TableCursor {
         TableCursor { ahead: self.ahead, entered, ..TableCursor::new(table, self.options) }
     }
 
-    /// Takes the index out of the cursor while `run` changes the rest of it.
+    /// Takes part `part` of the index out of the cursor while `run` changes the rest of it.
     fn with_index<R>(
         &mut self,
+        part: usize,
         run: impl FnOnce(&mut Self, &TableIndex) -> Result<R>,
     ) -> Result<R> {
         let index = match self.index.take() {
-            Some(index) => index,
-            None => self.table.index()?.to_arc(),
+            Some(index) if index.part == part => index,
+            _ => self.table.index(part)?.to_arc(),
         };
         let result = run(self, &index);
         self.index = Some(index);
         result
     }
 
+    /// After a step forward: while the block has no more entries, to the next part's first block.
+    fn go_to_next_parts(&mut self) -> Result<()> {
+        while self.block.is_some() && !self.in_block() {
+            self.with_index(self.part + 1, |this, index| {
+                this.enter(index, 0, BlockCursor::seek_to_first)?;
+                this.skip_forward(index)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// After a step backward: while the block has no earlier entries, to the last block of the part
+    /// before.
+    fn go_to_parts_before(&mut self) -> Result<()> {
+        while self.block.is_some() && !self.in_block() {
+            self.with_index(self.part - 1, |this, index| {
+                // A part has blocks: it was checked.
+                this.enter(index, index.index.len() - 1, BlockCursor::seek_to_last)?;
+                this.skip_backward(index)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Makes block `i` the current one, for its cursor to be moved. After a failure there is none.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
         // A seek of a scan often stays in its block. Without the cache it would read it again.
-        if self.block.is_some() && i == self.i {
+        if self.block.is_some() && (index.part, i) == (self.part, self.i) {
             return Ok(());
         }
         let last = self.block.take();
         let direction = match &last {
             None => self.entered.take(),
+            Some(_) if index.part != self.part => self.direction_into(index, i),
             Some(_) if i == self.i + 1 => Some(Direction::Forward),
             Some(_) if i + 1 == self.i => Some(Direction::Backward),
             Some(_) => None,
         };
         let pinned = self.pin_block(index, i, direction)?;
-        self.i = i;
+        (self.part, self.i) = (index.part, i);
         self.block = Some(match last {
             Some(mut cursor) => {
                 cursor.enter(pinned);
@@ -122,6 +150,20 @@ impl TableCursor {
             None => BlockCursor::new(pinned, self.table.global_sequence()),
         });
         Ok(())
+    }
+
+    /// How a scan comes from the current block to block `i` of another part; `None`: not as from a
+    /// block to its neighbour.
+    fn direction_into(&self, index: &TableIndex, i: usize) -> Option<Direction> {
+        // After the last block of a part the ends of its entries were met, or it is a jump. Which of
+        // the two does not matter much: a wrong guess costs one longer read.
+        match i {
+            0 if index.part == self.part + 1 => Some(Direction::Forward),
+            _ if i + 1 == index.index.len() && index.part + 1 == self.part && self.i == 0 => {
+                Some(Direction::Backward)
+            }
+            _ => None,
+        }
     }
 
     fn pin_block(
@@ -243,11 +285,14 @@ impl TableCursor {
         Some(step)
     }
 
-    /// While the current block has no more entries: to the first entry of the next one.
+    /// While the current block has no more entries: to the first entry of the next one. Stays at the
+    /// end of a part after which others come.
     fn skip_forward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i + 1 >= index.index.len() {
-                self.block = None;
+                if index.part + 1 == self.table.index_parts() {
+                    self.block = None;
+                }
                 return Ok(());
             }
             self.enter(index, self.i + 1, BlockCursor::seek_to_first)?;
@@ -256,11 +301,14 @@ impl TableCursor {
         Ok(())
     }
 
-    /// While the current block has no earlier entries: to the last entry of the one before.
+    /// While the current block has no earlier entries: to the last entry of the one before. Stays at
+    /// the start of a part before which others are.
     fn skip_backward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i == 0 {
-                self.block = None;
+                if index.part == 0 {
+                    self.block = None;
+                }
                 return Ok(());
             }
             self.enter(index, self.i - 1, BlockCursor::seek_to_last)?;
@@ -271,6 +319,12 @@ impl TableCursor {
     /// The block that can hold an internal key; the number of blocks if none can.
     fn find(index: &TableIndex, target: &[u8]) -> usize {
         index.index.find(key::user_key(target), key::trailer(target))
+    }
+
+    /// The part of the index that can lead to an internal key; the last one if none can.
+    fn find_part(&self, target: &[u8]) -> usize {
+        let part = self.table.index_part_of(key::user_key(target), key::trailer(target));
+        part.min(self.table.index_parts() - 1)
     }
 
     #[inline]
@@ -286,25 +340,28 @@ impl Cursor for TableCursor {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.with_index(|this, index| {
+        self.with_index(0, |this, index| {
             if index.index.len() == 0 {
                 return Ok(());
             }
             this.enter(index, 0, BlockCursor::seek_to_first)?;
             this.skip_forward(index)
-        })
+        })?;
+        self.go_to_next_parts()
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.with_index(|this, index| {
+        self.with_index(self.table.index_parts() - 1, |this, index| {
             let Some(last) = index.index.len().checked_sub(1) else { return Ok(()) };
             this.enter(index, last, BlockCursor::seek_to_last)?;
             this.skip_backward(index)
-        })
+        })?;
+        self.go_to_parts_before()
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        self.with_index(|this, index| {
+        let part = self.find_part(target);
+        self.with_index(part, |this, index| {
             let sought = this.sought.take();
             let (i, start) = sought.unwrap_or_else(|| (Self::find(index, target), None));
             if i == index.index.len() {
@@ -316,13 +373,19 @@ impl Cursor for TableCursor {
                 None => block.seek(target),
             })?;
             this.skip_forward(index)
-        })
+        })?;
+        self.go_to_next_parts()
     }
 
     fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
         let guard = pin();
-        if self.index.is_none() {
-            self.index = self.table.resident_index(&guard).map(|index| index.to_arc());
+        if let Fetch::Block = fetch {
+            let part = self.find_part(target);
+            if self.index.as_ref().is_none_or(|index| index.part != part) {
+                self.sought = None;
+                let index = self.table.resident_index(part, &guard);
+                self.index = index.map(|index| index.to_arc());
+            }
         }
         let Some(index) = &self.index else { return };
         match (fetch, &mut self.sought) {
@@ -342,21 +405,24 @@ impl Cursor for TableCursor {
     }
 
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {
-        self.with_index(|this, index| {
+        let part = self.find_part(target);
+        self.with_index(part, |this, index| {
             let i = Self::find(index, target).min(index.index.len().saturating_sub(1));
             if i == index.index.len() {
                 return Ok(());
             }
             this.enter(index, i, |block| block.seek_before(target))?;
             this.skip_backward(index)
-        })
+        })?;
+        self.go_to_parts_before()
     }
 
     fn next(&mut self) -> Result<()> {
-        self.with_index(|this, index| {
+        self.with_index(self.part, |this, index| {
             this.step_block(index, BlockCursor::next)?;
             if this.in_block() { Ok(()) } else { this.skip_forward(index) }
-        })
+        })?;
+        if self.in_block() { Ok(()) } else { self.go_to_next_parts() }
     }
 
     #[inline(always)]
@@ -371,10 +437,11 @@ impl Cursor for TableCursor {
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.with_index(|this, index| {
+        self.with_index(self.part, |this, index| {
             this.step_block(index, BlockCursor::prev)?;
             if this.in_block() { Ok(()) } else { this.skip_backward(index) }
-        })
+        })?;
+        if self.in_block() { Ok(()) } else { self.go_to_parts_before() }
     }
 
     #[inline]

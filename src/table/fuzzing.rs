@@ -9,7 +9,7 @@ use super::block::cursor::BlockCursor;
 use super::block::entry::{Entry, Scan};
 use super::format::footer::{BlockHandle, FOOTER_BYTES, Footer};
 use super::format::properties::{IndexForm, TableProperties};
-use super::index::IndexParser;
+use super::index::{Index, IndexParser};
 use crate::encoding::key;
 use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Error;
@@ -133,8 +133,8 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     }
 }
 
-/// Parses `data` as an index block; the first byte is its form. An accepted index leads where a
-/// walk through its separators leads.
+/// Parses `data` as an index block; the first byte is its form. It is accepted in both forms that an
+/// index has in memory, or in none, and leads where a walk through its separators leads.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };
@@ -146,10 +146,21 @@ pub fn index(data: &[u8]) {
     };
     let file_bytes = 1 << (how >> 3);
     let mut parser = IndexParser::new(form, file_bytes);
-    if parser.add(&block).is_err() {
-        return;
+    let parsed = parser.add(&block).map(|()| parser.finish(LineBuf::zeroed));
+    let kept = Index::of_block(block, form, file_bytes, LineBuf::zeroed);
+    assert_eq!(parsed.is_ok(), kept.is_ok(), "the two forms in memory are not checked alike");
+    let (Ok(parsed), Ok(kept)) = (parsed, kept) else { return };
+    assert_eq!(parsed.len(), kept.len());
+    for i in 0..parsed.len() {
+        assert_eq!(parsed.separator(i), kept.separator(i), "separator {i}");
+        assert_eq!(parsed.handle(i), kept.handle(i), "block {i}");
     }
-    let index = parser.finish(LineBuf::zeroed);
+    for index in [parsed, kept] {
+        check_index(&index, file_bytes);
+    }
+}
+
+fn check_index(index: &Index, file_bytes: u64) {
     let mut end = 0;
     for i in 0..index.len() {
         let handle = index.handle(i);

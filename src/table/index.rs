@@ -9,9 +9,10 @@
 //! handle     shared == 0 or full form: varint64 offset, varint64 size
 //!            delta form, shared > 0:   zigzag varint of size - previous size; the block starts
 //!                                      where the previous one's trailer ends
-//! parsed     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
+//! memory     heads    [u64 u64 u64 …]   8 bytes of each separator after the common prefix
 //!            ends of groups  [u64 …]    every 16th of them once more, behind the others
-//!            keys     the separators' user keys back to back; ends[i] is where the i-th ends
+//!            entries  the stored block, or parsed:
+//! parsed     keys     the separators' user keys back to back; ends[i] is where the i-th ends
 //!            trailers the separators' trailers; none when they are user keys
 //!            blocks   [offset, size]
 //! ```
@@ -28,14 +29,16 @@
 //! A separator that is a user key stands behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms are searched alike.
 //!
-//! A two-level index is read into one level. Its upper level saves memory in very large tables, and
-//! would cost every lookup a second search.
+//! A two-level index is an index of indexes ([`super::parts`]): both levels have this form. A part
+//! comes and goes often, and is small. So it stays as it is stored, where each entry is a restart
+//! point ([`Index::of_block`]): it is checked and gets heads, and nothing else is made of it.
 
 pub(super) mod builder;
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
-use crate::encoding::bytes::{Prefix, common_prefix_len, count_below};
+use crate::encoding::bytes::{Prefix, common_prefix_len, count_below, head_within, strip_prefix};
 use crate::encoding::coding::Decoder;
 use crate::encoding::key;
 use crate::encoding::key::TRAILER_BYTES;
@@ -143,15 +146,9 @@ impl IndexParser {
     }
 
     fn push(&mut self, separator: &[u8], handle: BlockHandle) -> Result<(), Damage> {
-        let (user_key, trailer) = match self.form.user_keys {
-            true => (separator, 0),
-            false if separator.len() >= TRAILER_BYTES => {
-                (key::user_key(separator), key::trailer(separator))
-            }
-            false => {
-                let found = format!("{} bytes", separator.len());
-                return Err(Damage::new(0, "an internal key of at least 8 bytes", found));
-            }
+        let Some((user_key, trailer)) = split(separator, self.form) else {
+            let found = format!("{} bytes", separator.len());
+            return Err(Damage::new(0, "an internal key of at least 8 bytes", found));
         };
         if let Some(&end) = self.ends.last() {
             let start = self.ends.len().checked_sub(2).map_or(0, |i| self.ends[i] as usize);
@@ -179,6 +176,16 @@ impl IndexParser {
         &self.handles
     }
 
+    /// The first and the last separator from entry `first` on: user keys and trailers.
+    pub fn separators_from(&self, first: usize) -> Option<[(&[u8], u64); 2]> {
+        let last = self.ends.len().checked_sub(1).filter(|&last| last >= first)?;
+        let separator = |i: usize| {
+            let trailer = self.trailers.get(i).copied().unwrap_or(0);
+            (nth_key(&self.keys, &self.ends, i), trailer)
+        };
+        Some([separator(first), separator(last)])
+    }
+
     /// The index. Its heads are in memory that `buffer` makes.
     pub fn finish(mut self, buffer: impl FnOnce(usize) -> LineBuf) -> Index {
         self.keys.shrink_to_fit();
@@ -195,20 +202,41 @@ impl IndexParser {
                 Prefix::new(&first[..common_prefix_len(first, last)])
             }
         };
-        // The heads of all separators, then once more those that end a group.
-        let total = count + count / GROUP;
-        let memory = buffer(LineArray::<u64>::needed_bytes(total));
-        let separator = |i: usize| i.checked_sub(count).map_or(i, |group| (group + 1) * GROUP - 1);
         let head_of = |i| common_prefix.head_after(user_key(i)).expect("all begin with it");
-        let heads = LineArray::new(memory, total, |i| head_of(separator(i)));
+        let heads = with_ends_of_groups(count, head_of, buffer);
         Index {
             heads,
             common_prefix,
-            trailers: self.trailers,
-            handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
-            keys,
-            ends,
+            len: count,
+            has_trailers: !self.form.user_keys,
+            entries: Entries::Parsed {
+                keys,
+                ends,
+                trailers: self.trailers,
+                handles: self.handles.iter().map(|h| (h.offset, h.bytes as u32)).collect(),
+            },
         }
+    }
+}
+
+/// The heads of all separators, then once more those that end a group.
+fn with_ends_of_groups(
+    count: usize,
+    head_of: impl Fn(usize) -> u64,
+    buffer: impl FnOnce(usize) -> LineBuf,
+) -> LineArray<u64> {
+    let total = count + count / GROUP;
+    let memory = buffer(LineArray::<u64>::needed_bytes(total));
+    let separator = |i: usize| i.checked_sub(count).map_or(i, |group| (group + 1) * GROUP - 1);
+    LineArray::new(memory, total, |i| head_of(separator(i)))
+}
+
+/// User key and trailer of a stored separator. `None`: it is too short.
+fn split(separator: &[u8], form: IndexForm) -> Option<(&[u8], u64)> {
+    match form.user_keys {
+        true => Some((separator, 0)),
+        false if separator.len() < TRAILER_BYTES => None,
+        false => Some((key::user_key(separator), key::trailer(separator))),
     }
 }
 
@@ -222,38 +250,190 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// A parsed index. Entry `i` leads to the table's `i`-th data block.
+/// An index in memory. Entry `i` leads to the table's `i`-th data block.
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,
     /// Of all separators, and then of the last separator of each whole group.
     heads: LineArray<u64>,
-    keys: Vec<u8>,
-    ends: Vec<u32>,
-    /// Empty when separators are user keys.
-    trailers: Vec<u64>,
-    /// Offset and payload bytes.
-    handles: Vec<(u64, u32)>,
+    len: usize,
+    /// Whether separators are internal keys.
+    has_trailers: bool,
+    entries: Entries,
+}
+
+/// What few searches read: where heads are equal, and where a block is to be read.
+enum Entries {
+    Parsed {
+        keys: Vec<u8>,
+        ends: Vec<u32>,
+        /// Empty when separators are user keys.
+        trailers: Vec<u64>,
+        /// Offset and payload bytes.
+        handles: Vec<(u64, u32)>,
+    },
+    Stored(StoredEntries),
+}
+
+/// A block of entries, each of which is a restart point and so has a whole key and a whole handle.
+struct StoredEntries {
+    block: Block,
+    form: IndexForm,
+}
+
+struct StoredEntry<'a> {
+    user_key: &'a [u8],
+    /// Where it starts.
+    key_start: usize,
+    trailer: u64,
+    handle: BlockHandle,
+    /// Where its bytes start and end.
+    bytes: Range<usize>,
+}
+
+/// A varint of up to 56 bits at `at`, which moves behind it. `None`: there is none, or a longer one.
+/// Inlined, because a part of an index has hundreds.
+#[inline(always)]
+fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..56).step_by(7) {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+impl StoredEntries {
+    /// The entry at restart point `i`. `None`: it is not as it should be.
+    #[inline(always)]
+    fn decode(&self, i: usize) -> Option<StoredEntry<'_>> {
+        let entries = self.block.entries();
+        let start = self.block.restart(i).ok()?;
+        let mut at = start;
+        let shared = short_number(entries, &mut at)?;
+        let non_shared = short_number(entries, &mut at)? as usize;
+        if !self.form.delta_values {
+            short_number(entries, &mut at)?;
+        }
+        let key_start = at;
+        let (user_key, trailer) = split(entries[key_start..].get(..non_shared)?, self.form)?;
+        at += non_shared;
+        let offset = short_number(entries, &mut at)?;
+        let handle = BlockHandle { offset, bytes: short_number(entries, &mut at)? };
+        let entry = StoredEntry { user_key, key_start, trailer, handle, bytes: start..at };
+        (shared == 0).then_some(entry)
+    }
+
+    /// Entry `i` of a block that was checked.
+    fn entry(&self, i: usize) -> StoredEntry<'_> {
+        self.decode(i).expect("all entries were checked")
+    }
+
+    /// The separators' common prefix and their heads. `None`: some entry is not a restart point, or
+    /// something is wrong; [`IndexParser::add`] tells what.
+    fn check(&self, limit: u64) -> Option<(Prefix, Vec<u64>)> {
+        if self.form.first_keys {
+            return None;
+        }
+        let count = self.block.restart_count();
+        let (first, last) = (self.decode(0)?.user_key, self.decode(count - 1)?.user_key);
+        let prefix = &first[..common_prefix_len(first, last)];
+        let mut heads = Vec::with_capacity(count);
+        let (mut end, mut behind) = (0, 0);
+        let mut before: Option<StoredEntry<'_>> = None;
+        for i in 0..count {
+            let entry = self.decode(i)?;
+            strip_prefix(entry.user_key, prefix)?;
+            let key_end = entry.key_start + entry.user_key.len();
+            let head = head_within(self.block.bytes(), entry.key_start + prefix.len()..key_end);
+            // Mostly the heads decide.
+            let ascends = heads.last().is_none_or(|&last| last < head)
+                || before.is_none_or(|before| {
+                    let order = before.user_key.cmp(entry.user_key);
+                    order.then(entry.trailer.cmp(&before.trailer)).is_le()
+                });
+            let handle = entry.handle;
+            let follows = entry.bytes.start == end && handle.offset >= behind;
+            if !follows || !ascends || !handle.fits(limit) {
+                return None;
+            }
+            heads.push(head);
+            (end, behind) = (entry.bytes.end, handle.end()?);
+            before = Some(entry);
+        }
+        let common_prefix = Prefix::new(prefix);
+        (end == self.block.entries().len()).then_some((common_prefix, heads))
+    }
 }
 
 impl Index {
+    /// The index that is this block. The block stays as it is, if all its entries are restart points.
+    /// `limit` and `buffer` are those of [`IndexParser`].
+    pub fn of_block(
+        block: Block,
+        form: IndexForm,
+        limit: u64,
+        buffer: impl FnOnce(usize) -> LineBuf,
+    ) -> Result<Index, Damage> {
+        let stored = StoredEntries { block, form };
+        let Some((common_prefix, heads)) = stored.check(limit) else {
+            let mut parser = IndexParser::new(form, limit);
+            parser.add(&stored.block)?;
+            return Ok(parser.finish(buffer));
+        };
+        Ok(Index {
+            common_prefix,
+            heads: with_ends_of_groups(heads.len(), |i| heads[i], buffer),
+            len: heads.len(),
+            has_trailers: !form.user_keys,
+            entries: Entries::Stored(stored),
+        })
+    }
+
     /// Number of data blocks.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.len
     }
 
     pub fn handle(&self, i: usize) -> BlockHandle {
-        let (offset, bytes) = self.handles[i];
-        BlockHandle { offset, bytes: bytes.into() }
+        match &self.entries {
+            Entries::Parsed { handles, .. } => {
+                let (offset, bytes) = handles[i];
+                BlockHandle { offset, bytes: bytes.into() }
+            }
+            Entries::Stored(stored) => stored.entry(i).handle,
+        }
     }
 
     /// The user key of separator `i`.
     pub fn user_key(&self, i: usize) -> &[u8] {
-        nth_key(&self.keys, &self.ends, i)
+        match &self.entries {
+            Entries::Parsed { keys, ends, .. } => nth_key(keys, ends, i),
+            Entries::Stored(stored) => stored.entry(i).user_key,
+        }
     }
 
     fn trailer(&self, i: usize) -> u64 {
-        self.trailers.get(i).copied().unwrap_or(0)
+        match &self.entries {
+            Entries::Parsed { trailers, .. } => trailers.get(i).copied().unwrap_or(0),
+            Entries::Stored(stored) => stored.entry(i).trailer,
+        }
+    }
+
+    /// User key and trailer of separator `i`.
+    pub fn separator(&self, i: usize) -> (&[u8], u64) {
+        (self.user_key(i), self.trailer(i))
+    }
+
+    /// Whether the separators of `other` are the first ones of this index, but for the last of
+    /// `other`, which may be any.
+    pub fn begins_as(&self, other: &Index) -> bool {
+        let common = other.len().saturating_sub(1);
+        self.len() > common && (0..common).all(|i| self.separator(i) == other.separator(i))
     }
 
     /// The first block that can hold an entry at or after the target; [`Self::len`] when none can.
@@ -341,7 +521,7 @@ impl Index {
     /// entry sought: the separator of block `i` is then a version of this key. A separator without
     /// a trailer stands behind all versions.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
-        !self.trailers.is_empty() && self.user_key(i) == user_key
+        self.has_trailers && self.user_key(i) == user_key
     }
 
     /// Whether separator `i` stands before the target. The oracle of [`Index::find`].
@@ -353,12 +533,16 @@ impl Index {
 
     /// Bytes of memory behind the index.
     pub fn heap_bytes(&self) -> usize {
-        self.common_prefix.bytes().len()
-            + self.keys.capacity()
-            + self.heads.heap_bytes()
-            + size_of::<u64>() * self.trailers.capacity()
-            + size_of::<u32>() * self.ends.capacity()
-            + size_of::<(u64, u32)>() * self.handles.capacity()
+        let entries_bytes = match &self.entries {
+            Entries::Parsed { keys, ends, trailers, handles } => {
+                keys.capacity()
+                    + size_of::<u64>() * trailers.capacity()
+                    + size_of::<u32>() * ends.capacity()
+                    + size_of::<(u64, u32)>() * handles.capacity()
+            }
+            Entries::Stored(stored) => stored.block.heap_bytes(),
+        };
+        self.common_prefix.bytes().len() + self.heads.heap_bytes() + entries_bytes
     }
 }
 

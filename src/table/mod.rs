@@ -6,7 +6,8 @@
 //! cursor    TableCursor: walks a table both ways
 //! builder   TableBuilder: writes a table from sorted keys
 //! options   what to write, and what was written
-//! index     which data block can hold a key
+//! index     which data block can hold a key    parts     which part of a filter or index does
+//! tops      the lists of the parts
 //! range_del the ranges of keys that a table deletes
 //! open      what opening a table reads and refuses       verify    a check of the whole file
 //! salvage   what can still be read of a damaged table    sst/      single tables, without a database
@@ -30,6 +31,7 @@ pub(crate) mod index;
 mod lookup;
 mod open;
 mod options;
+mod parts;
 mod range_del;
 mod salvage;
 mod sst;
@@ -37,6 +39,7 @@ mod sst;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tops;
 mod verify;
 mod warm_up;
 
@@ -47,6 +50,7 @@ pub(crate) use cursor::read_ahead::ScanOptions;
 pub(crate) use format::properties::{BYTEWISE_COMPARATOR, is_bytewise, names as property_names};
 pub(crate) use lookup::key::LookupKey;
 pub(crate) use lookup::observer::TableObserver;
+pub(crate) use lookup::parts_together::read_parts_together;
 pub(crate) use lookup::reading::Missing;
 pub(crate) use lookup::recorder::Recorder;
 pub(crate) use lookup::stop::{Absent, Stop};
@@ -67,6 +71,6 @@ pub use format::properties::{PropertyValue, TableProperties};
 pub use lookup::trace::{
     BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
 };
-pub use options::{TableOptions, TableSummary};
+pub use options::{MetadataForm, TableOptions, TableSummary};
 pub use sst::{RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;

@@ -16,15 +16,24 @@ use super::format::limits::KeyBytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
 use super::range_del::RANGE_DEL_BLOCK;
 
-/// Where the first of the blocks lies that opening reads.
+/// Where the first of the blocks lies that opening reads. `index_top`: the top of an index in parts.
+/// In this crate's tables the top of the filter stands in front of it. In others it may be far away,
+/// and is read by itself.
 pub(super) fn tail_start<N: AsRef<str>>(
     metaindex: &[(N, BlockHandle)],
     metaindex_handle: BlockHandle,
+    index_top: Option<BlockHandle>,
 ) -> u64 {
+    let is_top = |(name, handle): &&(N, BlockHandle)| {
+        name.as_ref().starts_with("partitionedfilter.")
+            && index_top.is_some_and(|index| handle.is_followed_by(index))
+    };
+    let filter_top = metaindex.iter().find(is_top).map(|&(_, handle)| handle);
+    let tops = filter_top.or(index_top).map_or(u64::MAX, |top| top.offset);
     let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
     let read = metaindex.iter().filter(|(name, _)| is_read(name.as_ref()));
     let offsets = read.map(|(_, handle)| handle.offset);
-    offsets.fold(metaindex_handle.offset, u64::min)
+    offsets.fold(metaindex_handle.offset.min(tops), u64::min)
 }
 
 /// Bytes of a file from `start` on; 0 if opening does not read so many at once.

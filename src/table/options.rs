@@ -33,6 +33,33 @@ pub struct TableOptions {
     pub filter: FilterSpec,
     /// What the filter holds, default whole keys.
     pub filter_keys: FilterKeys,
+    /// Whether filter and index are whole or in parts, default [`MetadataForm::Auto`].
+    pub metadata: MetadataForm,
+}
+
+/// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
+///
+/// A lookup that does not find them in the block cache reads a whole one, or only the part that it
+/// needs. So parts are for tables whose filters and indexes do not all fit into the cache. In memory
+/// whole ones are faster by some nanoseconds. RocksDB reads both.
+///
+/// ```
+/// use maypole::table::{MetadataForm, TableOptions};
+///
+/// let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
+/// assert_eq!(TableOptions::default().metadata, MetadataForm::Auto);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetadataForm {
+    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole ones, since it does
+    /// not know the cache.
+    #[default]
+    Auto,
+    /// One block each.
+    Whole,
+    /// Parts, each read by itself. A table that would have one part has whole ones.
+    Parts,
 }
 
 impl Default for TableOptions {
@@ -43,6 +70,7 @@ impl Default for TableOptions {
             compression: Compression::default(),
             filter: FilterSpec::bloom(10.0).unwrap_or(FilterSpec::NONE),
             filter_keys: FilterKeys::Whole,
+            metadata: MetadataForm::Auto,
         }
     }
 }

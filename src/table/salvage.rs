@@ -290,8 +290,9 @@ fn index_blocks(
     must_follow: bool,
 ) -> Result<Option<Vec<BlockHandle>>> {
     // Without properties: the forms that this crate writes.
-    let written = [true, false].map(|user_keys| IndexForm {
-        two_level: false,
+    let written = [(true, false), (false, false), (true, true), (false, true)];
+    let written = written.map(|(user_keys, two_level)| IndexForm {
+        two_level,
         first_keys: false,
         user_keys,
         delta_values: true,

@@ -1,22 +1,24 @@
 //! [`Table`]: an open table, its parts and how they are loaded.
 //!
 //! ```text
-//! Table ── filter  [slot] ──► TableFilter                      both loaded through the block cache
-//!      └── index   [slot] ──► TableIndex ── Index              at the first use, and charged to it
-//!                                        └─ blocks [slot …] ──► Block
+//! Table ── filter  [slot …] ──► TableFilter                    both loaded through the block cache
+//!      └── index   [slot …] ──► TableIndex ── Index            at the first use, and charged to it
+//!                                          └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! Opening reads footer, metaindex, properties and range deletions only. Range deletions hide
-//! entries of this table and of others, so a lookup asks them whatever the filter says
-//! ([`Table::ranges`]). An evicted part is loaded again at its next use. Lookups are in
-//! [`super::lookup`].
+//! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]).
+//!
+//! Opening reads footer, metaindex, properties, range deletions and the lists of parts
+//! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup asks them
+//! whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next use.
+//! Lookups are in [`super::lookup`].
 
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Result};
 use crate::filter::FilterEncoding;
 use crate::fs::RandomAccessFile;
 use crate::memory::{LINE_BYTES, LineBuf};
@@ -33,12 +35,13 @@ use super::filter::info::FilterInfo;
 use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
-use super::index::{Index, IndexParser};
+use super::index::Index;
 use super::lookup::key::LookupKey;
 use super::open::{
     global_sequence_of, read_metaindex, read_properties, refuse_unknown, tail_bytes, tail_start,
 };
 use super::range_del::read_ranges;
+use super::tops::{FilterTop, read_top};
 
 /// What a table shares with the rest of a database, and how it is to be read.
 #[derive(Clone)]
@@ -63,12 +66,20 @@ pub(crate) struct TableContext {
 /// counters of eight threads, its entry in the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1750;
 
+/// Memory of an index entry beside its stored bytes: slot, head, handle, end.
+pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
+
 /// An open table. Shared between threads.
 pub(crate) struct Table {
     file: BlockFile,
-    cache: Arc<BlockCache>,
+    pub(super) cache: Arc<BlockCache>,
+    /// A slot for each part.
     pub(crate) filter: Slots<TableFilter>,
     pub(crate) index: Slots<TableIndex>,
+    /// `None`: the index is whole.
+    pub(super) index_top: Option<Box<Index>>,
+    /// `None`: the filter is whole.
+    pub(super) filter_top: Option<Box<FilterTop>>,
     /// The filter that point lookups ask for whole keys.
     pub(crate) stored_filter: Option<StoredFilter>,
     /// The filter, where it can be asked for prefixes.
@@ -85,10 +96,12 @@ pub(crate) struct Table {
     _reserved: Reservation,
 }
 
-/// A parsed index, and the slots of the data blocks it leads to.
+/// A parsed index, or one part of it, and the slots of the data blocks it leads to.
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: Slots<Block>,
+    /// Which part it is; 0 if it is whole.
+    pub part: usize,
 }
 
 // SAFETY: a block's bytes are `BlockBytes`, which keep the promise, and a block never changes them.
@@ -115,6 +128,15 @@ impl Cached for Block {
 impl Cached for TableIndex {}
 impl Cached for TableFilter {}
 
+/// About how many bytes filter and index take if they are whole and in memory.
+fn metadata_bytes(properties: &TableProperties, file_bytes: u64) -> usize {
+    let number = |name| properties.number(name).unwrap_or(0);
+    let entries_bytes = number(names::DATA_BLOCKS).saturating_mul(INDEX_ENTRY_BYTES);
+    let stored_bytes = number(names::FILTER_BYTES).saturating_add(number(names::INDEX_BYTES));
+    // These numbers come from the file.
+    stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
+}
+
 /// How many entries most data blocks have, at most.
 fn usual_entries(properties: &TableProperties) -> u32 {
     // The last block may be nearly empty.
@@ -133,7 +155,7 @@ impl Table {
         let footer = *file.footer();
         file.extend_tail(footer.metaindex.offset)?;
         let metaindex = read_metaindex(&file, footer.metaindex)?;
-        file.extend_tail(tail_start(&metaindex, footer.metaindex))?;
+        file.extend_tail(tail_start(&metaindex, footer.metaindex, None))?;
         let handle_of = |wanted: &str| {
             metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
         };
@@ -163,24 +185,43 @@ impl Table {
             }),
             None => ranges,
         };
-        file.forget_tail();
         let found = StoredFilter::find(&metaindex);
+        let index_top = match index_form.two_level {
+            true => read_top(&file, index_handle, index_form)?,
+            false => None,
+        };
+        let filter_top = match found {
+            Some(StoredFilter::Parted(handle, _)) => read_top(&file, handle, index_form)?
+                .map(|top| Box::new(FilterTop::new(top, index_top.as_ref()))),
+            _ => None,
+        };
+        file.forget_tail();
         let stored_filter = found.filter(|_| properties.whole_key_filtering());
         let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
         let pinned = context.pin_metadata;
         let names_bytes =
             metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
-        let filter = Slots::new(&context.cache, 1, BlockKind::Filter, pinned);
-        let index = Slots::new(&context.cache, 1, BlockKind::Index, pinned);
+        let filter_parts = filter_top.as_ref().map_or(1, |top| top.parts());
+        let index_parts = index_top.as_ref().map_or(1, Index::len);
+        let filter = Slots::new(&context.cache, filter_parts, BlockKind::Filter, pinned);
+        let index = Slots::new(&context.cache, index_parts, BlockKind::Index, pinned);
+        let index_top = index_top.map(Box::new);
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
             + names_bytes.sum::<usize>()
             + filter.heap_bytes()
-            + index.heap_bytes();
+            + index.heap_bytes()
+            + index_top.as_ref().map_or(0, |top| size_of::<Index>() + top.heap_bytes())
+            + filter_top.as_ref().map_or(0, |top| size_of::<FilterTop>() + top.heap_bytes());
         Ok(Arc::new(Table {
             filter,
             index,
-            _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES),
+            index_top,
+            filter_top,
+            _reserved: context
+                .cache
+                .reserve(heap_bytes + BESIDE_TABLE_BYTES)
+                .expecting(metadata_bytes(&properties, file.file().len())),
             cache: context.cache,
             stored_filter,
             prefix_filter,
@@ -214,17 +255,13 @@ impl Table {
 
     /// Bytes at the end of the file that opening reads; 0 if they are more than is read at once.
     pub fn tail_bytes(&self) -> u64 {
-        let start = tail_start(&self.metaindex, self.footer().metaindex);
+        let index_top = self.index_top.as_ref().map(|_| self.index_handle);
+        let start = tail_start(&self.metaindex, self.footer().metaindex, index_top);
         tail_bytes(self.file.file().len(), start)
     }
 
     pub fn file_counters(&self) -> &FileCounters {
         self.file.file_counters()
-    }
-
-    /// A buffer of `len` bytes with any content, for what the cache will keep.
-    fn buffer(&self, len: usize) -> LineBuf {
-        self.cache.buffer(len)
     }
 
     /// A buffer for a data block of `len` bytes that the cache will keep, with room for the block's
@@ -287,36 +324,41 @@ impl Table {
         self.index_form
     }
 
-    /// The parsed index. Hold no guard: it may have to be read.
-    pub fn index(&self) -> Result<Lease<'static, TableIndex>> {
-        if let Some(lease) = self.resident_index(&pin()) {
+    /// Part `part` of the index. Hold no guard: it may have to be read.
+    pub fn index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
+        if let Some(lease) = self.resident_index(part, &pin()) {
             return Ok(lease.share());
         }
-        self.load_index()
+        self.load_index(part)
     }
 
-    /// The parsed index, if it is in memory.
-    pub fn resident_index<'g>(&'g self, guard: &'g Guard) -> Option<Lease<'g, TableIndex>> {
-        let lease = self.index.get(0, guard)?;
+    /// Part `part` of the index, if it is in memory.
+    pub fn resident_index<'g>(
+        &'g self,
+        part: usize,
+        guard: &'g Guard,
+    ) -> Option<Lease<'g, TableIndex>> {
+        let lease = self.index.get(part, guard)?;
         self.count(Ticker::BlockCacheIndexHit);
         Some(lease)
     }
 
-    /// The filter, if the table has one. Hold no guard: it may have to be read.
-    pub fn filter(&self) -> Result<Option<Lease<'static, TableFilter>>> {
-        let Some(stored) = self.stored_filter() else { return Ok(None) };
-        if let Some(lease) = self.filter.get(0, &pin()) {
+    /// Part `part` of the filter, which the table must have. Hold no guard: it may have to be read.
+    pub fn filter_part(&self, part: usize) -> Result<Lease<'static, TableFilter>> {
+        if let Some(lease) = self.filter.get(part, &pin()) {
             self.count(Ticker::BlockCacheFilterHit);
-            return Ok(Some(lease.share()));
+            return Ok(lease.share());
         }
-        self.load_filter(stored).map(Some)
+        let stored = self.stored_filter().expect("the table has a filter");
+        self.load_filter(stored, part)
     }
 
     /// Whether the filter of whole keys is in memory and says that the table does not hold the key.
     /// A filter that cannot be trusted never says so.
     pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
-        let filter = self.stored_filter.and_then(|_| self.filter.get(0, guard));
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
+        let part = self.filter_part_of(&key);
+        let filter = self.stored_filter.and_then(|_| self.filter.get(part, guard));
         filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 
@@ -376,87 +418,40 @@ impl Table {
         let decode = || {
             let block = Block::new(bytes)?;
             index.index.check_position(i, &block)?;
+            self.check_part_of(index, i, &block)?;
             Ok(block)
         };
         decode().map_err(|damage| self.file.damaged(damage, handle))
     }
 
-    /// Calls `see` with the user key of every entry of data block `i`. The block is read past the
-    /// cache.
-    pub fn each_key_of_block(&self, i: usize, mut see: impl FnMut(&[u8])) -> Result<()> {
-        let index = self.index()?;
-        if i >= index.index.len() {
-            return Ok(());
-        }
-        let handle = index.index.handle(i);
-        let stored = self.file.read_stored(handle, LineBuf::zeroed)?;
-        let block = self.decode_block(&index, i, stored, LineBuf::zeroed)?;
-        let mut cursor = BlockCursor::new(&block, None);
-        let damaged = |damage| self.file.damaged(damage, handle);
-        cursor.seek_to_first().map_err(damaged)?;
-        while cursor.valid() {
-            see(key::user_key(cursor.key()));
-            cursor.next().map_err(damaged)?;
+    /// Calls `see` with the user key of every entry of the data blocks that `choose` takes of so many.
+    /// They are read past the cache.
+    pub fn each_key_of_blocks(
+        &self,
+        choose: impl FnOnce(usize) -> Vec<usize>,
+        mut see: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let index = self.whole_index()?;
+        for i in choose(index.len()) {
+            let handle = index.handle(i);
+            let stored = self.file.read_stored(handle, LineBuf::zeroed)?;
+            self.file.check(&stored)?;
+            let bytes = self.file.uncompress(stored, LineBuf::zeroed)?;
+            let damaged = |damage| self.file.damaged(damage, handle);
+            let block = Block::new(bytes).map_err(damaged)?;
+            index.check_position(i, &block).map_err(damaged)?;
+            let mut cursor = BlockCursor::new(&block, None);
+            cursor.seek_to_first().map_err(damaged)?;
+            while cursor.valid() {
+                see(key::user_key(cursor.key()));
+                cursor.next().map_err(damaged)?;
+            }
         }
         Ok(())
     }
 
-    #[cold]
-    pub(crate) fn load_filter(&self, stored: StoredFilter) -> Result<Lease<'static, TableFilter>> {
-        let tickers = [
-            Ticker::BlockCacheFilterMiss,
-            Ticker::BlockCacheFilterAdd,
-            Ticker::BlockCacheFilterBytesInsert,
-        ];
-        self.load(&self.filter, 0, tickers, || {
-            let buffer = |len| self.buffer(len);
-            let filter = match TableFilter::read(&self.file, stored, self.index_form, buffer) {
-                // Cached as well, so that lookups do not read the damaged bytes again and again.
-                Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
-                other => other?,
-            };
-            let heap_bytes = filter.heap_bytes();
-            Ok((filter, heap_bytes))
-        })
-    }
-
-    #[cold]
-    pub(crate) fn load_index(&self) -> Result<Lease<'static, TableIndex>> {
-        let tickers = [
-            Ticker::BlockCacheIndexMiss,
-            Ticker::BlockCacheIndexAdd,
-            Ticker::BlockCacheIndexBytesInsert,
-        ];
-        self.load(&self.index, 0, tickers, || {
-            let index = self.read_index(|len| self.buffer(len))?;
-            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
-            let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
-            Ok((TableIndex { index, blocks }, heap_bytes))
-        })
-    }
-
-    /// Reads the index, past the cache. `buffer` makes memory for what every search reads.
-    pub fn read_index(&self, buffer: impl Buffer) -> Result<Index> {
-        let add = |parser: &mut IndexParser, handle| {
-            let block = self.file.read_metadata_block(handle)?;
-            parser.add(&block).map_err(|damage| self.file.damaged(damage, handle))
-        };
-        let mut parser = IndexParser::new(self.index_form, self.file.limit());
-        if !self.index_form.two_level {
-            add(&mut parser, self.index_handle)?;
-            return Ok(parser.finish(buffer));
-        }
-        let upper_form = IndexForm { first_keys: false, ..self.index_form };
-        let mut upper = IndexParser::new(upper_form, self.file.limit());
-        add(&mut upper, self.index_handle)?;
-        for &handle in upper.handles() {
-            add(&mut parser, handle)?;
-        }
-        Ok(parser.finish(buffer))
-    }
-
     /// Loads through the cache and counts: `tickers` are miss, add and bytes inserted.
-    fn load<T: Cached>(
+    pub(super) fn load<T: Cached>(
         &self,
         slots: &Slots<T>,
         i: usize,

@@ -95,12 +95,7 @@ impl Table {
     pub fn survey(&self) -> Result<Survey> {
         let index = self.read_index(LineBuf::zeroed)?;
         let filter = match self.stored_filter() {
-            Some(stored) => Some(TableFilter::read(
-                self.block_file(),
-                stored,
-                self.index_form(),
-                LineBuf::zeroed,
-            )?),
+            Some(_) => self.read_filter_parts()?,
             None => None,
         };
         for &(_, handle) in self.metaindex() {
@@ -116,7 +111,7 @@ impl Table {
         for i in 0..index.len() {
             let handle = index.handle(i);
             let block = self.block_file().decode(blocks.read_stored(i)?)?;
-            self.verify_block(&block, &index, i, filter.as_ref(), &mut last_key, &mut survey)
+            self.verify_block(&block, &index, i, filter.as_deref(), &mut last_key, &mut survey)
                 .map_err(|damage| self.block_file().damaged(damage, handle))?;
             survey.check.data_blocks += 1;
         }
@@ -143,7 +138,7 @@ impl Table {
         block: &Block,
         index: &Index,
         i: usize,
-        filter: Option<&TableFilter>,
+        filter: Option<&[TableFilter]>,
         last_key: &mut Vec<u8>,
         survey: &mut Survey,
     ) -> Result<(), Damage> {
@@ -162,6 +157,7 @@ impl Table {
             }
             if let Some(filter) = filter {
                 let lookup = LookupKey::new(user_key, key::sequence(internal_key));
+                let filter = &filter[self.filter_part_of(&lookup)];
                 survey.check.filter_misses += u64::from(!self.filter_admits(filter, &lookup));
             }
             let kind = key::kind_byte(internal_key);

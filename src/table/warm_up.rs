@@ -5,13 +5,11 @@ use crate::error::Result;
 use crate::sync::pin;
 
 use super::format::properties::names;
-use super::table::Table;
+use super::table::{INDEX_ENTRY_BYTES, Table};
 
-/// Memory of an index entry beside its stored bytes: slot, head, handle, end.
-const INDEX_ENTRY_BYTES: u64 = 48;
-
-fn is_missing<T: Cached>(slots: &Slots<T>) -> bool {
-    slots.get(0, &pin()).is_none()
+/// The parts that are not in memory.
+fn missing<T: Cached>(slots: &Slots<T>) -> impl Iterator<Item = usize> {
+    (0..slots.len()).filter(|&part| slots.get(part, &pin()).is_none())
 }
 
 impl Table {
@@ -19,19 +17,18 @@ impl Table {
     /// in memory.
     pub fn missing_metadata_bytes(&self) -> u64 {
         let mut bytes: u64 = 0;
-        if let Some(stored) = self.stored_filter()
-            && is_missing(&self.filter)
-        {
-            bytes = bytes.saturating_add(stored.handle().bytes);
+        if self.stored_filter().is_some() {
+            let parts = missing(&self.filter).map(|part| self.filter_part_bytes(part));
+            bytes = parts.fold(bytes, u64::saturating_add);
         }
-        if is_missing(&self.index) {
-            // These numbers come from the file.
-            let blocks = self.properties().number(names::DATA_BLOCKS).unwrap_or(0);
-            bytes = bytes
-                .saturating_add(self.index_handle.bytes)
-                .saturating_add(blocks.saturating_mul(INDEX_ENTRY_BYTES));
-        }
-        bytes
+        let parts = missing(&self.index).map(|part| self.index_part_handle(part).bytes);
+        let (count, stored_bytes) = parts
+            .fold((0, 0), |(count, sum): (u64, u64), bytes| (count + 1, sum.saturating_add(bytes)));
+        // These numbers come from the file.
+        let blocks = self.properties().number(names::DATA_BLOCKS).unwrap_or(0);
+        let entries_bytes = blocks.saturating_mul(INDEX_ENTRY_BYTES);
+        let missing_bytes = entries_bytes / self.index_parts() as u64 * count;
+        bytes.saturating_add(stored_bytes).saturating_add(missing_bytes)
     }
 
     /// Loads filter and index, as a lookup would. Answers the bytes that the cache was charged for
@@ -41,16 +38,19 @@ impl Table {
             let resident = lease.resident();
             resident.was_cached().then(|| resident.charge_bytes() as u64)
         }
-        let mut bytes = Some(0);
-        let mut add = |loaded: Option<u64>| bytes = bytes.zip(loaded).map(|(sum, more)| sum + more);
-        if let Some(stored) = self.stored_filter()
-            && is_missing(&self.filter)
-        {
-            add(charged(&self.load_filter(stored)?));
+        let mut sum = 0;
+        if let Some(stored) = self.stored_filter() {
+            for part in missing(&self.filter) {
+                let Some(bytes) = charged(&self.load_filter(stored, part)?) else {
+                    return Ok(None);
+                };
+                sum += bytes;
+            }
         }
-        if is_missing(&self.index) {
-            add(charged(&self.load_index()?));
+        for part in missing(&self.index) {
+            let Some(bytes) = charged(&self.load_index(part)?) else { return Ok(None) };
+            sum += bytes;
         }
-        Ok(bytes)
+        Ok(Some(sum))
     }
 }

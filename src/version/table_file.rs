@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::store::check_described;
 use super::{FileMeta, LEVELS};
-use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack, user_key};
+use crate::encoding::key::user_key;
 use crate::error::Result;
 use crate::fs::Fs;
 use crate::stats::FileCounts;
@@ -105,14 +105,9 @@ impl TableFile {
         if lower.is_none() && upper.is_none() {
             return Ok(self.meta.file_bytes);
         }
-        let index = self.table.index()?;
-        let index = &index.index;
-        let offset_of = |key: &[u8]| match index.find(key, pack(MAX_SEQUENCE, SEEK_KIND)) {
-            block if block < index.len() => index.handle(block).offset,
-            _ => self.meta.file_bytes,
-        };
-        let start = lower.map_or(0, offset_of);
-        let end = upper.map_or(self.meta.file_bytes, offset_of);
+        let start = lower.map_or(Ok(Some(0)), |key| self.table.offset_of(key))?;
+        let end = upper.map_or(Ok(None), |key| self.table.offset_of(key))?;
+        let [start, end] = [start, end].map(|at| at.unwrap_or(self.meta.file_bytes));
         Ok(end.saturating_sub(start))
     }
 

@@ -189,6 +189,7 @@ levels[].file.table.found.value_bytes number
 levels[].file.table.index.block number
 levels[].file.table.index.blocks number
 levels[].file.table.index.nanos number
+levels[].file.table.index.partition null
 levels[].file.table.index.read_bytes number
 levels[].file.table.index.reads number
 levels[].file.table.mean_block_bytes number

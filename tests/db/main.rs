@@ -58,6 +58,7 @@ mod model;
 #[cfg(unix)]
 mod moved;
 mod moving;
+mod parts;
 mod paths;
 mod prefix;
 mod publish;

@@ -22,12 +22,14 @@ const fn fixture(
     Fixture { name, format_version, filter, filter_partitions }
 }
 
-const FIXTURES: [Fixture; 7] = [
+const FIXTURES: [Fixture; 9] = [
     fixture("r7-v2-nofilter-none", 2, None, 0),
     fixture("r7-v4-legacybloom-none", 4, Some(Family::LegacyBloom), 1),
     fixture("r7-v5-bloom-snappy", 5, Some(Family::Bloom), 1),
     fixture("r7-v5-partitioned-zstd", 5, Some(Family::Bloom), 5),
     fixture("r11-v5-versions-none", 5, Some(Family::Bloom), 1),
+    fixture("r11-v5-parts-bloom", 5, Some(Family::Bloom), 17),
+    fixture("r11-v5-parts-ribbon", 5, Some(Family::Ribbon), 11),
     fixture("r11-v6-ribbon-lz4", 6, Some(Family::Ribbon), 1),
     fixture("r11-v7-bloom-none", 7, Some(Family::Bloom), 1),
 ];
@@ -45,6 +47,7 @@ impl Fixture {
     fn scan(&self) -> String {
         let name = match self.name {
             "r11-v5-versions-none" => self.name,
+            "r11-v5-parts-bloom" | "r11-v5-parts-ribbon" => "r11-v5-parts",
             name => name.split('-').next().unwrap(),
         };
         std::fs::read_to_string(directory().join(format!("{name}.scan"))).unwrap()

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use maypole::table::{RangeDeletion, SstReader, SstWriter, TableOptions};
+use maypole::table::{MetadataForm, RangeDeletion, SstReader, SstWriter, TableOptions};
 use maypole::{Compression, Db, FilterKeys, PrefixExtractor, WriteBatch};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -129,6 +129,126 @@ fn rocksdb_uses_our_filters_since_a_wrong_one_makes_it_miss_keys() {
         // This crate's reader is not fooled into silence either: it tells.
         let check = SstReader::open(&path).unwrap().verify().unwrap();
         assert!(check.filter_misses > 1900, "{filter}: {check:?}");
+    }
+}
+
+/// A table in parts; every tenth of its 20,000 keys is a tombstone.
+fn write_parts(path: &Path, options: TableOptions) {
+    let options = TableOptions { metadata: MetadataForm::Parts, ..options };
+    let mut writer = SstWriter::create(path, options).unwrap();
+    for i in 0..20_000 {
+        match i % 10 {
+            0 => writer.delete(key(i).as_bytes()).unwrap(),
+            _ => writer.put(key(i).as_bytes(), format!("value{i}").as_bytes()).unwrap(),
+        }
+    }
+    writer.finish().unwrap();
+}
+
+/// The parts of a filter, and what leads to them.
+fn parts_of(path: &Path) -> (usize, String) {
+    let reader = SstReader::open(path).unwrap();
+    let is_filter = |name: &&(String, _)| name.0.contains("filter.");
+    let name = reader.metaindex().iter().find(is_filter).unwrap().0.clone();
+    (reader.filters().unwrap().len(), name)
+}
+
+#[test]
+#[ignore = "needs RocksDB's sst_dump and ldb"]
+fn tables_in_parts_are_dumped_verified_and_ingested() {
+    let prefix = FilterKeys::Both(PrefixExtractor::fixed(9).unwrap());
+    for compression in Compression::ALL {
+        for (filter, filter_keys, name) in [
+            ("bloom(10)", FilterKeys::Whole, "rocksdb.BuiltinBloomFilter"),
+            ("ribbon(7)", prefix, "rocksdb.BuiltinBloomFilter"),
+            ("burr(7)", FilterKeys::Whole, "maypole.BumpedRibbon"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("fruit.sst");
+            write_parts(&path, TableOptions { filter_keys, ..options(compression, filter) });
+            let (parts, found) = parts_of(&path);
+            assert!(parts >= 4 && found == format!("partitionedfilter.{name}"), "{parts} {found}");
+            assert_eq!(sst_dump(&path), our_scan(&path));
+            let file = format!("--file={}", path.display());
+            let (out, errors) = run("sst_dump", &[&file, "--command=verify"]);
+            assert!(out.contains("is ok") && errors.is_empty(), "{out}{errors}");
+            let (out, _) = run("sst_dump", &[&file, "--show_properties", "--command=none"]);
+            let line = out.lines().find(|line| line.contains("# index partitions: ")).unwrap();
+            assert!(
+                line.trim_start_matches(|c: char| !c.is_numeric()).parse::<usize>().unwrap() >= 4
+            );
+            let db = ingest(directory.path(), &path);
+            let (scan, _) = run("ldb", &[&db, "scan"]);
+            assert_eq!(scan.lines().count(), 18_000, "{compression:?}: all but the tombstones");
+            for i in [7, 4_999, 19_999] {
+                assert_eq!(ldb_get(&db, &key(i)), format!("value{i}"));
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs RocksDB's sst_dump and ldb"]
+fn rocksdb_asks_the_part_of_a_filter_since_a_wrong_one_makes_it_miss_keys_of_its_range() {
+    for filter in ["bloom(10)", "ribbon(7)"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fruit.sst");
+        write_parts(&path, options(Compression::None, filter));
+        let first = SstReader::open(&path).unwrap().filters().unwrap()[0].bytes().to_vec();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let start = bytes.windows(first.len()).position(|window| window == first).unwrap();
+        bytes[start..start + first.len() - 5].fill(0);
+        store(&path, bytes, start..start + first.len());
+        let db = ingest(directory.path(), &path);
+        let missed = |mut keys: std::ops::Range<usize>| {
+            keys.by_ref().filter(|i| i % 10 != 0 && ldb_get(&db, &key(*i)).is_empty()).count()
+        };
+        assert!(missed(1..60) > 45, "{filter}: RocksDB found keys that the part denies");
+        assert_eq!(missed(19_900..19_960), 0, "{filter}: of another part");
+    }
+}
+
+/// RocksDB's own counters, in a database of one table of ours.
+#[test]
+#[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
+fn rocksdb_counts_what_filters_in_parts_answer() {
+    for filter in ["bloom(10)", "ribbon(7)"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("numbers.sst");
+        let metadata = MetadataForm::Parts;
+        let table = TableOptions { metadata, ..options(Compression::None, filter) };
+        let mut writer = SstWriter::create(&path, table).unwrap();
+        // db_bench's keys, but only the even ones.
+        for i in (0..40_000u64).step_by(2) {
+            let key = [&i.to_be_bytes()[..], &[b'0'; 8]].concat();
+            writer.put(&key, &[b'v'; 100]).unwrap();
+        }
+        writer.finish().unwrap();
+        let db = ingest(directory.path(), &path);
+        let arguments = [
+            &db[..],
+            "--use_existing_db",
+            "--benchmarks=readrandom",
+            "--num=40000",
+            "--reads=10000",
+            "--bloom_bits=10",
+            "--statistics",
+            "--cache_index_and_filter_blocks",
+            "--seed=3",
+        ];
+        let (out, errors) = run("db_bench", &arguments);
+        let ticker = |name: &str| -> u64 {
+            let text = [out.as_str(), errors.as_str()].concat();
+            let line = text.lines().find(|line| line.starts_with(&format!("rocksdb.{name} COUNT")));
+            let number = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+            number.unwrap_or_else(|| panic!("no ticker {name} in {text}"))
+        };
+        let useful = ticker("bloom.filter.useful");
+        assert!((4_500..5_500).contains(&useful), "{filter}: {useful} of about 5000 absent keys");
+        let [all, true_ones] =
+            ["bloom.filter.full.positive", "bloom.filter.full.true.positive"].map(ticker);
+        assert_eq!(useful + all, 10_000, "{filter}");
+        assert!(true_ones <= all && all - true_ones < 150, "{filter}: {true_ones} of {all}");
     }
 }
 

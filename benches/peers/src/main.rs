@@ -89,6 +89,9 @@ struct Options {
     /// MiB of the block cache. [growth: default more than the data]
     #[arg(long, default_value_t = 1024)]
     cache_mb: usize,
+    /// KiB of the block cache, instead of the MiB.
+    #[arg(long)]
+    cache_kb: Option<usize>,
     /// MiB of the memtable.
     #[arg(long, default_value_t = 16)]
     memtable_mb: usize,
@@ -154,7 +157,7 @@ impl Options {
     }
 
     fn cache_bytes(&self) -> usize {
-        self.cache_mb << 20
+        self.cache_kb.map_or(self.cache_mb << 20, |kib| kib << 10)
     }
 
     fn memtable_bytes(&self) -> usize {
@@ -193,8 +196,9 @@ impl Options {
         ];
         let switches = switches.iter().map(|(name, on)| format!("--{name}={on}"));
         let compression = format!("--compression={}", self.compression.name());
+        let cache = self.cache_kb.map(|n| format!("--cache-kb={n}"));
         let threads = self.compaction_threads.map(|n| format!("--compaction-threads={n}"));
-        numbers.chain(switches).chain([compression]).chain(threads).collect()
+        numbers.chain(switches).chain([compression]).chain(threads).chain(cache).collect()
     }
 }
 

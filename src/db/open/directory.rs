@@ -156,6 +156,7 @@ pub(crate) fn table_store(
             block_bytes: options.block_bytes,
             filter_keys: options.filter_keys,
             compression: options.compression,
+            metadata: options.metadata,
             ..TableOptions::default()
         },
         creator: Creator::new(db_identity.unwrap_or_else(new_db_identity)),

@@ -72,8 +72,12 @@ impl BlockBytes {
         self.buffer
     }
 
-    /// The payload alone, in a buffer that `buffer` makes.
+    /// The payload alone: where it is, if its memory is as small as it can be, or else in a buffer
+    /// that `buffer` makes.
     pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
+        if LineBuf::needed_bytes(self.len) == self.buffer.memory_bytes() {
+            return self.buffer.reused(self.len);
+        }
         let mut exact = buffer(self.len);
         exact.copy_from_slice(&self);
         exact

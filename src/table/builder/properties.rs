@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use crate::encoding::coding::{put_fixed32, put_fixed64, put_varint};
 use crate::table::filter::prefix::FilterKeys;
 use crate::table::format::footer::WRITTEN_VERSION;
-use crate::table::format::properties::{BYTEWISE_COMPARATOR, names};
+use crate::table::format::properties::{BYTEWISE_COMPARATOR, TWO_LEVEL_INDEX, names};
 use crate::table::garbage::Garbage;
 use crate::table::options::Dialect;
 
 use super::TableBuilder;
+use super::cuts::WrittenIndex;
 
 /// RocksDB's number for "no column family known". RocksDB asks it of tables to be ingested.
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
@@ -22,7 +23,7 @@ impl TableBuilder {
     pub(super) fn properties(
         &self,
         data_bytes: u64,
-        index_bytes: u64,
+        index: &WrittenIndex,
     ) -> BTreeMap<&'static str, Vec<u8>> {
         let summary = &self.summary;
         let mut properties = BTreeMap::new();
@@ -46,7 +47,11 @@ impl TableBuilder {
         number(names::RANGE_DELETIONS, summary.range_deletions);
         number(names::DATA_BLOCKS, summary.data_blocks);
         number(names::DATA_BYTES, data_bytes);
-        number(names::INDEX_BYTES, index_bytes);
+        number(names::INDEX_BYTES, index.bytes);
+        if index.parts > 0 {
+            number(names::INDEX_PARTS, index.parts as u64);
+            number(names::INDEX_TOP_BYTES, index.top_bytes);
+        }
         number(names::RAW_KEY_BYTES, summary.raw_key_bytes);
         number(names::RAW_VALUE_BYTES, summary.raw_value_bytes);
         number(names::FORMAT_VERSION, WRITTEN_VERSION.into());
@@ -70,7 +75,7 @@ impl TableBuilder {
             (Dialect::External, None) => {}
         }
         let mut out = Vec::new();
-        put_fixed32(&mut out, 0);
+        put_fixed32(&mut out, if index.parts > 0 { TWO_LEVEL_INDEX } else { 0 });
         properties.insert(names::INDEX_TYPE, out);
         if summary.garbage != Garbage::default() {
             properties.insert(names::GARBAGE, summary.garbage.encode());

@@ -5,12 +5,15 @@
 //!   copied      new      copied   copied            the filter's are new   new         new
 //! ```
 //!
+//! An index in parts keeps its parts, and the filter is cut at the same keys. What leads to the parts
+//! is new, since they lie elsewhere.
+//!
 //! Every data block stays where it was, so the index and the checksums of what is copied stay right.
 //! What comes out is byte for byte what [`TableBuilder`] writes from the same entries with the other
 //! filter.
 //!
-//! Tables of other layouts than this crate's are refused: index partitions, other gaps between data
-//! blocks, checksums that depend on the position.
+//! Tables of other layouts than this crate's are refused: other gaps between data blocks, checksums
+//! that depend on the position, an index whose parts do not stand together.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +25,17 @@ use crate::memory::LineBuf;
 use crate::table::block::Block;
 use crate::table::block::cursor::BlockCursor;
 use crate::table::cursor::read_ahead::WholeScan;
-use crate::table::filter::block::full_filter_name;
 use crate::table::filter::prefix::FilterKeys;
 use crate::table::format::checksum::ChecksumKind;
 use crate::table::format::compression::Compression;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::{BlockHandle, WRITTEN_VERSION, unsupported};
 use crate::table::format::padding::padding_to_page;
-use crate::table::format::properties::names;
-use crate::table::options::{Dialect, TableOptions, TableSummary};
+use crate::table::index::Index;
+use crate::table::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use crate::table::table::Table;
 
+use super::cuts::Top;
 use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
 
 impl Table {
@@ -45,29 +48,50 @@ impl Table {
         filter: FilterSpec,
         filter_keys: FilterKeys,
     ) -> Result<TableSummary> {
-        let index_at = self.plain_index()?;
+        self.check_layout()?;
         let options = TableOptions {
             filter,
             filter_keys,
             compression: Compression::None,
+            metadata: match self.index_top {
+                None => MetadataForm::Whole,
+                Some(_) => MetadataForm::Parts,
+            },
             ..TableOptions::default()
         };
         let mut new = TableBuilder::new(file, options, Dialect::External)?;
         let index = self.read_index(LineBuf::zeroed)?;
         let mut blocks = WholeScan::new(self.block_file(), &index);
+        let mut last_key = Vec::new();
         for i in 0..index.len() {
-            self.copy_data_block(blocks.read_stored(i)?, &mut new)?;
+            let part = self.index_part_of_separator(&index, i);
+            let starts_part = i > 0 && part != self.index_part_of_separator(&index, i - 1);
+            self.copy_data_block(blocks.read_stored(i)?, starts_part, &mut last_key, &mut new)?;
         }
-        let mut metaindex = BTreeMap::new();
         let filter = new.build_filter();
-        if let Some(filter) = &filter {
-            let handle = new.write_stored(filter.bytes(), Compression::None)?;
-            metaindex.insert(full_filter_name(filter.encoding()), handle);
+        let parts = 0..self.index_parts();
+        let separators: Vec<_> = match &self.index_top {
+            None => vec![Default::default()],
+            Some(top) => parts.map(|part| top.separator(part)).collect(),
+        };
+        let separators: Vec<_> = separators
+            .into_iter()
+            .map(|(user_key, trailer)| (user_key.to_vec(), trailer))
+            .collect();
+        let filter_top = new.write_filter(filter.as_ref(), &separators)?;
+        let mut index_top = Top::new();
+        for (part, (user_key, trailer)) in separators.into_iter().enumerate() {
+            let copy = new.copy(&self.read_checked(self.index_part_handle(part))?)?;
+            index_top.push((user_key, trailer, copy));
         }
-        let new_index = new.copy(&self.read_checked(index_at)?)?;
+        let user_keys = self.index_form().user_keys;
+        let mut metaindex = BTreeMap::new();
+        new.write_filter_top(filter, filter_top, user_keys, &mut metaindex)?;
+        let is_in_parts = self.index_top.is_some();
+        let new_index = new.write_index_top(index_top, user_keys, 0)?.handle;
         for (name, handle) in self.metaindex() {
             if !is_filter(name) && name != PROPERTIES_BLOCK {
-                metaindex.insert(name, new.copy(&self.read_checked(*handle)?)?);
+                metaindex.insert(name.clone(), new.copy(&self.read_checked(*handle)?)?);
             }
         }
         let mut properties: BTreeMap<&[u8], Vec<u8>> =
@@ -78,19 +102,28 @@ impl Table {
                 None => properties.remove(name.as_bytes()),
             };
         }
-        new.end(&properties, metaindex, new_index)
+        new.end(&properties, metaindex, new_index, is_in_parts)
     }
 
-    /// Where the index is, in a table of this crate's layout.
-    fn plain_index(&self) -> Result<BlockHandle> {
-        let footer = self.footer();
+    /// Refuses a table that is not of this crate's layout.
+    fn check_layout(&self) -> Result<()> {
+        let (footer, form) = (self.footer(), self.index_form());
         let is_plain = footer.format_version == WRITTEN_VERSION
             && footer.checksum == ChecksumKind::Xxh3
-            && self.properties().raw(names::INDEX_TYPE).is_none_or(|kind| kind == [0; 4]);
-        match footer.index.filter(|_| is_plain) {
-            Some(index) => Ok(index),
-            None => Err(self.cannot_refilter("its format version, checksums or index are others")),
+            && footer.index.is_some()
+            && !form.first_keys
+            && form.delta_values
+            && form.two_level == self.index_top.is_some();
+        match is_plain {
+            true => Ok(()),
+            false => Err(self.cannot_refilter("its format version, checksums or index are others")),
         }
+    }
+
+    /// The part of the index with separator `i` of the whole index.
+    fn index_part_of_separator(&self, index: &Index, i: usize) -> usize {
+        let (user_key, trailer) = index.separator(i);
+        self.index_part_of(user_key, trailer)
     }
 
     fn cannot_refilter(&self, why: &str) -> crate::Error {
@@ -104,8 +137,15 @@ impl Table {
         Ok(stored)
     }
 
-    /// Copies a block and adds its keys to the filter.
-    fn copy_data_block(&self, stored: StoredBlock, new: &mut TableBuilder) -> Result<()> {
+    /// Copies a block and adds its keys to the filter. `starts_part`: a part of the index starts with
+    /// it. `last_key`: the user key of the last entry.
+    fn copy_data_block(
+        &self,
+        stored: StoredBlock,
+        starts_part: bool,
+        last_key: &mut Vec<u8>,
+        new: &mut TableBuilder,
+    ) -> Result<()> {
         let handle = stored.handle();
         self.block_file().check(&stored)?;
         if new.offset != handle.offset {
@@ -120,8 +160,14 @@ impl Table {
         let block = Block::new(file.uncompress(stored, LineBuf::zeroed)?).map_err(damaged)?;
         let mut cursor = BlockCursor::new(&block, None);
         cursor.seek_to_first().map_err(damaged)?;
+        if starts_part && cursor.valid() {
+            new.end_part(last_key, key::user_key(cursor.key()));
+        }
         while cursor.valid() {
-            new.add_to_filter(key::user_key(cursor.key()));
+            let user_key = key::user_key(cursor.key());
+            new.add_to_filter(user_key);
+            last_key.clear();
+            last_key.extend_from_slice(user_key);
             cursor.next().map_err(damaged)?;
         }
         Ok(())

@@ -4,7 +4,8 @@
 //! name in the metaindex                            what it leads to
 //! fullfilter.rocksdb.BuiltinBloomFilter            one filter: Bloom, Ribbon or legacy Bloom
 //! fullfilter.maypole.…                             one filter of a family of Maypole's own
-//! partitionedfilter.rocksdb.BuiltinBloomFilter     an index of filters, each for a range of keys
+//! partitionedfilter.…                              the top level of a filter in parts, each of which
+//!                                                  is a filter for a range of keys
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; passed over
 //! ```
 //!
@@ -15,18 +16,14 @@
 //! [`crate::table::lookup::prefix`].
 
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
-use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 
 use super::prefix::PrefixExtractor;
-use crate::table::format::file::{BlockFile, Buffer};
+use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
-use crate::table::format::properties::{IndexForm, TableProperties};
-use crate::table::index::{Index, IndexParser};
+use crate::table::format::properties::TableProperties;
 use crate::table::lookup::key::LookupKey;
-
-const ROCKSDB_PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
 
 /// The metaindex name of a full filter.
 pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
@@ -34,12 +31,17 @@ pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
     names.find(|(other, _)| *other == encoding).expect("every encoding has a name").1
 }
 
+/// The metaindex name of the top level of a filter in parts.
+pub(crate) fn parted_filter_name(encoding: FilterEncoding) -> String {
+    full_filter_name(encoding).replacen("fullfilter", "partitionedfilter", 1)
+}
+
 /// Where a table's filter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoredFilter {
     Full(BlockHandle, FilterEncoding),
-    /// The block is an index of filters.
-    Partitioned(BlockHandle),
+    /// The block is the top level of a filter in parts.
+    Parted(BlockHandle, FilterEncoding),
 }
 
 impl StoredFilter {
@@ -48,23 +50,22 @@ impl StoredFilter {
         let handle = |wanted: &str| {
             metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
         };
-        FilterEncoding::names()
-            .find_map(|(encoding, name)| Some(StoredFilter::Full(handle(name)?, encoding)))
-            .or_else(|| Some(StoredFilter::Partitioned(handle(ROCKSDB_PARTITIONED)?)))
+        let full = |(encoding, name)| Some(StoredFilter::Full(handle(name)?, encoding));
+        let parted = |(encoding, _)| {
+            Some(StoredFilter::Parted(handle(&parted_filter_name(encoding))?, encoding))
+        };
+        FilterEncoding::names().find_map(full).or_else(|| FilterEncoding::names().find_map(parted))
     }
 
     pub fn handle(&self) -> BlockHandle {
         match *self {
-            StoredFilter::Full(handle, _) | StoredFilter::Partitioned(handle) => handle,
+            StoredFilter::Full(handle, _) | StoredFilter::Parted(handle, _) => handle,
         }
     }
-}
 
-impl StoredFilter {
     pub fn encoding(&self) -> FilterEncoding {
         match *self {
-            StoredFilter::Full(_, encoding) => encoding,
-            StoredFilter::Partitioned(_) => FilterEncoding::RocksDb,
+            StoredFilter::Full(_, encoding) | StoredFilter::Parted(_, encoding) => encoding,
         }
     }
 }
@@ -84,13 +85,8 @@ impl PrefixFilter {
     }
 }
 
-/// A table's filter in memory. The kind is a byte of its own: each lookup tests it.
-#[repr(u8)]
-pub(crate) enum TableFilter {
-    Full(FilterReader),
-    /// Filter `i` holds the keys up to separator `i`. There is at least one.
-    Partitioned(Index, Vec<FilterReader>),
-}
+/// A table's filter in memory, or one part of it.
+pub(crate) struct TableFilter(FilterReader);
 
 /// What a [`TableFilter`] says of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,110 +99,57 @@ pub(crate) enum FilterAnswer {
 }
 
 impl TableFilter {
-    /// Reads the filter. A damaged filter whose checksum is right is no error: it answers "maybe".
-    pub fn read(
+    /// The filter, or a part, from a block that was read. If it is damaged although its checksum is
+    /// right, that is no error: it answers "maybe".
+    pub fn decode(
         file: &BlockFile,
-        stored: StoredFilter,
-        form: IndexForm,
+        stored: StoredBlock,
+        encoding: FilterEncoding,
         buffer: impl Buffer,
     ) -> Result<TableFilter> {
-        let handle = match stored {
-            StoredFilter::Full(handle, encoding) => {
-                let bytes = file.read_metadata(handle)?.into_exact(buffer);
-                return Ok(TableFilter::Full(FilterReader::open(bytes, encoding)));
-            }
-            StoredFilter::Partitioned(handle) => handle,
-        };
-        // The upper level has the form of the table's index, but for the first keys.
-        let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
-        parser
-            .add(&file.read_metadata_block(handle)?)
-            .map_err(|damage| file.damaged(damage, handle))?;
-        let filters = parser.handles().iter().map(|&partition| {
-            let bytes = file.read_metadata(partition)?.into_exact(buffer);
-            Ok(FilterReader::open(bytes, FilterEncoding::RocksDb))
-        });
-        let filters: Vec<FilterReader> = filters.collect::<Result<_>>()?;
-        if filters.is_empty() {
-            return Ok(TableFilter::untrusted("a partitioned filter without partitions"));
-        }
-        Ok(TableFilter::Partitioned(parser.finish(buffer), filters))
+        let bytes = file.decode_metadata(stored)?.into_exact(buffer);
+        Ok(TableFilter(FilterReader::open(bytes, encoding)))
     }
 
     /// The filter that answers "maybe" to everything, and why it does.
     pub fn untrusted(reason: &'static str) -> TableFilter {
-        TableFilter::Full(FilterReader::without_bytes(reason))
+        TableFilter(FilterReader::without_bytes(reason))
     }
 
     /// What the filter says of a key.
     pub fn may_contain(&self, key: &LookupKey<'_>) -> FilterAnswer {
-        answer(self.filter_of(key), key)
-    }
-
-    /// The one filter, unless there are several.
-    #[inline(always)]
-    pub fn full(&self) -> Option<&FilterReader> {
-        match self {
-            TableFilter::Full(filter) => Some(filter),
-            TableFilter::Partitioned(..) => None,
+        if !self.0.may_contain(filter_hash(&self.0, key)) {
+            return FilterAnswer::No;
+        }
+        match self.0.untrusted() {
+            None => FilterAnswer::Maybe,
+            Some(_) => FilterAnswer::Untrusted,
         }
     }
 
-    /// The one filter, where it can be trusted and is fed [`LookupKey::hash`].
-    #[inline(always)]
-    pub fn full_of_hash64(&self) -> Option<&FilterReader> {
-        self.full().filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
-    }
-
-    /// What the filter says of the prefix of a key. The partition of the key holds the prefix too.
+    /// What the filter says of the prefix of a key. The part of the key holds the prefix too.
     pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
-        answer(self.filter_of(key), &LookupKey::new(prefix, key.sequence))
+        self.may_contain(&LookupKey::new(prefix, key.sequence))
     }
 
-    /// Whether any partition for the keys from `lower` to before `upper` (`None`: to the end) lets
-    /// their common prefix through. A partition between the first and the last holds keys of the
-    /// range only, so it says "maybe": few are asked.
-    pub fn admits_range(&self, prefix: &[u8], lower: &[u8], upper: Option<&[u8]>) -> bool {
-        let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
-        let (index, filters) = match self {
-            TableFilter::Full(filter) => return answer(filter, &prefix) != FilterAnswer::No,
-            TableFilter::Partitioned(index, filters) => (index, filters),
-        };
-        let partition_of = |bound| partition(index, filters, &LookupKey::new(bound, MAX_SEQUENCE));
-        let last = upper.map_or(filters.len() - 1, partition_of);
-        let asked = filters.get(partition_of(lower)..=last).unwrap_or_default();
-        asked.iter().any(|filter| answer(filter, &prefix) != FilterAnswer::No)
-    }
-
-    /// The filter that holds the key, if any does.
     #[inline(always)]
-    fn filter_of(&self, key: &LookupKey<'_>) -> &FilterReader {
-        match self {
-            TableFilter::Full(filter) => filter,
-            TableFilter::Partitioned(index, filters) => &filters[partition(index, filters, key)],
-        }
+    pub fn reader(&self) -> &FilterReader {
+        &self.0
     }
 
-    /// The filter that is asked for the key; and where there are several, which one it is, of how
-    /// many.
-    pub fn part_of(&self, key: &LookupKey<'_>) -> (&FilterReader, Option<(usize, usize)>) {
-        let which = match self {
-            TableFilter::Full(_) => None,
-            TableFilter::Partitioned(index, filters) => {
-                Some((partition(index, filters, key), filters.len()))
-            }
-        };
-        (self.filter_of(key), which)
+    pub fn into_reader(self) -> FilterReader {
+        self.0
+    }
+
+    /// The filter, where it can be trusted and is fed [`LookupKey::hash`].
+    #[inline(always)]
+    pub fn of_hash64(&self) -> Option<&FilterReader> {
+        Some(&self.0).filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
     }
 
     /// Bytes of memory behind the filter, itself excluded.
     pub fn heap_bytes(&self) -> usize {
-        match self {
-            TableFilter::Full(filter) => filter.memory_bytes() - size_of::<FilterReader>(),
-            TableFilter::Partitioned(index, filters) => {
-                index.heap_bytes() + filters.iter().map(FilterReader::memory_bytes).sum::<usize>()
-            }
-        }
+        self.0.memory_bytes() - size_of::<FilterReader>()
     }
 }
 
@@ -216,21 +159,5 @@ pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash
     match filter.hash_kind() {
         HashKind::Hash64 => key.hash,
         HashKind::LegacyHash32 => hash32(key.user_key, LEGACY_BLOOM_SEED).into(),
-    }
-}
-
-/// Keys past the last separator belong to the last filter.
-fn partition(index: &Index, filters: &[FilterReader], key: &LookupKey<'_>) -> usize {
-    index.find(key.user_key, key.trailer()).min(filters.len() - 1)
-}
-
-#[inline(always)]
-fn answer(filter: &FilterReader, key: &LookupKey<'_>) -> FilterAnswer {
-    if !filter.may_contain(filter_hash(filter, key)) {
-        return FilterAnswer::No;
-    }
-    match filter.untrusted() {
-        None => FilterAnswer::Maybe,
-        Some(_) => FilterAnswer::Untrusted,
     }
 }

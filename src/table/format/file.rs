@@ -153,7 +153,11 @@ impl BlockFile {
 
     /// The payload of a block that is not data, checked and uncompressed.
     pub fn read_metadata(&self, handle: BlockHandle) -> Result<BlockBytes> {
-        let stored = self.read_stored(handle, LineBuf::zeroed)?;
+        self.decode_metadata(self.read_stored(handle, LineBuf::zeroed)?)
+    }
+
+    /// The same, of a block that was read.
+    pub fn decode_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
         self.check(&stored)?;
         self.uncompress_metadata(stored)
     }

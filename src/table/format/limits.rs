@@ -7,9 +7,9 @@
 //! names and keys   of metaindex, properties, separators, starts of range deletions: each kind at
 //!                  most `most_metadata_bytes`, counted with shared prefixes written out
 //! metaindex        its blocks together are no longer than the file
-//! index            its blocks ascend and do not overlap, in both levels and in a partitioned filter:
-//!                  a table has at most a fifth as many blocks as bytes, and a scan reads no byte of
-//!                  the file twice
+//! index            its blocks ascend and do not overlap, in each part of it, and so do the parts, also
+//!                  those of a filter; a data block holds keys of its own range: a table has at most a
+//!                  fifth as many blocks as bytes, and a scan reads no byte of the file twice
 //! ```
 //!
 //! Without the limit on names and keys a block of *b* bytes could claim b² / 12: one long key, and

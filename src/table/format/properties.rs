@@ -61,6 +61,8 @@ pub(crate) mod names {
     pub const RAW_VALUE_BYTES: &str = "rocksdb.raw.value.size";
     pub const DATA_BYTES: &str = "rocksdb.data.size";
     pub const INDEX_BYTES: &str = "rocksdb.index.size";
+    pub const INDEX_PARTS: &str = "rocksdb.index.partitions";
+    pub const INDEX_TOP_BYTES: &str = "rocksdb.top-level.index.size";
     pub const FILTER_BYTES: &str = "rocksdb.filter.size";
     pub const FORMAT_VERSION: &str = "rocksdb.format.version";
     pub const FIXED_KEY_LENGTH: &str = "rocksdb.fixed.key.length";
@@ -84,6 +86,9 @@ pub(crate) mod names {
     /// Maypole's own: what may become droppable ([`crate::table::garbage`]).
     pub const GARBAGE: &str = "maypole.garbage";
 }
+
+/// The index type of an index in parts.
+pub(crate) const TWO_LEVEL_INDEX: u32 = 2;
 
 /// The comparator both RocksDB and this crate use unless told otherwise: plain byte order.
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
@@ -295,7 +300,7 @@ impl TableProperties {
             return Err(Damage::new(0, "an index type from 0 to 3", kind));
         }
         Ok(IndexForm {
-            two_level: kind == 2,
+            two_level: kind == TWO_LEVEL_INDEX,
             first_keys: kind == 3,
             user_keys: self.flag(names::INDEX_KEY_IS_USER_KEY)?,
             delta_values: self.flag(names::INDEX_VALUE_IS_DELTA_ENCODED)?,

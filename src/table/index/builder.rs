@@ -12,6 +12,9 @@ use crate::table::format::footer::BlockHandle;
 /// The kind byte in shortened separators: it sorts before all kinds that RocksDB 7.8 knows.
 const SEPARATOR_KIND: u8 = 0x16;
 
+/// Bytes of an entry beside its user key: two lengths, a handle, a restart point.
+const ENTRY_BYTES: usize = 14;
+
 /// The index, kept in one piece of memory until its form is known.
 #[derive(Default)]
 pub(crate) struct IndexBuilder {
@@ -19,6 +22,10 @@ pub(crate) struct IndexBuilder {
     keys: Vec<u8>,
     /// End in `keys`, trailer of the separator as an internal key, block.
     entries: Vec<(usize, u64, BlockHandle)>,
+    /// The parts that have ended: how many entries they have together, each with those before.
+    part_ends: Vec<usize>,
+    /// Bytes of the entries since then, about.
+    part_bytes: usize,
     splits_a_user_key: bool,
     scratch: Vec<u8>,
 }
@@ -43,6 +50,7 @@ impl IndexBuilder {
         }
         self.keys.extend_from_slice(separator);
         self.entries.push((self.keys.len(), trailer, handle));
+        self.part_bytes += separator.len() + ENTRY_BYTES;
         // The index is one block, and offsets in a block are 32 bits.
         if self.keys.len() + 40 * self.entries.len() > u32::MAX as usize {
             return Err(Error::InvalidArgument("a table's index exceeds 4 GiB".into()));
@@ -55,20 +63,63 @@ impl IndexBuilder {
         self.splits_a_user_key
     }
 
-    /// Writes the entries, in the form that is known now.
-    pub fn write_to(&self, block: &mut BlockBuilder) {
-        let mut start = 0;
-        let (mut separator, mut value) = (Vec::new(), Vec::new());
-        for &(end, trailer, handle) in &self.entries {
-            separator.clear();
-            separator.extend_from_slice(&self.keys[start..end]);
-            if self.splits_a_user_key {
-                put_fixed64(&mut separator, trailer);
-            }
-            value.clear();
-            handle.encode(&mut value);
-            block.add(&separator, &value);
-            start = end;
+    /// Bytes of the part that has not ended, about.
+    pub fn part_bytes(&self) -> usize {
+        self.part_bytes
+    }
+
+    /// Ends a part, which has entries.
+    pub fn end_part(&mut self) {
+        self.part_ends.push(self.entries.len());
+        self.part_bytes = 0;
+    }
+
+    /// How many parts have ended.
+    pub fn ended_parts(&self) -> usize {
+        self.part_ends.len()
+    }
+
+    /// The last separator of each part, and its trailer. The last part ends here. None without
+    /// entries.
+    pub fn part_separators(&self) -> Vec<(Vec<u8>, u64)> {
+        let ends = self.part_ends.iter().copied().chain([self.entries.len()]);
+        let separators = ends.filter(|&end| end > 0).map(|end| {
+            let (user_key, trailer, _) = self.entry(end - 1);
+            (user_key.to_vec(), trailer)
+        });
+        separators.collect()
+    }
+
+    fn entry(&self, i: usize) -> (&[u8], u64, BlockHandle) {
+        let start = i.checked_sub(1).map_or(0, |before| self.entries[before].0);
+        let (end, trailer, handle) = self.entries[i];
+        (&self.keys[start..end], trailer, handle)
+    }
+
+    /// Writes the entries of a part, in the form that is known now.
+    pub fn write_part_to(&self, part: usize, block: &mut BlockBuilder) {
+        let start = part.checked_sub(1).map_or(0, |before| self.part_ends[before]);
+        let end = self.part_ends.get(part).copied().unwrap_or(self.entries.len());
+        let entries = (start..end).map(|i| self.entry(i));
+        write_entries(entries, !self.splits_a_user_key, block);
+    }
+}
+
+/// Writes separators, given as user key and trailer, and where they lead.
+pub(in crate::table) fn write_entries<'a>(
+    entries: impl Iterator<Item = (&'a [u8], u64, BlockHandle)>,
+    user_keys: bool,
+    block: &mut BlockBuilder,
+) {
+    let (mut separator, mut value) = (Vec::new(), Vec::new());
+    for (user_key, trailer, handle) in entries {
+        separator.clear();
+        separator.extend_from_slice(user_key);
+        if !user_keys {
+            put_fixed64(&mut separator, trailer);
         }
+        value.clear();
+        handle.encode(&mut value);
+        block.add(&separator, &value);
     }
 }

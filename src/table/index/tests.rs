@@ -76,23 +76,29 @@ fn every_form_is_read_and_searched_as_a_sorted_list_is() {
                 .zip(adjacent_handles(users.len()))
                 .collect();
             for restart_interval in [1, 16] {
+                let block = || encode(&entries, form, restart_interval);
                 let mut parser = IndexParser::new(form, LIMIT);
-                parser.add(&encode(&entries, form, restart_interval)).unwrap();
-                let index = parser.finish(LineBuf::zeroed);
-                assert_eq!(index.len(), users.len());
-                for (i, (_, handle)) in entries.iter().enumerate() {
-                    assert_eq!(index.handle(i), *handle);
-                }
-                let trailer = if user_keys { 0 } else { key::pack(50, 1) };
-                let wanted = users.iter().cloned().chain(users.iter().flat_map(|user| {
-                    [[user, &b"\0"[..]].concat(), user[..user.len() / 2].to_vec()]
-                }));
-                for user_key in wanted {
-                    for wanted_trailer in [0, key::pack(50, 1), key::pack(51, 0), u64::MAX] {
-                        let expected = users.partition_point(|user| {
-                            user.cmp(&user_key).then(wanted_trailer.cmp(&trailer)).is_lt()
-                        });
-                        assert_eq!(index.find(&user_key, wanted_trailer), expected, "{user_key:?}");
+                parser.add(&block()).unwrap();
+                let kept = Index::of_block(block(), form, LIMIT, LineBuf::zeroed).unwrap();
+                let is_kept = matches!(kept.entries, Entries::Stored(_));
+                assert_eq!(is_kept, restart_interval == 1 && !first);
+                for index in [parser.finish(LineBuf::zeroed), kept] {
+                    assert_eq!(index.len(), users.len());
+                    let trailer = if user_keys { 0 } else { key::pack(50, 1) };
+                    for (i, (_, handle)) in entries.iter().enumerate() {
+                        assert_eq!(index.handle(i), *handle);
+                        assert_eq!(index.separator(i), (&users[i][..], trailer));
+                    }
+                    let wanted = users.iter().cloned().chain(users.iter().flat_map(|user| {
+                        [[user, &b"\0"[..]].concat(), user[..user.len() / 2].to_vec()]
+                    }));
+                    for user_key in wanted {
+                        for wanted_trailer in [0, key::pack(50, 1), key::pack(51, 0), u64::MAX] {
+                            let expected = users.partition_point(|user| {
+                                user.cmp(&user_key).then(wanted_trailer.cmp(&trailer)).is_lt()
+                            });
+                            assert_eq!(index.find(&user_key, wanted_trailer), expected);
+                        }
                     }
                 }
             }

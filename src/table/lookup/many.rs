@@ -24,6 +24,7 @@ use crate::sync::Guard;
 use super::BlockPosition;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
 /// Hashes that are gathered before a filter is asked for them.
@@ -37,9 +38,9 @@ impl Table {
         keys: impl IntoIterator<Item = &'k LookupKey<'k>>,
         guard: &Guard,
     ) {
-        if self.stored_filter.is_some()
+        if matches!(self.stored_filter, Some(StoredFilter::Full(..)))
             && let Some(filter) = self.filter.borrow(0, guard)
-            && let Some(filter) = filter.full_of_hash64()
+            && let Some(filter) = filter.of_hash64()
         {
             for key in keys {
                 filter.prepare(key.hash);
@@ -47,25 +48,32 @@ impl Table {
         }
     }
 
-    /// The filter's answers: `answers[i]` is that of `keys[i]`. Asked together, keys take a
-    /// fraction of the time that they take one by one. Returns how many answers there are: for the
-    /// keys from there on the filter is not in memory.
+    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Asked together, keys
+    /// take a fraction of the time that they take one by one. Returns for which keys there is no
+    /// answer, bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
         answers: &mut [bool],
         guard: &Guard,
         tickers: ThreadTickers<'_>,
-    ) -> usize {
-        let filter = self.stored_filter.and_then(|_| self.filter.borrow(0, guard));
-        let Some(filter) = filter.and_then(|filter| filter.full_of_hash64()) else {
+    ) -> u64 {
+        let filter = match self.stored_filter {
+            Some(StoredFilter::Full(..)) => self.filter.borrow(0, guard),
+            Some(StoredFilter::Parted(..)) => {
+                return self.parts_say_maybe_together(keys, answers, guard, tickers);
+            }
+            None => None,
+        };
+        let Some(filter) = filter.and_then(|filter| filter.of_hash64()) else {
+            let mut absent = 0;
             for (i, (answer, key)) in answers.iter_mut().zip(keys).enumerate() {
                 match ().call_other_filter(self, key, guard, tickers) {
                     Some(maybe) => *answer = maybe,
-                    None => return i,
+                    None => absent |= 1 << i,
                 }
             }
-            return keys.len();
+            return absent;
         };
         for (keys, answers) in keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)) {
             let mut hashes = [0; HASHES];
@@ -76,6 +84,53 @@ impl Table {
         }
         let maybes = answers.iter().map(|&maybe| u64::from(maybe)).sum();
         let noes = keys.len() as u64 - maybes;
+        self.count_answers(noes, maybes, guard, tickers);
+        0
+    }
+
+    /// As [`Table::filter_says_maybe_together`], of a filter in parts: each step for all keys before
+    /// the next one.
+    fn parts_say_maybe_together(
+        &self,
+        keys: &[&LookupKey<'_>],
+        answers: &mut [bool],
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> u64 {
+        let (mut absent, mut noes, mut maybes) = (0, 0, 0);
+        for (first, (keys, answers)) in
+            (0..).step_by(HASHES).zip(keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)))
+        {
+            let mut filters = [None; HASHES];
+            for (filter, key) in filters.iter_mut().zip(keys) {
+                *filter = self.filter.borrow(self.filter_part_of(key), guard);
+                if let Some(fast) = filter.and_then(|filter| filter.of_hash64()) {
+                    fast.prepare(key.hash);
+                }
+            }
+            let filters = filters.iter().zip(keys);
+            for (i, (answer, (filter, key))) in answers.iter_mut().zip(filters).enumerate() {
+                match filter.map(|filter| (filter, filter.reader().answer_for(key.hash))) {
+                    None => absent |= 1 << (first + i),
+                    Some((_, Some(maybe))) => {
+                        *answer = maybe;
+                        maybes += u64::from(maybe);
+                        noes += u64::from(!maybe);
+                    }
+                    Some((filter, None)) => {
+                        tickers.add(Ticker::BlockCacheFilterHit, 1);
+                        *answer = self.count_other_filter(filter.may_contain(key), guard, tickers);
+                    }
+                }
+            }
+        }
+        self.count_answers(noes, maybes, guard, tickers);
+        absent
+    }
+
+    /// Counts what filters that can be trusted have answered.
+    #[inline]
+    fn count_answers(&self, noes: u64, maybes: u64, guard: &Guard, tickers: ThreadTickers<'_>) {
         tickers.add_all([
             (Ticker::BlockCacheFilterHit, noes + maybes),
             (Ticker::BloomUseful, noes),
@@ -84,7 +139,6 @@ impl Table {
         let file = self.file_counters().on_thread(tickers, guard);
         let positives = (FileTicker::FilterFullPositive, maybes);
         file.add_all([(FileTicker::FilterUseful, noes), positives]);
-        keys.len()
     }
 }
 

@@ -27,6 +27,7 @@ mod found;
 pub(crate) mod key;
 mod many;
 pub(crate) mod observer;
+pub(crate) mod parts_together;
 pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
@@ -45,7 +46,7 @@ use self::observer::TableObserver;
 use self::stop::{Absent, Stop};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
-use crate::table::filter::block::FilterAnswer;
+use crate::table::filter::block::{FilterAnswer, StoredFilter};
 use crate::table::index::{GROUP, Group};
 use crate::table::table::{Table, TableIndex};
 
@@ -60,9 +61,9 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        if self.stored_filter.is_some()
+        if matches!(self.stored_filter, Some(StoredFilter::Full(..)))
             && let Some(filter) = self.filter.borrow(0, guard)
-            && let Some(filter) = filter.full()
+            && let filter = filter.reader()
             && let Some(maybe) = filter.answer_for(key.hash)
         {
             observer.full_filter_answered(filter, key, maybe);
@@ -95,12 +96,23 @@ impl Table {
                 observer.index_searched(position.index, position.block);
                 self.get_from_block(position, key, guard, tickers, observer)
             }
-            None => Err(Stop::Absent(Absent::Index)),
+            None => self.without_group(key),
+        }
+    }
+
+    /// What a lookup in a table does where [`Table::find_group`] finds nothing.
+    #[cold]
+    #[inline(never)]
+    pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
+        match self.index_part_of(key.user_key, key.trailer()) {
+            part if part < self.index_parts() => Err(Stop::Absent(Absent::Index(part))),
+            _ => Ok(None),
         }
     }
 
     /// The blocks of which one most likely holds the key. Starts to fetch the index's heads of
-    /// them, and their slots. `None`: the index is not in memory.
+    /// them, and their slots. `None`: the part of the index is not in memory, or no part leads to
+    /// the key.
     #[inline(always)]
     pub fn find_group<'g>(
         &'g self,
@@ -108,7 +120,11 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) -> Option<GroupPosition<'g>> {
-        let index: &TableIndex = self.index.borrow(0, guard)?;
+        let part = match &self.index_top {
+            None => 0,
+            Some(_) => self.part_with_key(key)?,
+        };
+        let index: &TableIndex = self.index.borrow(part, guard)?;
         tickers.add(Ticker::BlockCacheIndexHit, 1);
         let group = index.index.find_group(key.user_key);
         index.blocks.prefetch::<GROUP>(group.first);
@@ -119,14 +135,14 @@ impl Table {
     /// one key may fill several blocks.
     #[inline(always)]
     pub fn get_from_block<'g>(
-        &self,
+        &'g self,
         position: BlockPosition<'g>,
         key: &LookupKey<'_>,
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>, Stop> {
-        let BlockPosition { index, block: mut i, known } = position;
+        let BlockPosition { mut index, block: mut i, known } = position;
         if i >= index.blocks.len() {
             return Ok(None);
         }
@@ -158,7 +174,8 @@ impl Table {
                 SearchResult::PastEnd if index.index.may_continue(i, key.user_key) => {
                     i += 1;
                     if i == index.blocks.len() {
-                        return Ok(None);
+                        let Some(next) = self.part_after(index, guard)? else { return Ok(None) };
+                        (index, i) = (next, 0);
                     }
                     (block, start) = rarely(|| self.open_block(index, i, key, guard, tickers))?;
                 }
@@ -189,15 +206,40 @@ impl Table {
                 tickers.add(Ticker::BlockCacheDataHit, 1);
                 block
             }
-            None => return Err(Stop::Absent(Absent::Block(i))),
+            None => return Err(Stop::Absent(Absent::Block { part: index.part, block: i })),
         };
         let start = block.search_start(key.user_key);
         Ok((block, start))
     }
 
-    /// The answer where no full filter is in memory: a partitioned or old filter, one of prefixes,
-    /// one that is still to be read, one that cannot be trusted, or none. Lookups call it through
-    /// [`TableObserver::call_other_filter`].
+    /// The part of an index in parts that leads to the key. `None`: no part does.
+    #[inline(never)]
+    fn part_with_key(&self, key: &LookupKey<'_>) -> Option<usize> {
+        let part = self.index_part_of(key.user_key, key.trailer());
+        (part < self.index_parts()).then_some(part)
+    }
+
+    /// The part of the index after this one: versions of one key may go on there.
+    #[cold]
+    #[inline(never)]
+    fn part_after<'g>(
+        &'g self,
+        index: &TableIndex,
+        guard: &'g Guard,
+    ) -> Result<Option<&'g TableIndex>, Stop> {
+        let part = index.part + 1;
+        if part >= self.index_parts() {
+            return Ok(None);
+        }
+        match self.index.borrow(part, guard) {
+            Some(next) => Ok(Some(next)),
+            None => Err(Stop::Absent(Absent::Index(part))),
+        }
+    }
+
+    /// The answer where no full filter is in memory: a filter in parts, an old filter, one of
+    /// prefixes, one that is still to be read, one that cannot be trusted, or none. Lookups call it
+    /// through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,
@@ -209,10 +251,11 @@ impl Table {
         if self.stored_filter.is_none() {
             return self.prefix_says_maybe(key, guard, observer);
         }
-        let filter = self.filter.borrow(0, guard)?;
+        let part = self.filter_part_of(key);
+        let filter = self.filter.borrow(part, guard)?;
         tickers.add(Ticker::BlockCacheFilterHit, 1);
         let answer = filter.may_contain(key);
-        observer.filter_answered(filter, key, None, answer);
+        observer.filter_answered(self, filter, key, None, answer);
         Some(self.count_other_filter(answer, guard, tickers))
     }
 

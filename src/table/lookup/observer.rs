@@ -47,10 +47,12 @@ pub(crate) trait TableObserver: Copy {
     #[inline(always)]
     fn full_filter_answered(self, _filter: &FilterReader, _key: &LookupKey<'_>, _maybe: bool) {}
 
-    /// A filter answered, whatever its kind: for the key, or for its prefix.
+    /// A filter of `table` answered, whatever its kind, or its part with the key: for the key, or
+    /// for its prefix.
     #[inline(always)]
     fn filter_answered(
         self,
+        _table: &Table,
         _filter: &TableFilter,
         _key: &LookupKey<'_>,
         _prefix: Option<&[u8]>,

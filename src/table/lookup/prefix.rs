@@ -18,7 +18,7 @@ use crate::sync::Guard;
 
 use super::key::LookupKey;
 use super::observer::TableObserver;
-use crate::table::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
+use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
 
 impl Table {
@@ -28,10 +28,7 @@ impl Table {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
         self.count(Ticker::BloomPrefixChecked);
-        let maybe = match self.filter() {
-            Ok(Some(filter)) => filter.admits_range(prefix, lower, upper),
-            _ => true,
-        };
+        let maybe = self.filter_admits_range(prefix, lower, upper);
         if !maybe {
             self.count(Ticker::BloomPrefixUseful);
         }
@@ -46,19 +43,15 @@ impl Table {
         guard: &Guard,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        let Some((_, prefix)) = self.filter_and_prefix_of(key) else { return Some(true) };
-        let filter = self.filter.borrow(0, guard)?;
+        let Some(prefix) = self.prefix_to_ask_for(key) else { return Some(true) };
+        let filter = self.filter.borrow(self.filter_part_of(key), guard)?;
         self.count(Ticker::BlockCacheFilterHit);
         Some(self.ask_for_prefix(Some(filter), prefix, key, observer))
     }
 
-    /// The filter of prefixes, and the prefix of the key that it can be asked for.
-    pub(super) fn filter_and_prefix_of<'k>(
-        &self,
-        key: &LookupKey<'k>,
-    ) -> Option<(StoredFilter, &'k [u8])> {
-        let filter = self.prefix_filter()?;
-        Some((filter.stored, filter.extractor.prefix_of(key.user_key)?))
+    /// The prefix of the key that a filter of prefixes can be asked for.
+    pub(super) fn prefix_to_ask_for<'k>(&self, key: &LookupKey<'k>) -> Option<&'k [u8]> {
+        self.prefix_filter()?.extractor.prefix_of(key.user_key)
     }
 
     /// Asks the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be read. In
@@ -74,7 +67,7 @@ impl Table {
         let answer = match filter {
             Some(filter) => {
                 let answer = filter.may_contain_prefix(key, prefix);
-                observer.filter_answered(filter, key, Some(prefix), answer);
+                observer.filter_answered(self, filter, key, Some(prefix), answer);
                 answer
             }
             None => {
@@ -96,14 +89,14 @@ impl Table {
     /// Counts a key that was found past a filter without whole keys.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
-        if self.filter_and_prefix_of(key).is_some() {
+        if self.prefix_to_ask_for(key).is_some() {
             let file = FileTicker::FilterFullTruePositive;
             self.count_both(Ticker::BloomPrefixTruePositive, file);
         }
     }
 
-    /// Whether `filter`, this table's own, lets a key through. The key and its prefix are both
-    /// asked, where the filter holds both.
+    /// Whether `filter`, this table's own or its part with the key, lets a key through. The key and its
+    /// prefix are both asked, where the filter holds both.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::block::Block;
-use crate::table::filter::block::FilterAnswer;
+use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::{Table, TableIndex};
 
 use super::BlockPosition;
@@ -27,8 +27,10 @@ use super::together::AbsentBlock;
 
 /// What is to be read before a lookup goes on in a table.
 pub(crate) enum Missing {
+    /// The part of the filter that holds the key.
     Filter,
-    Index,
+    /// This part of the index.
+    Index(usize),
     Block(AbsentBlock),
 }
 
@@ -38,7 +40,10 @@ impl Absent {
     pub fn keep(self, table: &Table, guard: &Guard) -> Missing {
         match self {
             Absent::Filter => Missing::Filter,
-            _ => self.keep_block(table, guard).map_or(Missing::Index, Missing::Block),
+            Absent::Index(part) => Missing::Index(part),
+            Absent::Block { part, .. } => {
+                self.keep_block(table, guard).map_or(Missing::Index(part), Missing::Block)
+            }
         }
     }
 }
@@ -57,7 +62,7 @@ impl Table {
         let maybe = match &missing {
             None => self.filter_says_maybe(key, &pin(), tickers, observer),
             Some(Missing::Filter) => None,
-            Some(Missing::Index | Missing::Block(_)) => Some(true),
+            Some(Missing::Index(_) | Missing::Block(_)) => Some(true),
         };
         if !maybe.unwrap_or_else(|| self.filter_says_maybe_once_read(key, tickers, observer)) {
             return Ok(None);
@@ -73,16 +78,18 @@ impl Table {
             }
             Some(missing) => missing,
         };
-        let AbsentBlock { index, block } = match missing {
-            Missing::Block(absent) => absent,
-            Missing::Filter | Missing::Index => {
-                let index = self.index()?;
+        match missing {
+            Missing::Block(AbsentBlock { index, block }) => {
+                self.get_from_read_blocks(index, block, key, tickers, observer)
+            }
+            Missing::Index(part) => {
+                let index = self.index(part)?;
                 let block = index.index.find(key.user_key, key.trailer());
                 observer.index_searched(&index, block);
-                AbsentBlock { index, block }
+                self.get_from_read_blocks(index, block, key, tickers, observer)
             }
-        };
-        self.get_from_read_blocks(&index, block, key, tickers, observer)
+            Missing::Filter => unreachable!("the filter has answered"),
+        }
     }
 
     /// The answer of a filter that was not in memory. A filter that cannot be read says maybe.
@@ -93,18 +100,33 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        let Some(stored) = self.stored_filter else {
-            let Some((stored, prefix)) = self.filter_and_prefix_of(key) else { return true };
-            let filter = self.load_filter(stored).ok();
-            return self.ask_for_prefix(filter.as_deref(), prefix, key, observer);
-        };
-        let answer = match self.load_filter(stored) {
-            Ok(filter) => {
+        if self.stored_filter.is_none() && self.prefix_to_ask_for(key).is_none() {
+            return true;
+        }
+        let filter = self.filter_part(self.filter_part_of(key));
+        self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer)
+    }
+
+    /// The answer of a filter, or of its part with the key, that was read. `None`: it could not be
+    /// read.
+    pub fn read_filter_says_maybe(
+        &self,
+        filter: Option<&TableFilter>,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
+    ) -> bool {
+        if self.stored_filter.is_none() {
+            let Some(prefix) = self.prefix_to_ask_for(key) else { return true };
+            return self.ask_for_prefix(filter, prefix, key, observer);
+        }
+        let answer = match filter {
+            Some(filter) => {
                 let answer = filter.may_contain(key);
-                observer.filter_answered(&filter, key, None, answer);
+                observer.filter_answered(self, filter, key, None, answer);
                 answer
             }
-            Err(_) => {
+            None => {
                 observer.filter_failed();
                 FilterAnswer::Untrusted
             }
@@ -115,22 +137,28 @@ impl Table {
     /// As [`Table::get_from_block`], from block `i` on.
     fn get_from_read_blocks(
         &self,
-        index: &TableIndex,
+        mut index: Lease<'static, TableIndex>,
         mut i: usize,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'static>>> {
         while i < index.blocks.len() {
-            let block = self.block_to_keep(index, i, tickers)?;
+            let block = self.block_to_keep(&index, i, tickers)?;
             let known = Some((block.share(), block.search_start(key.user_key)));
-            let position = BlockPosition { index, block: i, known };
-            match self.get_from_block(position, key, &pin(), tickers, observer) {
+            let position = BlockPosition { index: &index, block: i, known };
+            let (part, next) = match self.get_from_block(position, key, &pin(), tickers, observer) {
                 Ok(found) => return Ok(found.map(Found::into_owned)),
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Absent(Absent::Block(next))) => i = next,
-                Err(Stop::Absent(_)) => unreachable!("index and filter are not asked here"),
+                Err(Stop::Absent(Absent::Block { part, block })) => (part, block),
+                // Versions of the key go on there.
+                Err(Stop::Absent(Absent::Index(part))) => (part, 0),
+                Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is asked here"),
+            };
+            if part != index.part {
+                index = self.index(part)?;
             }
+            i = next;
         }
         Ok(None)
     }

@@ -33,6 +33,7 @@ pub(crate) struct Recorder<'a> {
     current: RefCell<TableTrace>,
     /// What the prediction of a filter's rate needs.
     whole_filter: Cell<WholeFilter>,
+    index_parts: Cell<usize>,
 }
 
 /// The clock, and what this thread has read so far.
@@ -60,12 +61,14 @@ impl<'a> Recorder<'a> {
             since: Cell::new(Look::now(counters)),
             current: RefCell::new(TableTrace::new(None, 0)),
             whole_filter: Cell::default(),
+            index_parts: Cell::new(1),
         }
     }
 
     /// A lookup goes on to `table`. `range_deletion`: the newest one that covers the key; 0: none.
     pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
         self.current.replace(TableTrace::new(Some(table), range_deletion));
+        self.index_parts.set(table.index_parts());
         let properties = table.properties();
         self.whole_filter.set(WholeFilter {
             predicted_fpr: table.filter_info().and_then(|filter| filter.predicted_fpr),
@@ -174,6 +177,7 @@ impl TableObserver for &Recorder<'_> {
 
     fn filter_answered(
         self,
+        table: &Table,
         filter: &TableFilter,
         key: &LookupKey<'_>,
         prefix: Option<&[u8]>,
@@ -181,8 +185,9 @@ impl TableObserver for &Recorder<'_> {
     ) {
         let cost = self.step();
         let asked = prefix.map_or(*key, |prefix| LookupKey::new(prefix, key.sequence));
-        let (part, partition) = filter.part_of(key);
-        self.record_filter(part, partition, &asked, prefix, answer, cost);
+        let parts = table.filter_parts();
+        let partition = (parts > 1).then(|| (table.filter_part_of(key), parts));
+        self.record_filter(filter.reader(), partition, &asked, prefix, answer, cost);
     }
 
     fn filter_failed(self) {
@@ -205,7 +210,9 @@ impl TableObserver for &Recorder<'_> {
         let cost = self.step();
         let blocks = index.index.len();
         let block = (block < blocks).then_some(block);
-        self.current.borrow_mut().index = Some(IndexTrace { blocks, block, cost });
+        let parts = self.index_parts.get();
+        let partition = (parts > 1).then_some((index.part, parts));
+        self.current.borrow_mut().index = Some(IndexTrace { partition, blocks, block, cost });
         self.restart();
     }
 

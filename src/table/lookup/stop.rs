@@ -12,10 +12,12 @@ pub(crate) enum Stop {
 /// What a search wants and what is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Absent {
+    /// The part of the filter that holds the key.
     Filter,
-    Index,
-    /// The data block with this number.
-    Block(usize),
+    /// This part of the index.
+    Index(usize),
+    /// This data block of a part of the index.
+    Block { part: usize, block: usize },
 }
 
 impl From<Error> for Stop {

@@ -37,22 +37,20 @@ const MOST_JOINED_BYTES: u64 = 128 << 10;
 /// A data block that was not in memory.
 pub(crate) struct AbsentBlock {
     pub(super) index: Lease<'static, TableIndex>,
+    /// Its number in its part of the index.
     pub(super) block: usize,
 }
 
 impl AbsentBlock {
-    /// The block that can hold the key; `None`: none can. For a table whose index was not in memory
-    /// a moment ago, and which is read here. Hold no guard.
-    pub fn of(table: &Table, key: &LookupKey<'_>) -> Result<Option<AbsentBlock>> {
-        let index = table.index()?;
+    /// The block that can hold the key, in this index or part of one; `None`: none can.
+    pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
-        let is_one = block < index.blocks.len();
-        Ok(is_one.then_some(AbsentBlock { index, block }))
+        (block < index.blocks.len()).then_some(AbsentBlock { index, block })
     }
 
-    /// Its number in its table.
-    pub fn number(&self) -> usize {
-        self.block
+    /// The part of its table's index, and its number in that part.
+    pub fn number(&self) -> (usize, usize) {
+        (self.index.part, self.block)
     }
 
     fn handle(&self) -> BlockHandle {
@@ -61,12 +59,20 @@ impl AbsentBlock {
 }
 
 impl Absent {
-    /// The block, to be read without the guard. `None`: the index is not in memory.
+    /// The block, to be read without the guard. `None`: its part of the index is not in memory.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
-        let Absent::Block(block) = self else { return None };
-        let index = table.index.get(0, guard)?.share();
+        let Absent::Block { part, block } = self else { return None };
+        let index = table.index.get(part, guard)?.share();
         Some(AbsentBlock { index, block })
+    }
+
+    /// The part of the index in which a lookup goes on.
+    pub fn part(self) -> usize {
+        match self {
+            Absent::Filter => 0,
+            Absent::Index(part) | Absent::Block { part, .. } => part,
+        }
     }
 }
 
@@ -87,7 +93,7 @@ impl<'t> BlocksTogether<'t> {
     /// Adds a block, if it is not there yet. Answers its place.
     pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
         let is_same = |wanted: &WantedBlock<'_>| {
-            std::ptr::eq(wanted.table, table) && wanted.absent.block == absent.block
+            std::ptr::eq(wanted.table, table) && wanted.absent.number() == absent.number()
         };
         self.blocks.iter().rposition(is_same).unwrap_or_else(|| {
             self.blocks.push(WantedBlock { table, absent, block: None });
@@ -100,11 +106,16 @@ impl<'t> BlocksTogether<'t> {
         self.blocks.len()
     }
 
-    /// What is absent in the table of the block of this place.
-    pub fn absent_after(&self, place: usize, absent: Absent) -> Option<AbsentBlock> {
-        let Absent::Block(block) = absent else { return None };
-        let index = self.blocks[place].absent.index.share();
-        Some(AbsentBlock { index, block })
+    /// What is absent in the table of the block of this place. `None`: its part of the index is not
+    /// in memory.
+    pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
+        let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
+        match absent {
+            Absent::Block { part, block } if part == index.part => {
+                Some(AbsentBlock { index: index.share(), block })
+            }
+            absent => absent.keep_block(table, guard),
+        }
     }
 
     /// Where a lookup goes on once the block of this place was read, and in which table.

@@ -163,9 +163,11 @@ impl FilterVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexTrace {
-    /// Data blocks of the table.
+    /// Of an index in parts: which part was searched, from 0 on, and how many there are.
+    pub partition: Option<(usize, usize)>,
+    /// Data blocks of the table, or of the part.
     pub blocks: usize,
-    /// The one that can hold the key. `None`: the key is behind the last.
+    /// The one of them that can hold the key. `None`: the key is behind the last.
     pub block: Option<usize>,
     /// Loading the index, where it was not in memory, and searching it.
     pub cost: StepCost,
@@ -187,7 +189,7 @@ pub struct IndexTrace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockTrace {
-    /// Its position among the table's data blocks, from 0 on.
+    /// Its position among the data blocks of the table, or of its part of the index, from 0 on.
     pub number: usize,
     /// Where it begins in the file.
     pub offset: u64,

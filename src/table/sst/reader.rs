@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::filter::{FilterReader, HashKind, KeyHash};
 use crate::fs::{Fs, RealFs};
 use crate::known_files;
-use crate::memory::LineBuf;
 use crate::stats::Counters;
 use crate::sync::{Process, pin};
 
@@ -128,26 +127,24 @@ impl SstReader {
         SstEntries { cursor, started: false, process: self.process }
     }
 
-    /// Number of data blocks. Reads the index.
+    /// Calls `see` with the user key of every entry of some data blocks, for samples of a large table.
+    /// `choose` gets the number of data blocks and answers which to read, numbered from 0 on in the
+    /// order of their keys.
     ///
     /// # Errors
     ///
-    /// When the index cannot be read or is damaged.
-    pub fn data_blocks(&self) -> Result<usize> {
-        self.process.check()?;
-        Ok(self.table.index()?.index.len())
-    }
-
-    /// Calls `see` with the user key of every entry of data block `block`, in order: for samples of
-    /// a large table. The blocks are numbered from 0 on in the order of their keys. Nothing where
-    /// there is no such block.
+    /// When the file cannot be read or is damaged. Then `see` may have got keys of the damaged block.
     ///
-    /// # Errors
+    /// # Panics
     ///
-    /// When the file cannot be read or is damaged.
-    pub fn each_key_of_block(&self, block: usize, see: impl FnMut(&[u8])) -> Result<()> {
+    /// When there is no such block.
+    pub fn each_key_of_blocks(
+        &self,
+        choose: impl FnOnce(usize) -> Vec<usize>,
+        see: impl FnMut(&[u8]),
+    ) -> Result<()> {
         self.process.check()?;
-        self.table.each_key_of_block(block, see)
+        self.table.each_key_of_blocks(choose, see)
     }
 
     /// The stored filter: several readers if it is partitioned, none if there is no filter or one of
@@ -157,20 +154,9 @@ impl SstReader {
     ///
     /// When the file cannot be read, or a block of the filter is damaged.
     pub fn filters(&self) -> Result<Vec<FilterReader>> {
-        match self.read_filter()? {
-            None => Ok(Vec::new()),
-            Some(TableFilter::Full(filter)) => Ok(vec![filter]),
-            Some(TableFilter::Partitioned(_, filters)) => Ok(filters),
-        }
-    }
-
-    fn read_filter(&self) -> Result<Option<TableFilter>> {
         self.process.check()?;
-        let file = self.table.block_file();
-        let form = self.table.index_form();
-        StoredFilter::find(self.table.metaindex())
-            .map(|stored| TableFilter::read(file, stored, form, LineBuf::zeroed))
-            .transpose()
+        let filters = self.table.read_filter_parts()?;
+        Ok(filters.into_iter().flatten().map(TableFilter::into_reader).collect())
     }
 
     /// What there is to know of the filter. Its bytes are read, and the prediction is made from
@@ -222,9 +208,12 @@ impl SstReader {
     /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         self.process.check()?;
-        let filter = self.table.filter()?;
+        if self.table.stored_filter().is_none() {
+            return Ok(true);
+        }
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
-        Ok(filter.is_none_or(|filter| self.table.filter_admits(&filter, &lookup)))
+        let filter = self.table.filter_part(self.table.filter_part_of(&lookup))?;
+        Ok(self.table.filter_admits(&filter, &lookup))
     }
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the

@@ -280,7 +280,7 @@ fn damage_that_passes_the_checksum_never_panics() {
     let mut handles: Vec<_> = table.metaindex().iter().map(|&(_, handle)| handle).collect();
     handles.extend([table.footer().metaindex, table.footer().index.unwrap()]);
     {
-        let index = table.index().unwrap();
+        let index = table.index(0).unwrap();
         handles.extend((0..index.index.len()).map(|i| index.index.handle(i)));
     }
     for handle in handles {

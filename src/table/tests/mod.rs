@@ -2,6 +2,7 @@
 
 mod cache;
 mod damage;
+mod parts;
 mod prefix;
 mod range_del;
 mod read_ahead;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 
 use super::format::footer::BlockHandle;
 use super::{
-    Compression, Dialect, LookupKey, Table, TableBuilder, TableContext, TableOptions, TableSummary,
+    Compression, Dialect, LookupKey, MetadataForm, Table, TableBuilder, TableContext, TableOptions,
+    TableSummary,
 };
 use crate::cache::BlockCache;
 use crate::encoding::key;

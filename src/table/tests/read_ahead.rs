@@ -92,7 +92,7 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
                 true => made(ENTRIES),
                 false => (MemFs::new(), context.clone(), Arc::clone(&table)),
             };
-            drop(table.load_index());
+            drop(table.load_index(0));
             let [count, bytes] = reads(&context, || {
                 let mut cursor = TableCursor::new(Arc::clone(&table), scan(fill_cache, [None; 2]));
                 let (mut seen, end) = walk_all(&mut cursor, backward);
@@ -115,7 +115,7 @@ fn a_bounded_scan_reads_nothing_beyond_its_bounds() {
     for (fill_cache, backward) in [(true, false), (true, true), (false, false), (false, true)] {
         let (_, context, table) = made(ENTRIES);
         let (lower, upper) = (ENTRIES / 4, ENTRIES / 4 + 2000);
-        drop(table.load_index());
+        drop(table.load_index(0));
         let [_, bytes] = reads(&context, || {
             let options = scan(fill_cache, [Some(lower), Some(upper)]);
             let mut cursor = TableCursor::new(Arc::clone(&table), options);
@@ -139,7 +139,7 @@ fn a_bounded_scan_reads_nothing_beyond_its_bounds() {
 #[test]
 fn a_short_scan_reads_a_block_and_little_more() {
     let (_, context, table) = made(ENTRIES);
-    drop(table.load_index());
+    drop(table.load_index(0));
     let mut most = [0, 0];
     for start in (0..ENTRIES - 10).step_by(997) {
         let [count, bytes] = reads(&context, || {
@@ -155,7 +155,7 @@ fn a_short_scan_reads_a_block_and_little_more() {
 #[test]
 fn a_cursor_that_turns_around_sees_every_entry_and_reads_little_twice() {
     let (_, context, table) = made(ENTRIES);
-    drop(table.load_index());
+    drop(table.load_index(0));
     let [_, bytes] = reads(&context, || {
         let mut cursor = TableCursor::new(Arc::clone(&table), scan(false, [None; 2]));
         cursor.seek_to_first().unwrap();
@@ -195,7 +195,7 @@ fn blocks_larger_than_the_first_reads_are_read_ahead_too() {
 #[test]
 fn a_file_shorter_than_one_read_is_read_once() {
     let (_, context, table) = made(200);
-    drop(table.load_index());
+    drop(table.load_index(0));
     let [count, bytes] = reads(&context, || {
         let mut cursor = TableCursor::new(Arc::clone(&table), scan(false, [None; 2]));
         cursor.seek_to_first().unwrap();
@@ -212,7 +212,7 @@ fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
         let (fs, ..) = made(ENTRIES);
         let context = context(16 << 20);
         let table = open(&fs, "t.sst", &context).unwrap();
-        let index = table.load_index().unwrap();
+        let index = table.load_index(0).unwrap();
         let blocks = index.index.len();
         let many = blocks / 4..blocks / 2;
         for i in (0..blocks).filter(|i| i % 10 == 3 || many.contains(i)) {
@@ -318,7 +318,7 @@ fn a_read_ahead_that_fails_once_is_made_up_for() {
     for nth in 0..20 {
         let fs = FaultFs::new(Arc::new(mem.clone()));
         let table = open(&fs, "t.sst", &context(1 << 20)).unwrap();
-        drop(table.load_index());
+        drop(table.load_index(0));
         fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
         let mut cursor = TableCursor::new(table, scan(true, [None; 2]));
         // The first block is read alone: there is nothing to fall back on.

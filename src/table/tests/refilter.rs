@@ -53,7 +53,7 @@ fn rocksdbs_tables_get_another_filter_or_are_refused() {
         ("r7-v5-bloom-snappy.sst", true),
         ("r11-v5-versions-none.sst", true),
         ("r7-v5-range-only.sst", true),
-        ("r7-v5-partitioned-zstd.sst", false),
+        ("r7-v5-partitioned-zstd.sst", true),
         ("r7-v4-legacybloom-none.sst", false),
         ("r11-v6-ribbon-lz4.sst", false),
         ("r11-v7-bloom-none.sst", false),

@@ -230,7 +230,7 @@ fn restamped(file: &dyn RandomAccessFile, version: u32, kind: ChecksumKind) -> V
     let reader = Table::open(reopen(file), context(0)).unwrap();
     let footer = *reader.footer();
     let mut handles: Vec<BlockHandle> = {
-        let index = reader.index().unwrap();
+        let index = reader.index(0).unwrap();
         (0..index.index.len()).map(|i| index.index.handle(i)).collect()
     };
     handles.extend(reader.metaindex().iter().map(|&(_, handle)| handle));

@@ -7,11 +7,24 @@ use crate::table::Salvage;
 
 /// The bytes of a table with several data blocks, a filter and, where asked for, range deletions.
 fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec<u8> {
+    table_in_parts_of(None, entries, compression, ranges)
+}
+
+/// The same. `part_bytes`: filter and index are in parts of about so many bytes.
+fn table_in_parts_of(
+    part_bytes: Option<usize>,
+    entries: &Entries,
+    compression: Compression,
+    ranges: bool,
+) -> Vec<u8> {
     let fs = MemFs::new();
     let options = TableOptions { block_bytes: 400, filter: bloom(), ..options(compression) };
     let file = fs.create(Path::new("t.sst")).unwrap();
     let dialect = Dialect::Database { file_number: 7 };
     let mut builder = TableBuilder::new(file, options, dialect).unwrap();
+    if let Some(bytes) = part_bytes {
+        builder = builder.with_parts_of(bytes);
+    }
     entries.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     if ranges {
         let range = RangeTombstone { start: b"user000001", end: b"user000002", sequence: 77 };
@@ -54,15 +67,21 @@ fn salvaged(bytes: &[u8], entries: &Entries, ranges: bool, story: &str) -> Optio
 #[test]
 fn whatever_bit_is_wrong_what_comes_back_was_there_and_what_does_not_is_reported() {
     let entries = mixed_entries(40);
-    for (compression, ranges) in
-        [(Compression::None, false), (Compression::None, true), (Compression::Lz4, true)]
-    {
-        let bytes = table_bytes(&entries, compression, ranges);
+    for (part_bytes, compression, ranges) in [
+        (None, Compression::None, false),
+        (None, Compression::None, true),
+        (None, Compression::Lz4, true),
+        (Some(60), Compression::None, true),
+        (Some(60), Compression::Lz4, false),
+    ] {
+        let bytes = table_in_parts_of(part_bytes, &entries, compression, ranges);
+        let table = Table::open(file_of(&bytes), context(0)).unwrap();
+        assert_eq!(table.index_parts() > 2, part_bytes.is_some());
         let most_missing = entries.len() / 4;
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (at % 8);
-            let story = format!("{compression:?}, byte {at} of {}", bytes.len());
+            let story = format!("{part_bytes:?}, {compression:?}, byte {at} of {}", bytes.len());
             let (missing, _) = salvaged(&damaged, &entries, ranges, &story)
                 .unwrap_or_else(|| panic!("{story}: nothing can be read"));
             assert!(missing <= most_missing, "{story}: {missing} entries are missing");

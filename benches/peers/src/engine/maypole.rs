@@ -4,20 +4,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use maypole::fs::{DirectFs, Fs, RealFs};
-use maypole::table::{SstWriter, TableOptions};
+use maypole::table::{MetadataForm, SstWriter, TableOptions};
 use maypole::{Builder, Db, Durability, FilterPolicy, Ticker, WriteBatch};
 
-use super::{Compression, Engine, Held, NO_LIMIT, Result, Scan, TABLE_BYTES};
+use super::{Compression, Engine, Held, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES};
 use crate::Options;
 use crate::keys::{Key, Run};
 
 pub struct Maypole {
     db: Db,
     compression: maypole::Compression,
+    metadata: MetadataForm,
 }
 
 impl Maypole {
-    pub fn open(dir: &Path, options: &Options) -> Result<Maypole> {
+    pub fn open(kind: Kind, dir: &Path, options: &Options) -> Result<Maypole> {
         let fs: Arc<dyn Fs> = match options.direct {
             true => Arc::new(DirectFs),
             false => Arc::new(RealFs),
@@ -27,7 +28,12 @@ impl Maypole {
             Compression::Lz4 => maypole::Compression::Lz4,
             Compression::Zstd => maypole::Compression::Zstd,
         };
+        let metadata = match kind {
+            Kind::MaypoleParts => MetadataForm::Parts,
+            _ => MetadataForm::Auto,
+        };
         let mut builder: Builder = Db::builder(dir)
+            .metadata(metadata)
             .fs(fs)
             .filter("bloom(10)".parse::<FilterPolicy>()?)
             .compression(compression)
@@ -40,7 +46,7 @@ impl Maypole {
         if let Some(threads) = options.compaction_threads {
             builder = builder.compaction_threads(threads);
         }
-        Ok(Maypole { db: builder.open()?, compression })
+        Ok(Maypole { db: builder.open()?, compression, metadata })
     }
 }
 
@@ -49,6 +55,7 @@ impl Engine for Maypole {
         let options = TableOptions {
             compression: self.compression,
             filter: "bloom(10)".parse()?,
+            metadata: self.metadata,
             ..TableOptions::default()
         };
         let (mut files, mut writer) = (Vec::new(), None::<SstWriter>);

@@ -40,7 +40,11 @@ impl Compression {
 pub enum Kind {
     Rocksdb,
     RocksdbLru,
+    /// Filters and indexes in parts of 4 KiB, their tops pinned.
+    RocksdbParts,
     Maypole,
+    /// All filters and indexes in parts.
+    MaypoleParts,
     Fjall,
 }
 
@@ -49,7 +53,9 @@ impl Kind {
         match self {
             Kind::Rocksdb => "rocksdb",
             Kind::RocksdbLru => "rocksdb-lru",
+            Kind::RocksdbParts => "rocksdb-parts",
             Kind::Maypole => "maypole",
+            Kind::MaypoleParts => "maypole-parts",
             Kind::Fjall => "fjall",
         }
     }
@@ -57,8 +63,12 @@ impl Kind {
     pub fn open(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         std::fs::create_dir_all(dir)?;
         Ok(match self {
-            Kind::Rocksdb | Kind::RocksdbLru => Arc::new(rocks::Rocks::open(self, dir, options)?),
-            Kind::Maypole => Arc::new(maypole::Maypole::open(dir, options)?),
+            Kind::Rocksdb | Kind::RocksdbLru | Kind::RocksdbParts => {
+                Arc::new(rocks::Rocks::open(self, dir, options)?)
+            }
+            Kind::Maypole | Kind::MaypoleParts => {
+                Arc::new(maypole::Maypole::open(self, dir, options)?)
+            }
             Kind::Fjall => Arc::new(fjall::Fjall::open(dir, options)?),
         })
     }
@@ -66,7 +76,7 @@ impl Kind {
     /// As [`Kind::open`]. RocksDB gets its options for trees with many deletions, and counts bytes.
     pub fn open_for_deletions(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         match self {
-            Kind::Rocksdb | Kind::RocksdbLru => {
+            Kind::Rocksdb | Kind::RocksdbLru | Kind::RocksdbParts => {
                 std::fs::create_dir_all(dir)?;
                 Ok(Arc::new(rocks::Rocks::open_for_deletions(self, dir, options)?))
             }

@@ -80,6 +80,12 @@ fn settings(kind: Kind, options: &Options) -> rocksdb::Options {
     if options.charge_metadata {
         set_perf_stats(PerfStatsLevel::EnableCount);
     }
+    if kind == Kind::RocksdbParts {
+        table.set_index_type(rocksdb::BlockBasedIndexType::TwoLevelIndexSearch);
+        table.set_partition_filters(true);
+        table.set_metadata_block_size(4096);
+        table.set_pin_top_level_index_and_filter(true);
+    }
     table.set_bloom_filter(10.0, false);
     table.set_format_version(5);
     let mut db = rocksdb::Options::default();

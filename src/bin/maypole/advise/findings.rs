@@ -14,9 +14,10 @@ use super::tables::{Form, Table};
 use super::wanted::Wanted;
 use crate::show::record::record;
 
-/// Bits of memory for each key while RocksDB builds a filter, as its `filter_policy.h` states them.
+/// Bits of memory for each key while RocksDB builds a Bloom filter: a hash of 64 bits, and the filter.
 const BLOOM_PEAK_BITS: u64 = 75;
-const RIBBON_PEAK_BITS: u64 = 231;
+/// Three times that, as RocksDB's `filter_policy.h` says.
+const RIBBON_PEAK_BITS: u64 = 3 * BLOOM_PEAK_BITS;
 
 record! {
     /// The tables of a level that have the same kind of filter.

@@ -76,17 +76,12 @@ impl Anchors {
     }
 }
 
-/// The keys of `blocks` data blocks, drawn at random. Damaged blocks give none; the reading of the
-/// table reports them.
+/// The keys of `blocks` data blocks, drawn at random, up to the first damaged one; the reading of the
+/// table reports it.
 fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
-    let Ok(all) = reader.data_blocks() else { return keys };
-    for block in distinct(blocks, all, random) {
-        let before = keys.len();
-        if reader.each_key_of_block(block, |key| keys.push(key.to_vec())).is_err() {
-            keys.truncate(before);
-        }
-    }
+    let choose = |all| distinct(blocks, all, random);
+    let _ = reader.each_key_of_blocks(choose, |key| keys.push(key.to_vec()));
     keys
 }
 

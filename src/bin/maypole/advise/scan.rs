@@ -263,12 +263,11 @@ fn read_whole(table: &Table, reading: &mut Reading) -> maypole::Result<()> {
 }
 
 fn read_blocks(table: &Table, share: f64, reading: &mut Reading) -> maypole::Result<()> {
-    let all = table.reader.data_blocks()?;
-    let count = ((all as f64 * share).ceil() as usize).max(1);
-    for block in distinct(count, all, &mut SmallRng::seed_from_u64(table.number)) {
-        table.reader.each_key_of_block(block, |key| reading.see(key))?;
-    }
-    Ok(())
+    let choose = |all: usize| {
+        let count = ((all as f64 * share).ceil() as usize).max(1);
+        distinct(count, all, &mut SmallRng::seed_from_u64(table.number))
+    };
+    table.reader.each_key_of_blocks(choose, |key| reading.see(key))
 }
 
 /// Whether the table has an entry of the key. Where that cannot be told, it may.

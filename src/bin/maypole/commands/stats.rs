@@ -132,6 +132,7 @@ fn to_json(stats: &maypole::Stats) -> String {
         ("compaction_debt_bytes", &stats.compaction_debt_bytes),
         ("write_stall", &json!(stats.write_stall.to_string())),
         ("cache_capacity_bytes", &stats.cache_capacity_bytes),
+        ("metadata_bytes", &stats.metadata_bytes),
         ("cache", &json_list(stats.cache.iter().map(cached))),
         ("open_files", &stats.open_files),
         ("max_open_files", &stats.max_open_files),

@@ -77,8 +77,11 @@ fn table(table: &TableTrace) -> String {
     ])
 }
 
+fn part((part, parts): (usize, usize)) -> String {
+    json_object(&[("number", &part), ("of", &parts)])
+}
+
 fn filter(filter: &FilterTrace) -> String {
-    let part = |(part, parts): (usize, usize)| json_object(&[("number", &part), ("of", &parts)]);
     json_object(&[
         ("family", &or_null(filter.family, |family| text(family.name()))),
         ("prefix", &or_null(filter.prefix.as_ref(), |prefix| bytes(prefix))),
@@ -153,6 +156,7 @@ fn layer(layer: &BumpedLayer) -> String {
 
 fn index(index: &IndexTrace) -> String {
     json_object(&[
+        ("partition", &or_null(index.partition, part)),
         ("blocks", &index.blocks),
         ("block", &or_null(index.block, |block| block.to_string())),
         ("nanos", &index.cost.nanos),

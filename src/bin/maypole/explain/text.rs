@@ -123,10 +123,13 @@ impl Page<'_> {
         }
         if let Some(index) = &table.index {
             let blocks = count(index.blocks as u64);
-            let text = match index.block {
+            let mut text = match index.block {
                 Some(block) => format!("data block {} of {blocks}", count(block as u64)),
                 None => format!("behind the last of {blocks} data blocks"),
             };
+            if let Some((part, parts)) = index.partition {
+                text.push_str(&format!(", part {part} of {parts}"));
+            }
             self.line("  index", &text, &step(&index.cost))?;
         }
         for block in &table.blocks {

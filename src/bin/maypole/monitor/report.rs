@@ -38,6 +38,7 @@ pub fn published(
         held_bytes: stats.held_by_readers_bytes,
         capacity_bytes: stats.cache_capacity_bytes,
         cache: &stats.cache,
+        metadata_bytes: None,
     };
     memory.print(out)?;
     heading("\nCounters", &screen, out)?;
@@ -63,6 +64,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
         held_bytes: stats.held_by_readers_bytes as u64,
         capacity_bytes: stats.cache_capacity_bytes as u64,
         cache: &stats.cache,
+        metadata_bytes: Some(stats.metadata_bytes as u64),
     };
     memory.print(out)?;
     writeln!(out, "  to compact    {:>10}", size(stats.compaction_debt_bytes))?;
@@ -193,6 +195,8 @@ struct Memory<'a> {
     held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
+    /// What all filters and indexes need. `None`: the owner does not publish it.
+    metadata_bytes: Option<u64>,
 }
 
 impl Memory<'_> {
@@ -211,6 +215,9 @@ impl Memory<'_> {
             let (bytes, entries) =
                 (size(usage.bytes as u64), counted(usage.entries as u64, "entry"));
             writeln!(out, "    {kind:<11} {bytes:>10}   {entries}")?;
+        }
+        if let Some(needed) = self.metadata_bytes {
+            writeln!(out, "    needed      {:>10}   by all filters and indexes", size(needed))?;
         }
         Ok(())
     }

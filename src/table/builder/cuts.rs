@@ -1,0 +1,72 @@
+//! [`Cuts`]: where filter and index are cut into parts, and what is written of them
+//! ([`super::parted`]).
+
+use crate::filter::{FilterBlock, FilterBuilder};
+use crate::table::filter::block::{full_filter_name, parted_filter_name};
+use crate::table::format::footer::BlockHandle;
+
+/// About the stored bytes of a part.
+pub(crate) const PART_BYTES: usize = 4096;
+
+/// Keys of a filter part for each of its bytes, as a ratio: 10 bits a key.
+const KEYS_IN_BYTES: (usize, usize) = (4, 5);
+
+/// A filter part has at least this share of the keys that it may have. One that would have fewer is
+/// joined to the part before: small filters are worse for their bytes.
+pub(super) const LEAST_SHARE: usize = 4;
+
+/// Where filter and index are cut.
+pub(super) struct Cuts {
+    pub most_index_bytes: usize,
+    pub most_keys: usize,
+    /// User keys since the last cut of the index.
+    pub keys: usize,
+    /// The parts of the filter that have ended, and how many index parts had ended with them.
+    pub filters: Vec<(FilterBuilder, usize)>,
+}
+
+/// A filter as it is to be stored.
+pub(super) struct BuiltFilter {
+    /// One if the filter is whole, or each part.
+    pub blocks: Vec<FilterBlock>,
+    /// How many parts of the index have ended with each part.
+    pub ends: Vec<usize>,
+}
+
+/// What leads to parts: a user key, a trailer and a handle for each.
+pub(super) type Top = Vec<(Vec<u8>, u64, BlockHandle)>;
+
+/// The index as it was written.
+pub(super) struct WrittenIndex {
+    pub handle: BlockHandle,
+    /// With the trailers of its blocks.
+    pub bytes: u64,
+    /// 0: it is whole.
+    pub parts: usize,
+    /// The part of `bytes` that the top takes.
+    pub top_bytes: u64,
+}
+
+impl Cuts {
+    pub fn new(part_bytes: usize) -> Cuts {
+        let (keys, bytes) = KEYS_IN_BYTES;
+        let most_keys = (part_bytes * keys / bytes).max(1);
+        Cuts { most_index_bytes: part_bytes, most_keys, keys: 0, filters: Vec::new() }
+    }
+
+    /// A user key enters the table.
+    #[inline]
+    pub fn see_key(&mut self) {
+        self.keys += 1;
+    }
+}
+
+impl BuiltFilter {
+    pub fn metaindex_name(&self) -> String {
+        let encoding = self.blocks[0].encoding();
+        match self.blocks.len() {
+            1 => full_filter_name(encoding).to_owned(),
+            _ => parted_filter_name(encoding),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The filter and the index of a table, cut into parts.
+//!
+//! ```text
+//! data blocks      … │ … │ … │ … │ … │ … │ …           a part of the index ends with a data block
+//! index parts      └──── 0 ───┘└── 1 ──┘└─ 2 ─┘        between two user keys
+//! filter parts     └────────── 0 ──────┘└─ 1 ─┘        ends where one of the index does
+//! ```
+//!
+//! A part of the index ends when it is as large as a part should be, or when it has as many keys as a
+//! filter of that size holds. The filter is cut there too, unless it would be small: with large
+//! values an index has more bytes than a filter. Where the index is cut does not depend on the family
+//! of the filter. So a table can get another filter without another index.
+//!
+//! Lookups find a part by the whole key, and ask it for the key's prefix too. Cursors ask the parts of
+//! a range. So the prefixes of the two keys beside a cut enter the filter parts on both of its sides,
+//! as in RocksDB.
+
+use std::collections::BTreeMap;
+
+use crate::encoding::hash::hash64;
+use crate::encoding::key;
+use crate::error::Result;
+use crate::filter::FilterBuilder;
+use crate::table::block::builder::BlockBuilder;
+use crate::table::format::compression::Compression;
+use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
+use crate::table::index::builder::write_entries;
+
+use super::TableBuilder;
+use super::cuts::{BuiltFilter, LEAST_SHARE, Top, WrittenIndex};
+
+impl TableBuilder {
+    /// After a data block: ends a part of the index, if it is large enough. `next`: the user key that
+    /// begins the next block.
+    pub(super) fn cut_part(&mut self, next: &[u8]) {
+        let Some(cuts) = &mut self.cuts else { return };
+        let last = key::user_key(&self.summary.largest);
+        let is_full =
+            self.index.part_bytes() >= cuts.most_index_bytes || cuts.keys >= cuts.most_keys;
+        // All versions of a key lie in one part.
+        if !is_full || last == next {
+            return;
+        }
+        cuts.keys = 0;
+        let last = last.to_vec();
+        self.end_part(&last, next);
+    }
+
+    /// Ends a part of the index between two user keys, and one of the filter, if that is not small.
+    pub(super) fn end_part(&mut self, last: &[u8], next: &[u8]) {
+        self.index.end_part();
+        let Some(cuts) = &mut self.cuts else { return };
+        if self.filter.len() < cuts.most_keys / 2 {
+            return;
+        }
+        let extractor = self.options.filter_keys.prefix_extractor();
+        let prefix_hash = |key| Some(hash64(extractor?.prefix_of(key)?));
+        prefix_hash(next).into_iter().for_each(|hash| self.filter.add(hash));
+        let mut filter = FilterBuilder::new(self.options.filter);
+        prefix_hash(last).into_iter().for_each(|hash| filter.add(hash));
+        let ended = std::mem::replace(&mut self.filter, filter);
+        cuts.filters.push((ended, self.index.ended_parts()));
+    }
+
+    /// What the filter's parts hold, the last one included, and how many parts of the index have
+    /// ended with each.
+    pub(super) fn take_filter_parts(&mut self) -> (Vec<FilterBuilder>, Vec<usize>) {
+        let last = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
+        let parts = self.index.ended_parts() + 1;
+        let Some(cuts) = &mut self.cuts else { return (vec![last], vec![parts]) };
+        let ended = std::mem::take(&mut cuts.filters);
+        let (mut filters, mut ends): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
+        match (filters.last_mut(), ends.last_mut()) {
+            (Some(before), Some(end)) if last.len() < cuts.most_keys / LEAST_SHARE => {
+                before.append(&last);
+                *end = parts;
+            }
+            _ => {
+                filters.push(last);
+                ends.push(parts);
+            }
+        }
+        (filters, ends)
+    }
+
+    /// Writes the filter or its parts. `separators`: those of the index parts.
+    pub(super) fn write_filter(
+        &mut self,
+        filter: Option<&BuiltFilter>,
+        separators: &[(Vec<u8>, u64)],
+    ) -> Result<Top> {
+        let mut top = Top::new();
+        for (block, end) in filter.iter().flat_map(|filter| filter.blocks.iter().zip(&filter.ends))
+        {
+            let handle = self.write_stored(block.bytes(), Compression::None)?;
+            let (user_key, trailer) = separators.get(end - 1).cloned().unwrap_or_default();
+            top.push((user_key, trailer, handle));
+        }
+        Ok(top)
+    }
+
+    /// Writes the index or its parts.
+    pub(super) fn write_index(&mut self) -> Result<Top> {
+        let mut top = Top::new();
+        let separators = self.index.part_separators();
+        for part in 0..=self.index.ended_parts() {
+            let mut block = BlockBuilder::for_index();
+            self.index.write_part_to(part, &mut block);
+            let (user_key, trailer) = separators.get(part).cloned().unwrap_or_default();
+            top.push((user_key, trailer, self.write_index_block(block)?));
+        }
+        Ok(top)
+    }
+
+    /// Writes what leads to the parts of the filter, if there are several, and names it. `user_keys`:
+    /// whether the separators of the index are such.
+    pub(super) fn write_filter_top(
+        &mut self,
+        filter: Option<BuiltFilter>,
+        top: Top,
+        user_keys: bool,
+        metaindex: &mut BTreeMap<String, BlockHandle>,
+    ) -> Result<()> {
+        let Some(filter) = filter else { return Ok(()) };
+        let handle = match &top[..] {
+            [(.., handle)] => *handle,
+            _ => self.write_top(&top, user_keys)?,
+        };
+        if let (true, Some(info)) = (top.len() > 1, &mut self.summary.filter) {
+            info.bytes += handle.bytes;
+        }
+        metaindex.insert(filter.metaindex_name(), handle);
+        Ok(())
+    }
+
+    /// Writes what leads to the parts of the index, if there are several.
+    pub(super) fn write_index_top(
+        &mut self,
+        top: Top,
+        user_keys: bool,
+        parts_bytes: u64,
+    ) -> Result<WrittenIndex> {
+        if let [(.., handle)] = top[..] {
+            return Ok(WrittenIndex { handle, bytes: parts_bytes, parts: 0, top_bytes: 0 });
+        }
+        let handle = self.write_top(&top, user_keys)?;
+        let top_bytes = handle.bytes + BLOCK_TRAILER_BYTES as u64;
+        Ok(WrittenIndex { handle, bytes: parts_bytes + top_bytes, parts: top.len(), top_bytes })
+    }
+
+    fn write_top(&mut self, top: &Top, user_keys: bool) -> Result<BlockHandle> {
+        let mut block = BlockBuilder::for_index();
+        let entries = top.iter().map(|(user_key, trailer, at)| (&user_key[..], *trailer, *at));
+        write_entries(entries, user_keys, &mut block);
+        // Small, and read at every opening.
+        self.write_stored(block.finish(), Compression::None)
+    }
+}

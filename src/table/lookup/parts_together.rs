@@ -1,0 +1,124 @@
+//! Parts of filters or indexes that lookups need and that are not in memory: read at one time.
+//!
+//! As with blocks ([`super::together`]) no guard is held, and two calls may read the same part.
+
+use crate::cache::{Cached, Lease};
+use crate::error::Result;
+use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
+use crate::stats::Ticker;
+use crate::table::filter::block::TableFilter;
+use crate::table::format::file::StoredBlock;
+use crate::table::format::footer::BlockHandle;
+use crate::table::table::{Table, TableIndex};
+
+use super::key::LookupKey;
+
+/// A part of a filter or of an index.
+pub(crate) trait MetadataPart: Cached + Sized {
+    /// Counts a use of one that is in memory.
+    const HIT: Ticker;
+
+    /// Where part `part` is. `None`: the table has no parts of this kind.
+    fn handle(table: &Table, part: usize) -> Option<BlockHandle>;
+
+    /// Loads part `part` through the cache, from its stored bytes. `None`: reads them.
+    fn load(
+        table: &Table,
+        part: usize,
+        stored: Option<StoredBlock>,
+    ) -> Result<Lease<'static, Self>>;
+}
+
+impl MetadataPart for TableFilter {
+    const HIT: Ticker = Ticker::BlockCacheFilterHit;
+
+    fn handle(table: &Table, part: usize) -> Option<BlockHandle> {
+        table.filter_part_handle(part)
+    }
+
+    fn load(
+        table: &Table,
+        part: usize,
+        stored: Option<StoredBlock>,
+    ) -> Result<Lease<'static, Self>> {
+        match (stored, table.stored_filter()) {
+            (Some(block), Some(filter)) => table.load_filter_from(filter, part, |_| Ok(block)),
+            _ => table.filter_part(part),
+        }
+    }
+}
+
+impl MetadataPart for TableIndex {
+    const HIT: Ticker = Ticker::BlockCacheIndexHit;
+
+    fn handle(table: &Table, part: usize) -> Option<BlockHandle> {
+        table.index_top.as_ref().map(|top| top.handle(part))
+    }
+
+    fn load(
+        table: &Table,
+        part: usize,
+        stored: Option<StoredBlock>,
+    ) -> Result<Lease<'static, Self>> {
+        match stored {
+            Some(block) => table.load_index_from(part, |_| Ok(block)),
+            None => table.index(part),
+        }
+    }
+}
+
+impl Table {
+    /// The part of the filter that a lookup asks; `None`: it asks none.
+    pub fn filter_part_to_ask(&self, key: &LookupKey<'_>) -> Option<usize> {
+        let asks = self.stored_filter.is_some() || self.prefix_to_ask_for(key).is_some();
+        asks.then(|| self.filter_part_of(key))
+    }
+}
+
+/// Reads parts that were not in memory a moment ago, through the cache: each once, those of filters
+/// and indexes in parts at one time. The results are in the order of `wanted`. Hold no guard.
+pub(crate) fn read_parts_together<T: MetadataPart>(
+    reader: &OverlappedReader,
+    wanted: &[(&Table, usize)],
+) -> Vec<Result<Lease<'static, T>>> {
+    let is_same = |&(table, part): &(&Table, usize), other: &(&Table, usize)| {
+        std::ptr::eq(table, other.0) && part == other.1
+    };
+    let first_of = |i: usize| wanted[..i].iter().position(|other| is_same(other, &wanted[i]));
+    let mut read: Vec<Option<Result<Lease<'static, T>>>> = wanted.iter().map(|_| None).collect();
+    let (mut places, mut requests) = (Vec::new(), Vec::new());
+    for (i, &(table, part)) in wanted.iter().enumerate() {
+        let Some(handle) = T::handle(table, part).filter(|_| first_of(i).is_none()) else {
+            continue;
+        };
+        // What does not fit into the file, or into memory, fails below.
+        let Ok(bytes) = table.block_file().stored_bytes(handle) else { continue };
+        let buffer = ReadBuffer::in_front_of(table.cache.buffer(bytes), bytes);
+        table.block_file().count_read(bytes);
+        requests.push(ReadRequest {
+            file: table.block_file().file(),
+            offset: handle.offset,
+            buffer,
+        });
+        places.push((i, handle));
+    }
+    reader.read_many(&mut requests.into_iter(), &mut |n, bytes| {
+        let (i, handle) = places[n];
+        let (table, part) = wanted[i];
+        let stored = bytes.map(|bytes| StoredBlock::new(bytes.into_memory(), handle));
+        read[i] = Some(stored.and_then(|stored| T::load(table, part, Some(stored))));
+    });
+    for i in 0..wanted.len() {
+        let (table, part) = wanted[i];
+        let result = match first_of(i).and_then(|first| read[first].as_ref()) {
+            Some(Ok(lease)) => {
+                table.count(T::HIT);
+                Ok(lease.share())
+            }
+            Some(Err(error)) => Err(error.clone()),
+            None => read[i].take().unwrap_or_else(|| T::load(table, part, None)),
+        };
+        read[i] = Some(result);
+    }
+    read.into_iter().map(|result| result.expect("each was read")).collect()
+}

@@ -1,0 +1,344 @@
+//! Filters and indexes in parts: which part holds what is known of a key, and how it is read.
+//!
+//! ```text
+//! file      data blocks | filter parts | index parts | top of the filter | top of the index | …
+//! top       for each part a separator, and where the part is: an index whose blocks are parts
+//! memory    Table ─┬─ tops                                   with the open table
+//!                  ├─ filter [slot | slot | …] ─► TableFilter     each part comes and goes
+//!                  └─ index  [slot | slot | …] ─► TableIndex      by itself
+//! ```
+//!
+//! A lookup that finds nothing in memory reads one part of the filter and one of the index, a few
+//! KiB each, and displaces as little. A whole filter or index is the case of one part without a top.
+//!
+//! Most filters of this crate are cut where the index is: then the separators of the index serve for
+//! both. RocksDB may cut the two at different keys.
+//!
+//! Invariants, checked when a part is read, since the file is input:
+//! - the last separator of an index part is the part's separator in the top, so that the top leads
+//!   to the one part that can hold a key;
+//! - its first separator lies behind the part before.
+//!
+//! A top that cannot be read is no top. Then the table has one part: all index parts, read as one,
+//! which fails with the damage; and a filter that says maybe to all keys.
+
+use std::ops::Deref;
+
+use crate::cache::{BlockKind, Lease, Slots};
+use crate::encoding::key;
+use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
+use crate::error::{Damage, Error, Result};
+use crate::memory::LineBuf;
+use crate::stats::Ticker;
+
+use super::block::Block;
+use super::filter::block::{FilterAnswer, StoredFilter, TableFilter};
+use super::format::file::{Buffer, StoredBlock};
+use super::format::footer::BlockHandle;
+use super::format::properties::IndexForm;
+use super::index::{Index, IndexParser};
+use super::lookup::key::LookupKey;
+use super::table::{Table, TableIndex};
+
+/// What [`Table::whole_index`] returns.
+pub(crate) enum WholeIndex {
+    Cached(Lease<'static, TableIndex>),
+    Read(Index),
+}
+
+impl Deref for WholeIndex {
+    type Target = Index;
+
+    fn deref(&self) -> &Index {
+        match self {
+            WholeIndex::Cached(index) => &index.index,
+            WholeIndex::Read(index) => index,
+        }
+    }
+}
+
+impl Table {
+    /// The part of the index that leads to the key; past the last one when none does.
+    #[inline(always)]
+    pub(super) fn index_part_of(&self, user_key: &[u8], trailer: u64) -> usize {
+        match &self.index_top {
+            None => 0,
+            Some(top) => top.find(user_key, trailer),
+        }
+    }
+
+    /// How many parts the index has: 1 if it is whole.
+    pub fn index_parts(&self) -> usize {
+        self.index.len()
+    }
+
+    /// How many parts the filter has: 1 if it is whole.
+    pub fn filter_parts(&self) -> usize {
+        self.filter.len()
+    }
+
+    /// The part of the filter that holds the key, if any does. Keys past the last separator belong to
+    /// the last part.
+    pub(super) fn filter_part_of(&self, key: &LookupKey<'_>) -> usize {
+        let Some(top) = &self.filter_top else { return 0 };
+        let separators = top.separators(self.index_top.as_deref());
+        let part = separators.map_or(0, |top| top.find(key.user_key, key.trailer()));
+        part.min(top.parts() - 1)
+    }
+
+    /// Whether any part of the filter for the keys from `lower` to before `upper` (`None`: to the
+    /// end) lets their common prefix through. A part between the first and the last holds keys of the
+    /// range only, so it says "maybe": few are read. Hold no guard.
+    pub(super) fn filter_admits_range(
+        &self,
+        prefix: &[u8],
+        lower: &[u8],
+        upper: Option<&[u8]>,
+    ) -> bool {
+        let part_of = |bound| self.filter_part_of(&LookupKey::new(bound, MAX_SEQUENCE));
+        let last = upper.map_or(self.filter_parts() - 1, part_of);
+        let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
+        let mut parts = part_of(lower)..=last;
+        // Without bounds in order there is no range.
+        parts.any(|part| match self.filter_part(part) {
+            Ok(filter) => filter.may_contain(&prefix) != FilterAnswer::No,
+            Err(_) => true,
+        })
+    }
+
+    /// The stored bytes of a part, read by one read into memory of the cache, which will keep them.
+    fn fetch_part(&self, handle: BlockHandle) -> Result<StoredBlock> {
+        self.block_file().read_stored(handle, |len| self.cache.buffer(len))
+    }
+
+    /// Part `part` of the filter, past the cache. `fetch` reads it.
+    fn read_filter_part(
+        &self,
+        stored: StoredFilter,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+        buffer: impl Buffer,
+    ) -> Result<TableFilter> {
+        if let (StoredFilter::Parted(..), None) = (stored, &self.filter_top) {
+            return Ok(TableFilter::untrusted("its list of parts is damaged"));
+        }
+        let handle = match &self.filter_top {
+            Some(top) => top.handle(part),
+            None => stored.handle(),
+        };
+        TableFilter::decode(self.block_file(), fetch(handle)?, stored.encoding(), buffer)
+    }
+
+    /// Where part `part` of the filter is, if the filter is in parts.
+    pub(super) fn filter_part_handle(&self, part: usize) -> Option<BlockHandle> {
+        self.filter_top.as_ref().map(|top| top.handle(part))
+    }
+
+    /// Stored bytes of part `part` of the filter; 0 without a filter.
+    pub(super) fn filter_part_bytes(&self, part: usize) -> u64 {
+        match &self.filter_top {
+            Some(top) => top.handle(part).bytes,
+            None => self.stored_filter().map_or(0, |stored| stored.handle().bytes),
+        }
+    }
+
+    pub(super) fn index_part_handle(&self, part: usize) -> BlockHandle {
+        match &self.index_top {
+            Some(top) => top.handle(part),
+            None => self.index_handle,
+        }
+    }
+
+    /// All parts of the filter, read past the cache, also of one that lookups do not ask. `None`: the
+    /// table has no filter.
+    ///
+    /// # Errors
+    /// If a part cannot be read, or is damaged.
+    pub(super) fn read_filter_parts(&self) -> Result<Option<Vec<TableFilter>>> {
+        let Some(stored) = StoredFilter::find(self.metaindex()) else { return Ok(None) };
+        let parts = 0..self.filter_parts();
+        let fetch = |handle| self.block_file().read_stored(handle, LineBuf::zeroed);
+        let read = parts.map(|part| self.read_filter_part(stored, part, fetch, LineBuf::zeroed));
+        read.collect::<Result<_>>().map(Some)
+    }
+
+    /// Reads the whole index, past the cache: its parts as one. `buffer` makes memory for what every
+    /// search reads.
+    pub fn read_index(&self, buffer: impl Buffer) -> Result<Index> {
+        let file = self.block_file();
+        let add = |parser: &mut IndexParser, handle| {
+            let block = file.read_metadata_block(handle)?;
+            parser.add(&block).map_err(|damage| file.damaged(damage, handle))
+        };
+        let form = self.index_form();
+        let mut parser = IndexParser::new(form, file.limit());
+        if !form.two_level {
+            add(&mut parser, self.index_handle)?;
+            return Ok(parser.finish(buffer));
+        }
+        let upper_form = IndexForm { first_keys: false, ..form };
+        let mut upper = IndexParser::new(upper_form, file.limit());
+        add(&mut upper, self.index_handle)?;
+        let handles = upper.handles().to_vec();
+        let top = upper.finish(LineBuf::zeroed);
+        for (part, handle) in handles.into_iter().enumerate() {
+            let first = parser.handles().len();
+            add(&mut parser, handle)?;
+            let check = || check_part(&top, part, parser.separators_from(first));
+            check().map_err(|damage| file.damaged(damage, handle))?;
+        }
+        Ok(parser.finish(buffer))
+    }
+
+    /// The whole index. One in parts is read past the cache. Hold no guard.
+    pub fn whole_index(&self) -> Result<WholeIndex> {
+        match self.index_top {
+            None => Ok(WholeIndex::Cached(self.index(0)?)),
+            Some(_) => Ok(WholeIndex::Read(self.read_index(LineBuf::zeroed)?)),
+        }
+    }
+
+    /// Part `part` of the index, past the cache. `fetch` reads it.
+    fn read_index_part(
+        &self,
+        top: &Index,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+        buffer: impl Buffer,
+    ) -> Result<Index> {
+        let (file, handle) = (self.block_file(), top.handle(part));
+        let bytes = file.decode_metadata(fetch(handle)?)?;
+        let parse = || {
+            let block = Block::new(bytes)?;
+            let index = Index::of_block(block, self.index_form(), file.limit(), buffer)?;
+            let last = index.len().checked_sub(1);
+            let ends = last.map(|last| [index.separator(0), index.separator(last)]);
+            check_part(top, part, ends)?;
+            Ok(index)
+        };
+        parse().map_err(|damage| file.damaged(damage, handle))
+    }
+
+    /// Loads part `part` of the index through the cache. Hold no guard.
+    #[cold]
+    pub(crate) fn load_index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
+        self.load_index_from(part, |handle| self.fetch_part(handle))
+    }
+
+    /// As [`Table::load_index`]. `fetch` reads a part of an index in parts.
+    pub(super) fn load_index_from(
+        &self,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+    ) -> Result<Lease<'static, TableIndex>> {
+        let tickers = [
+            Ticker::BlockCacheIndexMiss,
+            Ticker::BlockCacheIndexAdd,
+            Ticker::BlockCacheIndexBytesInsert,
+        ];
+        self.load(&self.index, part, tickers, || {
+            let buffer = |len| self.cache.buffer(len);
+            let index = match &self.index_top {
+                None => self.read_index(buffer)?,
+                Some(top) => self.read_index_part(top, part, fetch, buffer)?,
+            };
+            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
+            let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
+            Ok((TableIndex { index, blocks, part }, heap_bytes))
+        })
+    }
+
+    /// Loads part `part` of the filter through the cache. Hold no guard.
+    #[cold]
+    pub(crate) fn load_filter(
+        &self,
+        stored: StoredFilter,
+        part: usize,
+    ) -> Result<Lease<'static, TableFilter>> {
+        self.load_filter_from(stored, part, |handle| self.fetch_part(handle))
+    }
+
+    /// As [`Table::load_filter`]. `fetch` reads the part.
+    pub(super) fn load_filter_from(
+        &self,
+        stored: StoredFilter,
+        part: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+    ) -> Result<Lease<'static, TableFilter>> {
+        let tickers = [
+            Ticker::BlockCacheFilterMiss,
+            Ticker::BlockCacheFilterAdd,
+            Ticker::BlockCacheFilterBytesInsert,
+        ];
+        self.load(&self.filter, part, tickers, || {
+            let buffer = |len| self.cache.buffer(len);
+            let filter = match self.read_filter_part(stored, part, fetch, buffer) {
+                // Cached as well, so that lookups do not read the damaged bytes again and again.
+                Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
+                other => other?,
+            };
+            let heap_bytes = filter.heap_bytes();
+            Ok((filter, heap_bytes))
+        })
+    }
+
+    /// Of an index in parts: refuses a block that starts with a key of an earlier part, and one that
+    /// says of no key where it belongs. See [`Index::check_position`]. So no block is read twice by a
+    /// scan, whatever the parts say.
+    pub(super) fn check_part_of(
+        &self,
+        index: &TableIndex,
+        i: usize,
+        block: &Block,
+    ) -> Result<(), Damage> {
+        if self.index_top.is_none() {
+            return Ok(());
+        }
+        if block.entries().is_empty() {
+            return Err(Damage::new(0, "a data block with entries", "none"));
+        }
+        if i > 0 || index.part == 0 {
+            return Ok(());
+        }
+        let first = block.restart_key(0)?;
+        if self.index_part_of(key::user_key(first), key::trailer(first)) == index.part {
+            return Ok(());
+        }
+        let found = format_args!("\"{}\"", key::user_key(first).escape_ascii()).to_string();
+        Err(Damage::new(0, "a key between its block's separators", found))
+    }
+
+    /// Where in the file the data block starts that a user key would be in; `None`: the key lies
+    /// behind all of them. Reads a part of the index. Hold no guard.
+    pub fn offset_of(&self, user_key: &[u8]) -> Result<Option<u64>> {
+        let trailer = pack(MAX_SEQUENCE, SEEK_KIND);
+        let part = self.index_part_of(user_key, trailer);
+        if part == self.index_parts() {
+            return Ok(None);
+        }
+        let index = self.index(part)?;
+        let block = index.index.find(user_key, trailer);
+        Ok((block < index.index.len()).then(|| index.index.handle(block).offset))
+    }
+}
+
+/// Whether these are the first and the last separator of part `part`; `None`: the part is empty.
+fn check_part(
+    top: &Index,
+    part: usize,
+    separators: Option<[(&[u8], u64); 2]>,
+) -> Result<(), Damage> {
+    let Some([first, last]) = separators else {
+        return Err(Damage::new(0, "an index part with entries", "none"));
+    };
+    let is_last = top.separator(part) == last;
+    if is_last && top.find(first.0, first.1) == part {
+        return Ok(());
+    }
+    let (expected, found) = match is_last {
+        true => ("a first separator behind the part before", first.0),
+        false => ("the separator of the upper index at the end of the part", last.0),
+    };
+    let found = format_args!("\"{}\"", found.escape_ascii()).to_string();
+    Err(Damage::new(0, expected, found))
+}

@@ -1,0 +1,671 @@
+//! Tables whose filter and index are in parts: those written here, and RocksDB's.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use super::round_trip::file_of;
+use super::*;
+use crate::cursor::{Cursor, Fetch};
+use crate::encoding::key::MAX_SEQUENCE;
+use crate::error::Error;
+use crate::filter::FilterEncoding;
+use crate::fs::{DescriptorPool, OverlappedReader, RandomAccessFile, RealFs};
+use crate::stats::Ticker;
+use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
+use crate::table::format::checksum::ChecksumKind;
+use crate::table::table::TableIndex;
+use crate::table::{
+    FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, read_parts_together,
+};
+
+/// Bytes of a part here: a filter part has up to 240 keys.
+const PART_BYTES: usize = 300;
+
+/// The file of a table in parts, and what its opening reads.
+fn in_parts(entries: &Entries, options: TableOptions, part_bytes: usize) -> (Vec<u8>, u64) {
+    let fs = MemFs::new();
+    let path = Path::new("t.sst");
+    let dialect = Dialect::Database { file_number: 7 };
+    let builder = TableBuilder::new(fs.create(path).unwrap(), options, dialect).unwrap();
+    let mut builder = builder.with_parts_of(part_bytes);
+    for (key, value) in entries {
+        builder.add(key, value).unwrap();
+    }
+    let summary = builder.finish().unwrap();
+    let file = fs.open(path).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    (bytes, summary.tail_bytes)
+}
+
+fn opened(bytes: &[u8], context: &TableContext) -> Arc<Table> {
+    Table::open(file_of(bytes), context.clone()).unwrap()
+}
+
+fn fixture(name: &str, context: &TableContext) -> Arc<Table> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/rocksdb");
+    Table::open(RealFs.open(&fixtures.join(name)).unwrap(), context.clone()).unwrap()
+}
+
+fn keys_of(table: &Arc<Table>) -> Vec<Vec<u8>> {
+    let mut cursor = TableCursor::new(Arc::clone(table), ScanOptions::default());
+    cursor.seek_to_first().unwrap();
+    let mut keys = Vec::new();
+    while cursor.valid() {
+        keys.push(cursor.key().to_vec());
+        cursor.next().unwrap();
+    }
+    keys
+}
+
+/// Absent keys, beside those that are there.
+fn absent_of(entries: &Entries) -> Vec<Vec<u8>> {
+    let absent = entries.iter().map(|(key, _)| [key::user_key(key), b"?"].concat());
+    absent
+        .filter(|user_key| entries.iter().all(|(key, _)| key::user_key(key) != user_key))
+        .collect()
+}
+
+fn kinds() -> Vec<(&'static str, FilterKeys)> {
+    let capped = PrefixExtractor::capped(9).unwrap();
+    vec![
+        ("none", FilterKeys::Whole),
+        ("bloom(10)", FilterKeys::Whole),
+        ("ribbon(7)", FilterKeys::Both(capped)),
+        ("burr(7)", FilterKeys::Whole),
+        ("bloom(12)", FilterKeys::Prefix(PrefixExtractor::fixed(10).unwrap())),
+    ]
+}
+
+#[test]
+fn a_table_in_parts_answers_as_its_entries_do() {
+    let entries = mixed_entries(1500);
+    let absent = absent_of(&entries);
+    for (filter, filter_keys) in kinds() {
+        for cache_bytes in [0, 40 << 10, 4 << 20] {
+            let what = format!("{filter}, {filter_keys:?}, {cache_bytes} bytes of cache");
+            let filter = filter.parse().unwrap();
+            let options = TableOptions { filter, filter_keys, ..options(Compression::None) };
+            let (bytes, tail_bytes) = in_parts(&entries, options, PART_BYTES);
+            let context = context(cache_bytes);
+            let table = opened(&bytes, &context);
+            assert!(table.index_parts() > 10, "{what}: {} parts", table.index_parts());
+            assert_eq!(table.filter_parts() > 3, filter != FilterSpec::NONE, "{what}");
+            assert_eq!(table.tail_bytes(), tail_bytes, "{what}");
+            for (key, value) in &entries {
+                let found = get(&table, &LookupKey::new(key::user_key(key), key::sequence(key)));
+                let expected = (key::kind_byte(key), &value[..]);
+                let found = found.unwrap().unwrap_or_else(|| panic!("{what}: {key:?}"));
+                assert_eq!((found.0, &found.1[..]), expected, "{what}");
+            }
+            for user_key in &absent {
+                assert!(get(&table, &LookupKey::new(user_key, MAX_SEQUENCE)).unwrap().is_none());
+            }
+            let check = table.verify().unwrap();
+            assert_eq!((check.entries, check.filter_misses), (entries.len() as u64, 0), "{what}");
+            if filter != FilterSpec::NONE && filter_keys == FilterKeys::Whole {
+                let sums = context.counters.sums();
+                let (useful, absent) = (sums.get(Ticker::BloomUseful), absent.len() as u64);
+                assert!(useful * 100 > absent * 95, "{what}: {useful} of {absent}");
+            }
+            assert_eq!(context.counters.sums().get(Ticker::BloomUntrusted), 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_cursor_walks_over_the_ends_of_parts_both_ways() {
+    let entries = mixed_entries(700);
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    for (cache_bytes, fill_cache) in [(0, true), (4 << 20, true), (4 << 20, false)] {
+        let table = opened(&bytes, &context(cache_bytes));
+        let options = ScanOptions { fill_cache, read_ahead_bytes: 16 << 10, ..Default::default() };
+        let mut cursor = TableCursor::new(Arc::clone(&table), options.clone());
+        cursor.seek_to_first().unwrap();
+        for (key, value) in &entries {
+            assert_eq!((cursor.key(), cursor.value()), (&key[..], &value[..]));
+            if cursor.step().is_none() {
+                cursor.next().unwrap();
+            }
+        }
+        assert!(!cursor.valid());
+        cursor.seek_to_last().unwrap();
+        for (key, _) in entries.iter().rev() {
+            assert_eq!(cursor.key(), key);
+            cursor.prev().unwrap();
+        }
+        assert!(!cursor.valid());
+        // Seeks from anywhere, prepared or not, and a turn after each.
+        let mut prepared = TableCursor::new(table, options);
+        for i in (0..entries.len()).map(|i| i * 7919 % entries.len()) {
+            cursor.seek(&entries[i].0).unwrap();
+            for fetch in [Fetch::Block, Fetch::Entries] {
+                prepared.fetch_for_seek(&entries[i].0, fetch);
+            }
+            prepared.seek(&entries[i].0).unwrap();
+            assert_eq!((cursor.key(), prepared.key()), (&entries[i].0[..], &entries[i].0[..]));
+            cursor.prev().unwrap();
+            assert_eq!(cursor.valid(), i > 0);
+            prepared.next().unwrap();
+            assert_eq!(prepared.valid(), i + 1 < entries.len());
+            cursor.seek_before(&entries[i].0).unwrap();
+            assert_eq!(
+                cursor.valid().then(|| cursor.key()),
+                i.checked_sub(1).map(|i| &entries[i].0[..])
+            );
+        }
+        cursor.seek(&key::seek_key(&[0xff; 40], 1)).unwrap();
+        assert!(!cursor.valid());
+    }
+}
+
+/// A lookup that finds nothing in memory reads a part of the filter, a part of the index and a data
+/// block. Opening is one read.
+#[test]
+fn a_lookup_reads_one_part_of_each() {
+    let entries: Entries = (0..20_000u32)
+        .map(|i| (internal_key(format!("key{i:07}").as_bytes(), 7, 1), vec![i as u8; 20]))
+        .collect();
+    for filter in ["bloom(10)", "ribbon(7)", "burr(7)"] {
+        let options = TableOptions {
+            filter: filter.parse().unwrap(),
+            metadata: MetadataForm::Parts,
+            ..TableOptions::default()
+        };
+        let (bytes, tail_bytes) = in_parts(&entries, options, 4096);
+        let context = TableContext { tail_bytes, ..context(0) };
+        let reads = || {
+            let sums = context.counters.sums();
+            (sums.get(Ticker::FileReads), sums.get(Ticker::FileReadBytes))
+        };
+        let table = opened(&bytes, &context);
+        assert_eq!(reads(), (1, tail_bytes), "{filter}");
+        assert!(table.filter_parts() >= 4 && table.index_parts() >= 4, "{filter}");
+        // The filter's separators are those of the index: they are kept once.
+        assert!(table.filter_top.as_ref().unwrap().shares_separators(), "{filter}");
+        let before = reads();
+        let lookup = LookupKey::new(b"key0010000", MAX_SEQUENCE);
+        assert!(get(&table, &lookup).unwrap().is_some());
+        let (count, read_bytes) = (reads().0 - before.0, reads().1 - before.1);
+        assert_eq!(count, 3, "{filter}");
+        assert!(read_bytes < 3 * 5000, "{filter}: {read_bytes} bytes");
+        let before = reads();
+        assert!(get(&table, &LookupKey::new(b"key0010000?", MAX_SEQUENCE)).unwrap().is_none());
+        assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is asked");
+    }
+}
+
+/// RocksDB's tables in parts are read part by part too, also where filter and index are cut at
+/// different keys.
+#[test]
+fn rocksdbs_parts_are_read_one_by_one() {
+    for (name, decoupled) in [
+        ("r7-v5-partitioned-zstd.sst", false),
+        ("r11-v5-parts-bloom.sst", true),
+        ("r11-v5-parts-ribbon.sst", true),
+    ] {
+        let context = context(0);
+        let table = fixture(name, &context);
+        let reads = || {
+            let sums = context.counters.sums();
+            (sums.get(Ticker::FileReads), sums.get(Ticker::FileReadBytes))
+        };
+        let whole: u64 =
+            (0..table.index_parts()).map(|part| table.index_part_handle(part).bytes).sum();
+        let filters: u64 =
+            (0..table.filter_parts()).map(|part| table.filter_part_bytes(part)).sum();
+        assert_eq!(decoupled, table.filter_parts() != table.index_parts(), "{name}");
+        for key in keys_of(&table) {
+            let before = reads();
+            let lookup = LookupKey::new(key::user_key(&key), key::sequence(&key));
+            assert!(get(&table, &lookup).unwrap().is_some(), "{name}: {key:?}");
+            let (count, bytes) = (reads().0 - before.0, reads().1 - before.1);
+            assert_eq!(count, 3, "{name}: {key:?}");
+            let most_of_metadata = (whole + filters) / 2;
+            assert!(bytes < most_of_metadata + 4096, "{name}: {bytes} bytes");
+        }
+        assert_eq!(table.verify().unwrap().filter_misses, 0, "{name}");
+        assert_eq!(context.counters.sums().get(Ticker::BloomUntrusted), 0, "{name}");
+    }
+}
+
+/// Versions of one key fill several blocks. All lie in one part.
+#[test]
+fn no_part_ends_between_versions_of_a_key() {
+    let mut entries = Entries::new();
+    for i in 0..30u64 {
+        for version in 0..1 + i * 7 % 40 {
+            let user_key = format!("key{i:03}");
+            entries.push((internal_key(user_key.as_bytes(), 1 + version, 1), vec![7; 300]));
+        }
+    }
+    let entries = sorted(entries);
+    let (bytes, _) = in_parts(&entries, options(Compression::None), 60);
+    for cache_bytes in [0, 4 << 20] {
+        let table = opened(&bytes, &context(cache_bytes));
+        assert!(table.index_parts() > 5 && !table.index_form().user_keys);
+        for (key, value) in &entries {
+            let (user_key, sequence) = (key::user_key(key), key::sequence(key));
+            let found = get(&table, &LookupKey::new(user_key, sequence)).unwrap();
+            assert_eq!(found.map(|found| found.1.to_vec()).as_ref(), Some(value));
+            assert!(get(&table, &LookupKey::new(user_key, 0)).unwrap().is_none());
+        }
+        assert_eq!(keys_of(&table), entries.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    }
+}
+
+/// A family that cannot build one of the parts builds none: one name leads to all.
+#[test]
+fn all_parts_of_a_filter_have_one_encoding() {
+    let entries = mixed_entries(1500);
+    let burr = TableOptions { filter: "burr(7)".parse().unwrap(), ..options(Compression::None) };
+    // Parts of 80 keys are too small for a bumped ribbon, parts of 480 are not.
+    for (part_bytes, encoding) in
+        [(100, FilterEncoding::RocksDb), (600, FilterEncoding::BumpedRibbon)]
+    {
+        let (bytes, _) = in_parts(&entries, burr.clone(), part_bytes);
+        let table = opened(&bytes, &context(0));
+        let stored = table.stored_filter().unwrap();
+        assert!(
+            matches!(stored, StoredFilter::Parted(_, found) if found == encoding),
+            "{part_bytes}"
+        );
+        assert_eq!(table.verify().unwrap().filter_misses, 0);
+    }
+}
+
+#[test]
+fn a_prefix_beside_a_cut_is_found_from_both_sides() {
+    let entries: Entries = (0..3000u32)
+        .map(|i| (internal_key(format!("{:04}/{:02}", i / 7, i % 7).as_bytes(), 7, 1), vec![1; 10]))
+        .collect();
+    let extractor = PrefixExtractor::fixed(4).unwrap();
+    for filter_keys in [FilterKeys::Both(extractor), FilterKeys::Prefix(extractor)] {
+        let options = TableOptions { filter_keys, ..options(Compression::None) };
+        let (bytes, _) = in_parts(&entries, options, 120);
+        let table = opened(&bytes, &context(1 << 20));
+        assert!(table.filter_parts() > 5);
+        let mut denied = 0;
+        for i in 0..3000 / 7 {
+            let (prefix, next) = (format!("{i:04}"), format!("{:04}", i + 1));
+            let lower = format!("{prefix}/03");
+            assert!(table.range_may_match(prefix.as_bytes(), Some(next.as_bytes())), "{prefix}");
+            assert!(table.range_may_match(lower.as_bytes(), Some(next.as_bytes())), "{prefix}");
+            let absent = [format!("{}x", &prefix[..3]), format!("{}y", &prefix[..3])];
+            denied +=
+                u32::from(!table.range_may_match(absent[0].as_bytes(), Some(absent[1].as_bytes())));
+        }
+        assert!(denied > 400, "{denied}");
+        assert_eq!(table.verify().unwrap().filter_misses, 0);
+    }
+}
+
+/// RocksDB seeks the part of one key and may ask it for the prefix of the next, in both directions.
+#[test]
+fn the_prefixes_beside_a_cut_are_in_both_parts() {
+    let entries: Entries = (0..6000u32)
+        .map(|i| (internal_key(format!("{i:05}/{:02}", i % 7).as_bytes(), 7, 1), vec![1; 10]))
+        .collect();
+    let extractor = PrefixExtractor::fixed(5).unwrap();
+    for filter_keys in [FilterKeys::Both(extractor), FilterKeys::Prefix(extractor)] {
+        let filter = "bloom(20)".parse().unwrap();
+        let options = TableOptions { filter_keys, filter, ..options(Compression::None) };
+        let (bytes, _) = in_parts(&entries, options, 120);
+        let table = opened(&bytes, &context(1 << 20));
+        assert!(table.filter_parts() > 20);
+        let part_of = |i: usize| {
+            table.filter_part_of(&LookupKey::new(key::user_key(&entries[i].0), MAX_SEQUENCE))
+        };
+        let holds = |part: usize, i: usize| {
+            let prefix = &key::user_key(&entries[i].0)[..5];
+            let filter = table.filter_part(part).unwrap();
+            filter.may_contain(&LookupKey::new(prefix, MAX_SEQUENCE)) != FilterAnswer::No
+        };
+        for next in 1..entries.len() {
+            let (before, behind) = (part_of(next - 1), part_of(next));
+            if before != behind {
+                assert!(holds(before, next) && holds(behind, next - 1), "at {next}");
+            }
+        }
+    }
+}
+
+/// Damage in one part is felt in its range only, and the tops can be lost without losing the table.
+#[test]
+fn a_damaged_part_is_felt_in_its_range_only() {
+    let entries = mixed_entries(1500);
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    let sound = opened(&bytes, &context(0));
+    let flipped = |handle: BlockHandle| {
+        let mut bad = bytes.clone();
+        bad[handle.offset as usize + 3] ^= 0x10;
+        bad
+    };
+    let lookups = |table: &Table| {
+        let (mut found, mut failed) = (0, 0);
+        for (key, _) in &entries {
+            match get(table, &LookupKey::new(key::user_key(key), key::sequence(key))) {
+                Ok(Some(_)) => found += 1,
+                Ok(None) => panic!("a key was lost: {key:?}"),
+                Err(Error::Corruption { .. }) => failed += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        (found, failed)
+    };
+    let all = entries.len();
+    for part in [0, 2, sound.filter_parts() - 1] {
+        let top = sound.filter_top.as_ref().unwrap();
+        let context = context(1 << 20);
+        let table = opened(&flipped(top.handle(part)), &context);
+        let in_part = entries.iter().filter(|(key, _)| {
+            let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
+            sound.filter_part_of(&lookup) == part
+        });
+        let in_part = in_part.count();
+        assert!(in_part > 0 && in_part < all / 2);
+        assert_eq!(lookups(&table), (all, 0));
+        let sums = context.counters.sums();
+        assert_eq!(sums.get(Ticker::BloomUntrusted), in_part as u64, "part {part}");
+        assert!(matches!(table.verify(), Err(Error::Corruption { .. })));
+    }
+    for part in [0, 2, sound.index_parts() - 1] {
+        let table = opened(&flipped(sound.index_part_handle(part)), &context(1 << 20));
+        let (found, failed) = lookups(&table);
+        assert!(failed > 0 && failed < all / 2 && found + failed == all, "part {part}: {failed}");
+    }
+    let context = context(1 << 20);
+    let table = opened(&flipped(sound.stored_filter().unwrap().handle()), &context);
+    assert_eq!(lookups(&table), (all, 0));
+    assert_eq!(context.counters.sums().get(Ticker::BloomUntrusted), all as u64);
+    let table = opened(&flipped(sound.index_handle), &context);
+    assert_eq!(lookups(&table), (0, all));
+}
+
+/// Tops that lead elsewhere, whose checksums are right: to parts that do not exist, to other parts,
+/// to themselves, to nothing. No key is lost without an error, and nothing panics.
+#[test]
+fn tops_and_parts_that_lie_are_damage() {
+    let entries = mixed_entries(900);
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    let sound = opened(&bytes, &context(0));
+    let mut blocks = vec![sound.index_handle, sound.stored_filter().unwrap().handle()];
+    blocks.extend([0, 1, 4].map(|part| sound.index_part_handle(part)));
+    let (mut refused, mut untrusted) = (0, 0);
+    for handle in blocks {
+        for at in 0..handle.bytes as usize {
+            for change in [0x01, 0x80, 0xff] {
+                let bad = forged(&bytes, handle, |block| block[at] ^= change);
+                let context = context(64 << 10);
+                let Ok(table) = Table::open(file_of(&bad), context.clone()) else { continue };
+                for (key, value) in entries.iter().step_by(97) {
+                    let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
+                    match get(&table, &lookup) {
+                        Ok(Some(found)) => assert_eq!(found.1, *value),
+                        Ok(None) => {}
+                        Err(_) => refused += 1,
+                    }
+                }
+                untrusted += context.counters.sums().get(Ticker::BloomUntrusted);
+                let _ = table.verify();
+                let mut cursor = TableCursor::new(table, ScanOptions::default());
+                if cursor.seek_to_last().is_ok() && cursor.valid() {
+                    let _ = cursor.prev();
+                }
+            }
+        }
+    }
+    assert!(refused > 100 && untrusted > 100, "{refused} refused, {untrusted} untrusted");
+}
+
+/// The file with one block changed, whose checksum is made right.
+fn forged(bytes: &[u8], handle: BlockHandle, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut bad = bytes.to_vec();
+    let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
+    change(&mut bad[start..end]);
+    let sum = ChecksumKind::Xxh3.of(&bad[start..=end]);
+    bad[end + 1..end + 5].copy_from_slice(&sum.to_le_bytes());
+    bad
+}
+
+/// An index part whose first separator belongs to the part before, or whose last one is not that of
+/// the top, would hide keys: those of its first block, or those at its end.
+#[test]
+fn a_part_begins_and_ends_where_the_top_says() {
+    let entries: Entries = (0..3000u32)
+        .map(|i| (internal_key(format!("key{i:05}").as_bytes(), 7, 1), vec![i as u8; 40]))
+        .collect();
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    let sound = opened(&bytes, &context(0));
+    let top = sound.index_top.as_ref().unwrap();
+    for part in [1, 3, sound.index_parts() - 1] {
+        let handle = sound.index_part_handle(part);
+        let index = sound.index(part).unwrap();
+        let first = index.index.user_key(0).to_vec();
+        let last = top.separator(part).0.to_vec();
+        let lowered = |separator: Vec<u8>, by_its: fn(&[u8]) -> usize| {
+            forged(&bytes, handle, |block| {
+                let mut places = block.windows(separator.len());
+                let start = places.rposition(|found| found == separator).unwrap();
+                let at = start + by_its(&separator);
+                block[at] = if block[at] == b'k' { b'j' } else { block[at] - 1 };
+            })
+        };
+        for bad in [lowered(first, |_| 0), lowered(last, |separator| separator.len() - 1)] {
+            let table = opened(&bad, &context(1 << 20));
+            for (key, _) in &entries {
+                let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
+                let in_part = sound.index_part_of(key::user_key(key), key::trailer(key)) == part;
+                assert_eq!(get(&table, &lookup).is_err(), in_part, "{key:?}");
+            }
+            assert!(table.verify().is_err());
+        }
+    }
+}
+
+/// Parts that changed places, of one length or not, are found by their separators.
+#[test]
+fn an_index_part_in_the_place_of_another_is_damage() {
+    let entries: Entries = (0..3000u32)
+        .map(|i| (internal_key(format!("key{i:05}").as_bytes(), 7, 1), vec![i as u8; 40]))
+        .collect();
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    let sound = opened(&bytes, &context(0));
+    let handle = |part| sound.index_part_handle(part);
+    let mut tried = 0;
+    for (i, j) in (0..10).flat_map(|i| (0..10).map(move |j| (i, j))) {
+        if i == j || handle(i).bytes != handle(j).bytes {
+            continue;
+        }
+        let mut bad = bytes.clone();
+        let from = handle(j).offset as usize..handle(j).end().unwrap() as usize;
+        bad.copy_within(from, handle(i).offset as usize);
+        let table = opened(&bad, &context(1 << 20));
+        for (key, _) in &entries {
+            let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
+            let in_part = sound.index_part_of(key::user_key(key), key::trailer(key)) == i;
+            assert_eq!(get(&table, &lookup).is_err(), in_part);
+        }
+        tried += 1;
+    }
+    assert!(tried > 5, "{tried} pairs of one length");
+}
+
+#[test]
+fn another_filter_is_cut_where_the_index_is() {
+    let entries = mixed_entries(1500);
+    let tables = kinds().into_iter().map(|(filter, filter_keys)| {
+        let filter: FilterSpec = filter.parse().unwrap();
+        let options = TableOptions { filter, filter_keys, ..options(Compression::None) };
+        (filter, filter_keys, in_parts(&entries, options, 4096).0)
+    });
+    let tables: Vec<_> = tables.collect();
+    for (_, _, bytes) in &tables {
+        let table = opened(bytes, &context(1 << 20));
+        for (filter, filter_keys, expected) in &tables {
+            let fs = MemFs::new();
+            let path = Path::new("t.sst");
+            let summary = table.refilter(fs.create(path).unwrap(), *filter, *filter_keys).unwrap();
+            let file = fs.open(path).unwrap();
+            assert_eq!(summary.file_bytes, file.len());
+            let mut found = vec![0; file.len() as usize];
+            file.read_exact_at(0, &mut found).unwrap();
+            assert!(found == *expected, "to {filter}, {filter_keys:?}");
+        }
+    }
+}
+
+#[test]
+fn small_tables_have_no_parts_and_a_filter_may_be_whole_beside_an_index_in_parts() {
+    let (bytes, _) = in_parts(&mixed_entries(20), options(Compression::None), 4096);
+    let table = opened(&bytes, &context(0));
+    assert!(!table.index_form().two_level);
+    assert_eq!((table.index_parts(), table.filter_parts()), (1, 1));
+    let (bytes, _) = in_parts(&Entries::new(), options(Compression::None), 4096);
+    assert!(!opened(&bytes, &context(0)).index_form().two_level);
+    // One key a block.
+    let entries: Entries = (0..400u32)
+        .map(|i| (internal_key(format!("key{i:05}").as_bytes(), 7, 1), vec![i as u8; 900]))
+        .collect();
+    let (bytes, _) = in_parts(&entries, options(Compression::None), 1000);
+    let table = opened(&bytes, &context(1 << 20));
+    assert!(table.index_parts() > 4 && table.filter_parts() == 1);
+    assert!(matches!(table.stored_filter(), Some(StoredFilter::Full(..))));
+    assert_eq!(table.verify().unwrap().filter_misses, 0);
+}
+
+#[test]
+fn a_reader_of_the_file_lists_all_parts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("parts.sst");
+    let entries = mixed_entries(1500);
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    std::fs::write(&path, &bytes).unwrap();
+    let reader = SstReader::open(&path).unwrap();
+    let info = reader.filter().unwrap().unwrap();
+    assert!(reader.filters().unwrap().len() > 3);
+    assert!(info.predicted_fpr.is_some_and(|fpr| (0.003..0.03).contains(&fpr)), "{info:?}");
+    let trace = reader.explain(key::user_key(&entries[700].0)).unwrap();
+    let (part, parts) = trace.filter.unwrap().partition.unwrap();
+    assert!(part < parts && parts == reader.filters().unwrap().len());
+}
+
+/// A file whose reads end only once as many as `together` were in flight, or after a while.
+#[derive(Debug)]
+struct PatientFile {
+    file: Arc<dyn RandomAccessFile>,
+    together: usize,
+    /// Reads in flight now, and the most so far.
+    in_flight: Mutex<(usize, usize)>,
+    changed: Condvar,
+}
+
+impl RandomAccessFile for PatientFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut in_flight = self.in_flight.lock().unwrap();
+        in_flight.0 += 1;
+        in_flight.1 = in_flight.1.max(in_flight.0);
+        self.changed.notify_all();
+        let waits = |&mut (_, most): &mut (usize, usize)| most < self.together;
+        let patience = Duration::from_secs(20);
+        let (mut in_flight, _) =
+            self.changed.wait_timeout_while(in_flight, patience, waits).unwrap();
+        in_flight.0 -= 1;
+        drop(in_flight);
+        self.file.read_exact_at(offset, buffer)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+/// The parts that lookups lack are read at one time, each once, and counted as single lookups count
+/// them. A damaged filter part says maybe, a damaged index part is an error.
+#[test]
+fn parts_that_are_not_in_memory_are_read_together() {
+    let entries = mixed_entries(1500);
+    let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
+    for cache_bytes in [0, 1 << 20] {
+        let context = context(cache_bytes);
+        let sound = opened(&bytes, &context);
+        let mut damaged = bytes.clone();
+        damaged[sound.filter_part_handle(2).unwrap().offset as usize + 3] ^= 1;
+        damaged[sound.index_part_handle(2).offset as usize + 3] ^= 1;
+        let patient = Arc::new(PatientFile {
+            file: file_of(&damaged),
+            together: 3,
+            in_flight: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        // Opening reads alone.
+        patient.in_flight.lock().unwrap().1 = 3;
+        let table = Table::open(patient.clone(), context.clone()).unwrap();
+        let pool = DescriptorPool::new(64);
+        let reader = OverlappedReader::by_threads(&pool);
+        let wanted = [2, 0, 2, 1, 0, 3, 2].map(|part| (&*table, part));
+        let sums = || {
+            let sums = context.counters.sums();
+            [Ticker::FileReads, Ticker::BlockCacheFilterMiss, Ticker::BlockCacheFilterHit]
+                .map(|ticker| sums.get(ticker))
+        };
+        patient.in_flight.lock().unwrap().1 = 0;
+        let before = sums();
+        let filters: Vec<_> = read_parts_together::<TableFilter>(&reader, &wanted);
+        assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
+        let counted: Vec<u64> = sums().iter().zip(before).map(|(now, then)| now - then).collect();
+        assert_eq!(counted, [4, 4, 3], "{cache_bytes}");
+        for ((_, part), filter) in wanted.iter().zip(&filters) {
+            let filter = filter.as_ref().unwrap();
+            for (key, _) in &entries {
+                let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
+                if table.filter_part_of(&lookup) == *part {
+                    let expected = match part {
+                        2 => FilterAnswer::Untrusted,
+                        _ => FilterAnswer::Maybe,
+                    };
+                    assert!(filter.may_contain(&lookup) == expected, "part {part}");
+                }
+            }
+        }
+        patient.in_flight.lock().unwrap().1 = 0;
+        let indexes: Vec<_> = read_parts_together::<TableIndex>(&reader, &wanted);
+        assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
+        for ((_, part), index) in wanted.iter().zip(indexes) {
+            match (part, index) {
+                (2, Err(Error::Corruption { .. })) => {}
+                (part, Ok(index)) => assert_eq!(index.part, *part),
+                (part, Err(error)) => panic!("part {part}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_several_tables_that_are_read_together_are_not_mistaken() {
+    let context = context(0);
+    let tables = [700, 900, 1100].map(|count| {
+        let (bytes, _) = in_parts(&mixed_entries(count), options(Compression::None), PART_BYTES);
+        opened(&bytes, &context)
+    });
+    let wanted: Vec<_> =
+        (0..3).flat_map(|part| tables.iter().map(move |table| (&**table, part))).collect();
+    let reader = OverlappedReader::by_threads(&DescriptorPool::new(64));
+    let filters = read_parts_together::<TableFilter>(&reader, &wanted);
+    let indexes = read_parts_together::<TableIndex>(&reader, &wanted);
+    for ((&(table, part), filter), index) in wanted.iter().zip(filters).zip(indexes) {
+        let own = table.filter_part(part).unwrap();
+        assert!(filter.unwrap().reader().bytes() == own.reader().bytes());
+        let (index, own) = (index.unwrap(), table.index(part).unwrap());
+        assert_eq!(index.part, part);
+        assert_eq!(index.index.len(), own.index.len());
+        assert_eq!(index.index.handle(0), own.index.handle(0));
+        let last = index.index.len() - 1;
+        assert_eq!(index.index.separator(last), own.index.separator(last));
+    }
+}

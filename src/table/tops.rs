@@ -1,0 +1,71 @@
+//! Tops: the lists of the parts of a filter and of an index ([`super::parts`]).
+//!
+//! A top is an index whose blocks are parts. It is read when the table is opened, and stays with it.
+
+use crate::error::{Error, Result};
+use crate::memory::LineBuf;
+
+use super::format::file::BlockFile;
+use super::format::footer::BlockHandle;
+use super::format::properties::IndexForm;
+use super::index::{Index, IndexParser};
+
+/// The top of a filter in parts.
+pub(super) struct FilterTop {
+    handles: Box<[BlockHandle]>,
+    /// `None`: those of the index. Its last parts may belong to one filter part.
+    separators: Option<Index>,
+}
+
+impl FilterTop {
+    /// `index`: the top of the index.
+    pub fn new(top: Index, index: Option<&Index>) -> FilterTop {
+        FilterTop {
+            handles: (0..top.len()).map(|part| top.handle(part)).collect(),
+            separators: match index {
+                Some(index) if index.begins_as(&top) => None,
+                _ => Some(top),
+            },
+        }
+    }
+
+    /// What finds the part of a key. `index`: the top of the index.
+    pub fn separators<'a>(&'a self, index: Option<&'a Index>) -> Option<&'a Index> {
+        self.separators.as_ref().or(index)
+    }
+
+    pub fn parts(&self) -> usize {
+        self.handles.len()
+    }
+
+    pub fn handle(&self, part: usize) -> BlockHandle {
+        self.handles[part]
+    }
+
+    #[cfg(test)]
+    pub fn shares_separators(&self) -> bool {
+        self.separators.is_none()
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.handles) + self.separators.as_ref().map_or(0, Index::heap_bytes)
+    }
+}
+
+/// Reads the top of an index or filter. `None`: it is damaged or has no parts.
+pub(super) fn read_top(
+    file: &BlockFile,
+    handle: BlockHandle,
+    form: IndexForm,
+) -> Result<Option<Index>> {
+    // It has the form of the table's index, but for the first keys.
+    let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
+    let block = match file.read_metadata_block(handle) {
+        Err(Error::Corruption { .. }) => return Ok(None),
+        block => block?,
+    };
+    match parser.add(&block) {
+        Ok(()) if !parser.handles().is_empty() => Ok(Some(parser.finish(LineBuf::zeroed))),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,184 @@
+//! Filters and indexes in parts, in a whole database: who gets them, and that every kind of read
+//! finds what it finds in whole ones, with caches that hold everything, little or nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use maypole::fs::{Fs, MemFs};
+use maypole::table::{MetadataForm, SstReader};
+use maypole::{BlockKind, Compression, Db, FilterKeys, FilterPolicy, Ticker};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+fn open(fs: &Arc<dyn Fs>, cache_bytes: usize, form: MetadataForm, filter: &str) -> Db {
+    Db::builder("/db")
+        .fs(Arc::clone(fs))
+        .filter(filter.parse::<FilterPolicy>().unwrap())
+        .filter_keys(FilterKeys::Both("capped(6)".parse().unwrap()))
+        .compression(Compression::None)
+        .memtable_bytes(256 << 10)
+        .table_bytes(1 << 20)
+        .level_base_bytes(1 << 20)
+        .block_cache_bytes(cache_bytes)
+        .metadata(form)
+        .open()
+        .unwrap()
+}
+
+fn key(i: u32) -> Vec<u8> {
+    format!("key{:07}", i * 3).into_bytes()
+}
+
+fn fill(db: &Db, keys: u32) {
+    for i in 0..keys {
+        // In no order, so that tables overlap and are merged.
+        let i = (u64::from(i) * 7919 % u64::from(keys)) as u32;
+        db.put(key(i), i.to_le_bytes()).unwrap();
+    }
+    db.compact_range(..).unwrap();
+}
+
+/// Tables whose filter and index are in parts, of how many.
+fn tables_in_parts(fs: &Arc<dyn Fs>) -> (usize, usize) {
+    let names = fs.list(Path::new("/db")).unwrap();
+    let tables = names.iter().filter(|name| name.ends_with(".sst"));
+    let parted = tables.map(|name| {
+        let table = SstReader::open_in(&**fs, Path::new("/db").join(name)).unwrap();
+        table.metaindex().iter().any(|(name, _)| name.starts_with("partitionedfilter."))
+    });
+    let parted: Vec<bool> = parted.collect();
+    (parted.iter().filter(|&&parted| parted).count(), parted.len())
+}
+
+/// Whole ones while the cache has room for them, parts in a cache that is too small; and what an
+/// option says, whatever the cache is.
+#[test]
+fn the_cache_decides_whether_new_tables_are_in_parts() {
+    for (cache_bytes, form, parted) in [
+        (64 << 20, MetadataForm::Auto, false),
+        (64 << 10, MetadataForm::Auto, true),
+        (64 << 20, MetadataForm::Parts, true),
+        (64 << 10, MetadataForm::Whole, false),
+    ] {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = open(&fs, cache_bytes, form, "bloom(10)");
+        fill(&db, 60_000);
+        let (in_parts, tables) = tables_in_parts(&fs);
+        assert!(tables > 0);
+        let expected = if parted { tables } else { 0 };
+        assert_eq!(in_parts, expected, "{cache_bytes} bytes, {form:?}: of {tables}");
+    }
+}
+
+#[test]
+fn every_read_finds_what_is_there() {
+    const KEYS: u32 = 30_000;
+    for filter in ["bloom(10)", "ribbon(7)", "burr(7)", "none"] {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let mut map = BTreeMap::new();
+        {
+            let db = open(&fs, 1 << 20, MetadataForm::Parts, filter);
+            fill(&db, KEYS);
+            map.extend((0..KEYS).map(|i| (key(i), i.to_le_bytes().to_vec())));
+            // Later runs above.
+            for i in (0..KEYS).step_by(5) {
+                db.put(key(i), b"new").unwrap();
+                map.insert(key(i), b"new".to_vec());
+            }
+            db.delete_range(key(700), key(900)).unwrap();
+            map.retain(|found, _| !(key(700)..key(900)).contains(found));
+            db.flush().unwrap();
+        }
+        for cache_bytes in [0, 100 << 10, 16 << 20] {
+            let db = open(&fs, cache_bytes, MetadataForm::Auto, filter);
+            db.warm_up().unwrap();
+            let mut rng = StdRng::seed_from_u64(cache_bytes as u64);
+            let mut random = || {
+                let mut key = key(rng.random_range(0..KEYS + 100));
+                if rng.random_bool(0.3) {
+                    key.push(b'x');
+                }
+                key
+            };
+            for _ in 0..1500 {
+                let key = random();
+                let found = db.get(&key).unwrap();
+                assert_eq!(found.as_deref(), map.get(&key).map(Vec::as_slice), "{key:?}");
+            }
+            for _ in 0..20 {
+                let keys: Vec<_> = (0..150).map(|_| random()).collect();
+                for (key, found) in keys.iter().zip(db.multi_get(&keys).unwrap()) {
+                    assert_eq!(found.as_deref(), map.get(key).map(Vec::as_slice), "{key:?}");
+                }
+            }
+            for _ in 0..30 {
+                let (from, prefix) = (random(), random());
+                let found = db.range(from.clone()..).take(50).map(|item| item.unwrap().0.to_vec());
+                let expected = map.range(from..).take(50).map(|(key, _)| key.clone());
+                assert!(found.eq(expected));
+                let prefix = &prefix[..8];
+                let found = db.prefix(prefix).map(|item| item.unwrap().0.to_vec());
+                let expected = map.range(prefix.to_vec()..).map(|(key, _)| key.clone());
+                assert!(found.eq(expected.take_while(|key| key.starts_with(prefix))));
+            }
+            let found = db.iter().map(|item| item.unwrap()).map(|(k, v)| (k.to_vec(), v.to_vec()));
+            assert!(found.eq(map.clone()), "{filter}, {cache_bytes} bytes");
+            let back = db.iter().rev().map(|item| item.unwrap().0.to_vec());
+            assert!(back.eq(map.keys().rev().cloned()), "{filter}, {cache_bytes} bytes");
+            db.verify().unwrap();
+        }
+    }
+}
+
+/// What the filters and indexes need in memory is told whatever their form, and about as much as a
+/// large cache holds of them once all are there.
+#[test]
+fn the_memory_that_filters_and_indexes_need_is_told() {
+    let mut needed = Vec::new();
+    for form in [MetadataForm::Whole, MetadataForm::Parts] {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = open(&fs, 64 << 20, form, "bloom(10)");
+        fill(&db, 60_000);
+        db.warm_up().unwrap();
+        let stats = db.stats();
+        let held: usize = stats
+            .cache
+            .iter()
+            .map(|(kind, usage)| match kind {
+                BlockKind::Index | BlockKind::Filter => usage.bytes,
+                _ => 0,
+            })
+            .sum();
+        let told = stats.metadata_bytes;
+        assert!((told * 3 / 4..told * 5 / 4).contains(&held), "{form:?}: {held} of {told}");
+        assert!(stats.to_string().contains("by all filters and indexes"));
+        needed.push(told);
+        drop(db);
+        // In a small cache as in a large one.
+        let small = open(&fs, 64 << 10, form, "bloom(10)").stats();
+        assert_eq!(small.metadata_bytes, told, "{form:?}");
+    }
+    assert!(needed[0].abs_diff(needed[1]) < needed[0] / 20, "{needed:?}");
+}
+
+/// A lookup that misses a cache which is too small for the filters reads some KiB, where with whole
+/// ones it reads all of a filter and an index.
+#[test]
+fn misses_in_a_small_cache_read_little() {
+    const KEYS: u32 = 100_000;
+    let mut bytes = Vec::new();
+    for form in [MetadataForm::Whole, MetadataForm::Parts] {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = open(&fs, 64 << 10, form, "bloom(10)");
+        fill(&db, KEYS);
+        let before = db.stats().tickers.get(Ticker::FileReadBytes);
+        for i in 0..500 {
+            let i = i * 7919 % KEYS;
+            assert!(db.get(key(i)).unwrap().is_some());
+            assert!(db.get([&key(i)[..], b"?"].concat()).unwrap().is_none());
+        }
+        bytes.push((db.stats().tickers.get(Ticker::FileReadBytes) - before) / 1000);
+    }
+    assert!(bytes[1] < 12 << 10 && bytes[0] > 5 * bytes[1], "{bytes:?} bytes a lookup");
+}
