@@ -133,12 +133,12 @@ mod tests {
     use super::*;
     use crate::filter::anatomy::trace::ProbedBit;
 
-    /// A block of random segments, and some hashes that start in its every corner.
+    /// A block of random segments, and some hashes that start in each of its corners.
     fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {
         let layout = Layout::new(blocks, segments).unwrap();
         let mut block = LineBuf::zeroed(layout.stored_bytes());
         let (bytes, trailer) = block.split_at_mut(layout.segments() * SEGMENT_BYTES);
-        // Mostly zeros where there are many columns, so that some keys pass.
+        // Mostly zeros if there are many columns, so that some keys pass.
         let ones = if layout.columns() > 8 { 0.02 } else { 0.5 };
         bytes.fill_with(|| if rng.random_bool(ones) { rng.random() } else { 0 });
         trailer.copy_from_slice(&layout.trailer(rng.random()));
