@@ -401,7 +401,7 @@ impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
-        // A forked child shares all open files with its parent, and so the lock.
+        // A forked child shares all open files with its parent, the lock too.
         if !self.process.is_current() {
             return;
         }
